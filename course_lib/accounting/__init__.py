@@ -1,0 +1,1 @@
+"""What it costs: traffic models, ledgers, hardware."""

@@ -1,0 +1,155 @@
+"""Where a kernel's tensors lie: their exact addresses, and padded copies with guard bands.
+
+Torch's CPU tensors lie 128 bytes apart, so an over-read of one lands in the next and looks like
+an honest access. Here each storage is copied, for the length of a launch, into the middle of a
+larger buffer, so that addresses just outside a tensor belong to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+BAND = 1 << 16  # bytes on either side, at least
+_MAX_BAND = 1 << 26
+_ALIGN = 128  # offsets stay congruent to the storage's start, so alignment is kept
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The addresses of one tensor argument: ``address = lo + sum(index[a] * stride[a])``, bytes."""
+
+    name: str
+    lo: int
+    hi: int  # one past the last byte
+    axes: tuple[tuple[int, int, int], ...]  # (stride in bytes, size, axis), widest stride first
+    ndim: int
+    itemsize: int
+    gapless: bool  # every address between lo and hi is an element
+    nested: bool  # strides nest, so an address has one index; not so for overlapping windows
+
+    @classmethod
+    def of(cls, name: str, tensor: torch.Tensor) -> View:
+        """Describe ``tensor`` at the place where it lies now."""
+        item, lo = tensor.element_size(), tensor.data_ptr()
+        if tensor.numel() == 0:
+            return cls(name, lo, lo, (), tensor.dim(), item, True, True)
+        strides = [stride * item for stride in tensor.stride()]
+        axes = sorted(
+            ((s, n, a) for a, (s, n) in enumerate(zip(strides, tensor.shape, strict=True)) if s),
+            key=lambda axis: (-axis[0], -axis[1]),
+        )
+        axes = tuple((s, n, a) for s, n, a in axes if n > 1)
+        below, nested, gapless = item, True, True  # what one step of the next wider axis covers
+        for stride, size, _ in reversed(axes):
+            nested, gapless = nested and stride >= below, gapless and stride == below
+            below = stride * (size - 1) + below
+        hi = lo + item + sum(stride * (size - 1) for stride, size, _ in axes)
+        return cls(name, lo, hi, axes, tensor.dim(), item, gapless, nested)
+
+    def holds(self, addresses: np.ndarray, width: int) -> np.ndarray:
+        """Return for each address whether ``width`` bytes there are inside this tensor."""
+        if self.hi - self.lo < width:
+            return np.zeros(addresses.shape, dtype=bool)
+        inside = (addresses >= self.lo) & (addresses <= self.hi - width)
+        if not self.gapless and self.nested and inside.any():
+            left = addresses - self.lo  # wraps below lo, where inside is False already
+            for stride, size, _ in self.axes:
+                step, left = np.divmod(left, stride)
+                inside &= step < size
+            inside &= left + width <= self.itemsize
+        return inside
+
+    def holds_all(self, addresses: np.ndarray, low: int, high: int, width: int) -> bool:
+        """Return whether all addresses, from ``low`` to ``high``, are inside; cheap if gapless."""
+        if low < self.lo or high + width > self.hi:
+            return False
+        return self.gapless or bool(self.holds(addresses, width).all())
+
+    def index(self, address: Any) -> list[Any]:
+        """Return the index, per axis, of addresses inside (0 along size 1 or stride 0)."""
+        index, left = [0] * self.ndim, address - self.lo
+        for stride, _, axis in self.axes:
+            index[axis], left = divmod(left, stride)
+        return index
+
+    def rows(self, addresses: np.ndarray) -> tuple[int, int]:
+        """Return (first, last + 1) along the row axis, the last but one (1-D: the only one)."""
+        if self.ndim == 0:
+            return (0, 1)
+        axis = max(self.ndim - 2, 0)
+        low, high = self.index(int(addresses.min())), self.index(int(addresses.max()))
+        if low[:axis] != high[:axis]:  # several heads at once: ask every address
+            rows = np.asarray(self.index(addresses)[axis])
+            return (int(rows.min()), int(rows.max()) + 1)
+        return (low[axis], high[axis] + 1)
+
+    def where(self, outside: np.ndarray) -> str:
+        """Say on which side of this tensor the addresses lie."""
+        if (outside < self.lo).all():
+            return "before its start"
+        if (outside >= self.lo).all() and (outside >= self.hi).any():
+            return "past its end"
+        return "between its rows, where the buffer holds something else"
+
+    def distance(self, address: int) -> int:
+        """Return how many bytes an address is from this tensor, 0 inside its extent."""
+        return max(self.lo - address, address - self.hi + 1, 0)
+
+
+@dataclass(eq=False)
+class Arena:
+    """One storage's part that a launch uses, copied between two guard bands."""
+
+    start: int  # byte offset in the storage where the copied part begins
+    original: torch.Tensor  # (n,) uint8, that part in place
+    band: int = BAND
+    buffer: torch.Tensor = field(init=False)
+    dirty: bool = False
+
+    def __post_init__(self) -> None:
+        n = self.original.numel()
+        rounded = -(-n // _ALIGN) * _ALIGN
+        self.band = max(BAND, min(rounded, _MAX_BAND))  # as wide as the tensor itself
+        self.buffer = torch.empty(n + 2 * self.band, dtype=torch.uint8, device="cpu")
+        self._inside().copy_(self.original)
+
+    def _inside(self) -> torch.Tensor:
+        return self.buffer[self.band : self.band + self.original.numel()]
+
+    def rebuild(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return ``tensor``'s twin in the buffer: same dtype, size, strides."""
+        item = tensor.element_size()
+        offset = (self.band + tensor.storage_offset() * item - self.start) // item
+        twin = torch.empty(0, dtype=tensor.dtype, device="cpu")
+        return twin.set_(self.buffer.untyped_storage(), offset, tensor.size(), tensor.stride())
+
+    def write_back(self) -> None:
+        """Copy what the kernel wrote into the original storage."""
+        if self.dirty:
+            self.original.copy_(self._inside())
+
+    def surrounds(self, address: int) -> bool:
+        """Return whether an address lies in this buffer, bands included."""
+        return 0 <= address - self.buffer.data_ptr() < self.buffer.numel()
+
+
+def build_arenas(tensors: Iterable[torch.Tensor]) -> dict[int, Arena]:
+    """Copy the used part of each distinct storage; keyed by the storage's address."""
+    spans: dict[int, tuple[int, int, Any]] = {}
+    for tensor in tensors:
+        storage, item = tensor.untyped_storage(), tensor.element_size()
+        reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        lo = tensor.storage_offset() * item // _ALIGN * _ALIGN
+        hi = tensor.storage_offset() * item + (reach + 1) * item if tensor.numel() else lo
+        old = spans.get(storage.data_ptr(), (lo, hi, storage))
+        spans[storage.data_ptr()] = (min(lo, old[0]), max(hi, old[1]), storage)
+    arenas = {}
+    for key, (lo, hi, storage) in spans.items():
+        original = torch.empty(0, dtype=torch.uint8, device=storage.device)
+        arenas[key] = Arena(lo, original.set_(storage, lo, (hi - lo,), (1,)))
+    return arenas

@@ -1,0 +1,186 @@
+"""The only file that touches private names of Triton's interpreter.
+
+Every load, store and atomic of an interpreted kernel, descriptors included, passes through the
+module global ``triton.runtime.interpreter._interpreter``; every launch through
+``GridExecutor.__call__``; every ``tl.dot`` through ``InterpreterBuilder.create_dot``. The names
+are private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny
+kernel, once per process, so that a Triton that moved them gives one sentence, not a traceback.
+
+Import this module in interpreter mode only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import interpreter
+
+from course_lib.accounting.kernel_ledger import LedgerUnavailable
+
+
+class Observer(Protocol):
+    """What a listener is told; each call comes before the interpreter does the thing."""
+
+    def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+        """Run a launch by calling ``run(executor, *args, **kwargs)``, arguments changed or not."""
+
+    def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
+        """Hear of a "load", "store" or "atomic" of ``width`` bytes at each unmasked address."""
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        """Hear of a ``tl.dot`` of shapes (..., M, K) and (..., K, N)."""
+
+
+class _Memory:
+    """Stands in for the interpreter's C++ memory module: tells the observer, then passes on."""
+
+    def __init__(self, real: Any, observer: Observer) -> None:
+        self._real, self._observer = real, observer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def load(self, ptrs: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        self._observer.access("load", ptrs, mask, np.dtype(dtype).itemsize)
+        return self._real.load(ptrs, mask, other, dtype)
+
+    def store(self, ptrs: Any, value: Any, mask: Any) -> Any:
+        self._observer.access("store", ptrs, mask, value.itemsize)
+        return self._real.store(ptrs, value, mask)
+
+    def atomic_rmw(self, op: Any, ptrs: Any, value: Any, mask: Any, sem: Any) -> Any:
+        self._observer.access("atomic", ptrs, mask, value.itemsize)
+        return self._real.atomic_rmw(op, ptrs, value, mask, sem)
+
+    def atomic_cas(self, ptrs: Any, compare: Any, value: Any, sem: Any) -> Any:
+        self._observer.access("atomic", ptrs, None, value.itemsize)
+        return self._real.atomic_cas(ptrs, compare, value, sem)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Tell ``observer`` about every launch, memory access and dot while the block runs."""
+    memory = interpreter._interpreter
+    run = interpreter.GridExecutor.__call__
+    dot = interpreter.InterpreterBuilder.create_dot
+
+    def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        return observer.launch(executor, args, kwargs, run)
+
+    def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+        observer.dot(a.data.shape, b.data.shape)
+        return dot(builder, a, b, *rest, **options)
+
+    interpreter._interpreter = _Memory(memory, observer)
+    interpreter.GridExecutor.__call__ = launch
+    interpreter.InterpreterBuilder.create_dot = create_dot
+    try:
+        yield
+    finally:
+        interpreter._interpreter = memory
+        interpreter.GridExecutor.__call__ = run
+        interpreter.InterpreterBuilder.create_dot = dot
+
+
+def program() -> tuple[int, int, int]:
+    """Return the program id (x, y, z) that the interpreter is working on."""
+    return tuple(interpreter.interpreter_builder.grid_idx)
+
+
+def record_grid(executor: Any, keep: Callable[[tuple[int, ...]], None]) -> None:
+    """Hand the grid of a launch to ``keep`` when the launch works it out (it may be a function)."""
+    grid = executor.grid
+
+    def resolved(args: Any) -> tuple[int, ...]:
+        sizes = tuple(grid(args)) if callable(grid) else tuple(grid)
+        keep(tuple(int(n) for n in sizes))
+        return sizes
+
+    executor.grid = resolved
+
+
+@triton.jit
+def _canary(x, y):
+    """Touch every hook once: 4 bytes loaded and stored, a 16x16x16 dot."""
+    tl.store(y, tl.load(x))
+    zeros = tl.zeros((16, 16), tl.float32)
+    tl.dot(zeros, zeros)
+
+
+class _Witness:
+    """The canary's observer: remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+        self.heard.append(("launch", list(executor.arg_names)))
+        record_grid(executor, lambda grid: self.heard.append(("grid", grid)))
+        return run(executor, *args, **kwargs)
+
+    def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
+        self.heard.append((kind, int(np.asarray(ptrs).ravel()[0]), width, program()))
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        self.heard.append(("dot", tuple(a), tuple(b)))
+
+
+@cache
+def verify() -> None:
+    """Raise `LedgerUnavailable` unless every hook works with the installed Triton."""
+    witness = _Witness()
+    try:
+        for name in ("load", "store", "atomic_rmw", "atomic_cas"):
+            getattr(interpreter._interpreter, name)
+        x, y = torch.zeros(2, 1, device="cpu")
+        with observed(witness):
+            _canary[(1,)](x, y)
+        expected = [
+            ("launch", ["x", "y"]),
+            ("grid", (1,)),
+            ("load", x.data_ptr(), 4, (0, 0, 0)),
+            ("store", y.data_ptr(), 4, (0, 0, 0)),
+            ("dot", (16, 16), (16, 16)),
+        ]
+        moved = witness.heard != expected
+    except Exception as error:
+        moved = error
+    if moved:
+        raise LedgerUnavailable(
+            f"Triton {triton.__version__} keeps its interpreter's insides elsewhere than the "
+            "versions this course knows (3.4 to 3.9), so its loads and stores cannot be counted: "
+            "install one of those."
+        ) from (moved if isinstance(moved, Exception) else None)
+
+
+def original_cause(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """Return the first exception of type ``kind`` under ``error``'s chain of causes, or None."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, kind):
+            return seen
+        seen = seen.__cause__
+    return None
+
+
+def student_line() -> str:
+    """Return the source line of the kernel, or of its helper, that is being interpreted."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in {"triton", "numpy"} and module not in _OURS:
+            return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        frame = frame.f_back
+    return ""
+
+
+_OURS = {__name__, "course_lib.accounting.kernel_ledger"}

@@ -1,0 +1,377 @@
+"""What a Triton kernel really loads and stores, per tensor and per tile, in the interpreter.
+
+Tensors are learnt from the launch and named by kernel parameter, so those that a launcher creates
+are counted too. Bytes are those that the load and store instructions ask for: an address that two
+lanes load counts twice, a masked lane counts nothing, an atomic reads and writes. No cache is
+modelled: this is the tile-load model of lesson 04, counted. Every address is checked before it
+is touched, so a kernel that leaves its tensors gets a sentence and no crash.
+
+Triton-viz (SIGCSE 2025) counts bytes in the interpreter in a like way; this ledger is per tensor
+and per tile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from copy import copy
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from course_lib import _mode
+from course_lib.accounting.ledger import Ledger
+
+if TYPE_CHECKING:
+    from course_lib.accounting.arena import Arena, View
+
+
+class Visit(NamedTuple):
+    """One load or store instruction of one program, on one tensor.
+
+    ``rows`` is (first, last + 1) of the rows it touched, along the tensor's last axis but one (of
+    a 1-D tensor: of the elements). An atomic makes a "load" and a "store".
+    """
+
+    program: tuple[int, int, int]
+    tensor: str
+    rows: tuple[int, int]
+    kind: Literal["load", "store"]
+
+
+@dataclass
+class Launch:
+    """One kernel launch: what was started, on what.
+
+    ``tensors`` maps a parameter's name to (shape, strides in elements, dtype).
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    constexprs: dict[str, Any]
+    options: dict[str, Any]  # num_warps and the like
+    tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]]
+
+
+class LedgerUnavailable(RuntimeError):
+    """Kernels cannot be counted here; the message says why and what to do."""
+
+
+class OutOfBounds(IndexError):
+    """A kernel left its tensors; the message says which, where and by how many addresses.
+
+    Attributes:
+        tensor: the kernel parameter's name, None if no tensor is near.
+        program: the program id.
+        count: how many addresses are outside.
+        kind: "load", "store" or "atomic".
+        line: the kernel's source line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tensor: str | None = None,
+        program: tuple[int, ...] = (),
+        count: int = 0,
+        kind: str = "",
+        line: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.tensor, self.program, self.count = tensor, tuple(program), count
+        self.kind, self.line = kind, line
+
+
+class KernelLedger(Ledger):
+    """Count every load, store and ``tl.dot`` of the Triton kernels launched in a ``with`` block.
+
+    Two launches whose parameters share a name are added up. Where tensors overlap (one tensor
+    passed twice, slices of one packed buffer) an access belongs to the smallest tensor that holds
+    all its addresses, of equals to the parameter that comes first.
+
+    Attributes:
+        read: parameter name -> bytes loaded (atomics included).
+        written: parameter name -> bytes stored (atomics included).
+        flops: of ``tl.dot``, two per multiply-add, over whole tiles (padding counts).
+        visits: every `Visit`, in the order in which the interpreter ran them.
+        launches: every `Launch`.
+
+    Raises:
+        LedgerUnavailable: where kernels are compiled, where Triton is missing or too new.
+        RuntimeError: inside another ledger's block.
+        TypeError: at a launch with a bfloat16 tensor (the interpreter's results are wrong).
+        OutOfBounds: at the launch of a kernel that leaves its tensors.
+
+    Example:
+        >>> with KernelLedger() as ledger:
+        ...     o, lse = flash_attention(q, k, v)
+        >>> ledger.read["k"]  # doctest: +SKIP
+        131072
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visits: list[Visit] = []
+        self.launches: list[Launch] = []
+        self._stack = ExitStack()
+        self._hooks: Any = None  # the module interpreter_hooks, while counting
+        self._views: list[View] = []  # of the launch that runs, the smallest first
+        self._arenas: dict[int, Arena] = {}
+        self._owner: dict[str, Arena] = {}
+
+    def __enter__(self) -> KernelLedger:
+        global _active
+        hooks = self._hooks = _hooks()
+        if _active is not None:
+            raise RuntimeError(
+                "another KernelLedger is counting already: close it first, a launch is counted "
+                "by one ledger."
+            )
+        with _eager_paused():
+            hooks.verify()
+        self._stack.enter_context(hooks.observed(self))
+        _active = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global _active
+        _active = None
+        self._stack.close()
+
+    def rows_of(self, tensor: str, kind: str = "load") -> list[tuple[int, int]]:
+        """Return the row ranges in which ``tensor`` was visited, in order."""
+        return [visit.rows for visit in self.visits if visit[1::2] == (tensor, kind)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the books as plain data (for a child process, a record, a widget)."""
+        return {
+            "read": dict(self.read),
+            "written": dict(self.written),
+            "flops": self.flops,
+            "visits": [list(visit) for visit in self.visits],
+            "launches": [_plain(vars(launch)) for launch in self.launches],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> KernelLedger:
+        """Return the ledger that `to_json` described; works without Triton."""
+        ledger = cls()
+        ledger.read.update(data["read"])
+        ledger.written.update(data["written"])
+        ledger.flops = data["flops"]
+        ledger.visits = [Visit(tuple(p), t, tuple(r), k) for p, t, r, k in data["visits"]]
+        for launch in data["launches"]:
+            tensors = {n: (tuple(s), tuple(t), d) for n, (s, t, d) in launch["tensors"].items()}
+            grid = tuple(launch["grid"])
+            ledger.launches.append(Launch(**{**launch, "grid": grid, "tensors": tensors}))
+        return ledger
+
+    # What the hooks tell (interpreter_hooks.Observer) ------------------------------------------
+
+    def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+        """Run one launch on padded copies of its tensors, then copy the results back."""
+        with _eager_paused():
+            named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
+            tensors = {name: t for name, value in named.items() for name, t in _walk(name, value)}
+            _refuse_bfloat16(tensors)
+            self._note_launch(executor, named, tensors)
+            self._enter_launch(tensors)
+            try:
+                args = tuple(self._guarded(value) for value in args)
+                kwargs = {name: self._guarded(value) for name, value in kwargs.items()}
+                return run(executor, *args, **kwargs)
+            except Exception as error:
+                outside = self._hooks.original_cause(error, OutOfBounds)
+                if outside is None or outside is error:
+                    raise
+                raise outside from None
+            finally:
+                for arena in self._arenas.values():
+                    arena.write_back()
+                self._views, self._arenas, self._owner = [], {}, {}
+
+    def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
+        """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
+        addresses = _unmasked(ptrs, mask)
+        if addresses.size == 0:
+            return
+        low, high = int(addresses.min()), int(addresses.max())
+        for view in self._views:
+            if view.holds_all(addresses, low, high, width):
+                self._book(kind, view, addresses, width)
+                return
+        self._access_mixed(kind, addresses, width)
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        """Book a ``tl.dot`` of (..., M, K) and (..., K, N)."""
+        self.flops += 2 * prod(a) * b[-1]
+
+    # ------------------------------------------------------------------------------------------
+
+    def _note_launch(self, executor: Any, named: dict, tensors: dict) -> None:
+        constexprs = set(getattr(executor, "constexprs", ()))
+        launch = Launch(
+            kernel=executor.fn.__name__,
+            grid=(),
+            constexprs={n: _value(v) for n, v in named.items() if n in constexprs},
+            options={n: _value(v) for n, v in named.items() if n not in executor.arg_names},
+            tensors={
+                name: (tuple(t.shape), tuple(t.stride()), str(t.dtype).removeprefix("torch."))
+                for name, t in tensors.items()
+            },
+        )
+        self.launches.append(launch)
+        self._hooks.record_grid(executor, lambda grid: setattr(launch, "grid", grid))
+
+    def _enter_launch(self, tensors: dict[str, Any]) -> None:
+        from course_lib.accounting.arena import View, build_arenas
+
+        self._arenas = build_arenas(tensors.values())
+        for name, tensor in tensors.items():
+            arena = self._owner[name] = self._arenas[tensor.untyped_storage().data_ptr()]
+            self._views.append(View.of(name, arena.rebuild(tensor)))
+        self._views.sort(key=lambda view: view.hi - view.lo)
+
+    def _guarded(self, value: Any) -> Any:
+        """Return a launch argument with every tensor in it replaced by its guarded twin."""
+        if isinstance(value, tuple):
+            items = [self._guarded(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if type(value).__name__ == "TensorDescriptor":
+            twin = copy(value)
+            twin.base = self._guarded(value.base)
+            return twin
+        if not hasattr(value, "data_ptr"):
+            return value
+        tensor = _unwrapped(value)
+        twin = self._arenas[tensor.untyped_storage().data_ptr()].rebuild(tensor)
+        return twin if tensor is value else type(value)(twin, value.dtype)
+
+    def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
+        program, rows, n_bytes = self._hooks.program(), view.rows(addresses), addresses.size * width
+        if kind != "store":
+            self.note_read(view.name, n_bytes)
+            self.visits.append(Visit(program, view.name, rows, "load"))
+        if kind != "load":
+            self.note_written(view.name, n_bytes)
+            self.visits.append(Visit(program, view.name, rows, "store"))
+            self._owner[view.name].dirty = True
+
+    def _access_mixed(self, kind: str, addresses: np.ndarray, width: int) -> None:
+        """Book an access whose addresses lie in several tensors, or outside all of them."""
+        left, parts = addresses, []
+        for view in self._views:
+            inside = view.holds(left, width)
+            if inside.any():
+                parts.append((view, left[inside]))
+                left = left[~inside]
+        if left.size:
+            raise self._out_of_bounds(kind, left, parts)
+        for view, part in parts:
+            self._book(kind, view, part, width)
+
+    def _out_of_bounds(self, kind: str, outside: np.ndarray, parts: list) -> OutOfBounds:
+        program, line = self._hooks.program(), self._hooks.student_line()
+        view = max(parts, key=lambda part: part[1].size)[0] if parts else self._nearest(outside)
+        name, where = None, "in no tensor of this launch"
+        if view is not None:
+            name, where = view.name, f"outside the tensor, {view.where(outside)}"
+        message = (
+            f"{kind} {'from' if kind == 'load' else 'to'} "
+            f"{f'`{name}`' if name else 'memory'} by program {program}: {outside.size} "
+            f"{'address' if outside.size == 1 else 'addresses'} {where}; "
+            "a mask is missing or wrong (or a stride, or an offset)."
+        )
+        if line:
+            message += f" The line: {line}"
+        return OutOfBounds(
+            message, tensor=name, program=program, count=int(outside.size), kind=kind, line=line
+        )
+
+    def _nearest(self, outside: np.ndarray) -> View | None:
+        """Return the tensor in whose buffer (bands included) most addresses lie."""
+        near: Counter[str] = Counter()
+        for address in outside[:: max(1, outside.size // 64)]:
+            views = [v for v in self._views if self._owner[v.name].surrounds(int(address))]
+            if views:
+                near[min(views, key=lambda v: v.distance(int(address))).name] += 1
+        names = near.most_common(1)
+        return next((v for v in self._views if names and v.name == names[0][0]), None)
+
+
+_active: KernelLedger | None = None
+
+
+def _hooks() -> Any:
+    """Import the hooks in interpreter mode; elsewhere say what to do instead."""
+    from importlib import import_module
+
+    mode = _mode.mode()
+    if mode == "interpreter":
+        return import_module("course_lib.accounting.interpreter_hooks")
+    if mode == "gpu":
+        raise LedgerUnavailable(
+            "KernelLedger works in Triton's interpreter, and this process compiles for the GPU: "
+            "use `count(function, *arguments)`, which runs it in an interpreter of its own."
+        )
+    raise LedgerUnavailable(
+        "KernelLedger needs Triton, which is not installed here: lessons 05 to 07 run on Linux, "
+        "WSL or Colab."
+    )
+
+
+def _eager_paused() -> AbstractContextManager[None]:
+    """Pause any eager ledger: copying tensors to guard them is not the student's traffic."""
+    eager = sys.modules.get("course_lib.accounting.eager_ledger")
+    return eager.paused() if eager else nullcontext()
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the torch tensor inside ``triton.reinterpret``'s wrapper."""
+    return value.base if type(value).__name__ == "TensorWrapper" else value
+
+
+def _walk(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, tensor) for the tensors in one launch argument; tuple items get an index."""
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _walk(f"{name}[{i}]", item)
+    elif type(value).__name__ == "TensorDescriptor":
+        yield name, value.base
+    elif hasattr(value, "data_ptr"):
+        yield name, _unwrapped(value)
+
+
+def _refuse_bfloat16(tensors: dict[str, Any]) -> None:
+    for name, tensor in tensors.items():
+        if str(tensor.dtype) == "torch.bfloat16":
+            raise TypeError(
+                f"`{name}` is bfloat16, which Triton's interpreter gets silently wrong (it "
+                "multiplies the raw bits as integers): use float16 or float32 to count."
+            )
+
+
+def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Return the addresses that an access really touches, flat."""
+    if mask is None or mask.all():
+        return ptrs.ravel()
+    return ptrs[np.broadcast_to(mask, ptrs.shape)]
+
+
+def _value(value: Any) -> Any:
+    """Return what a ``tl.constexpr`` wraps."""
+    return value.value if type(value).__name__ == "constexpr" else value
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON's nearest to ``value``."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

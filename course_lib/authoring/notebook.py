@@ -1,0 +1,95 @@
+"""Make a notebook of cells: header links, the setup cell, ids, metadata, one way to write JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from course_lib.authoring import first_cell, nbgrader, regions
+from course_lib.authoring.mirror import Spec, check_slug
+from course_lib.authoring.percent import BuildError, Cell
+from course_lib.authoring.repository import colab_badge
+
+LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
+_WORDS = {LESSON: "the lesson", EXERCISE: "its exercises", SOLUTION: "the solutions"}
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def render(
+    file: Path, cells: Sequence[Cell], folder: str, siblings: Sequence[str], specs: Sequence[Spec]
+) -> str:
+    """Return the JSON text of the notebook ``folder/<stem>.ipynb`` made of ``cells``.
+
+    ``siblings`` are the folders in which a notebook of the same name stands.
+    """
+    opening = _with_links(file, cells, folder, siblings)
+    setup = Cell(first_cell.SLUG, "code", first_cell.setup_source(), opening.line)
+    if any(cell.slug == first_cell.SLUG for cell in cells):
+        raise BuildError(file, 1, f"the cell {first_cell.SLUG!r} is written by the build")
+    extra = _exercise_metadata(specs, folder)
+    body = [_prepared(file, cell, folder) for cell in cells[1:]]
+    raw = [_raw_cell(cell, extra) for cell in (opening, setup, *body)]
+    return to_json({"cells": raw, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5})
+
+
+def to_json(notebook: Mapping[str, Any]) -> str:
+    """Return ``notebook`` as Jupyter writes it: sorted keys, indent 1, UTF-8, final newline."""
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _with_links(file: Path, cells: Sequence[Cell], folder: str, siblings: Sequence[str]) -> Cell:
+    title = f"# {file.stem[:2]} · "
+    if not cells or cells[0].slug != "title" or not cells[0].source.startswith(title):
+        line = cells[0].line if cells else 1
+        raise BuildError(file, line, f"the first cell is '# %% title [markdown]' with '{title}…'")
+    heading, _, rest = cells[0].source.partition("\n")
+    name = f"{file.stem}.ipynb"
+    links = [f"[{_WORDS[f]}](../{f}/{name})" for f in siblings if f != folder]
+    line = " · ".join([colab_badge(f"{folder}/{name}"), *links])
+    return replace(cells[0], source=f"{heading}\n\n{line}\n{rest}".rstrip("\n"))
+
+
+def _prepared(file: Path, cell: Cell, folder: str) -> Cell:
+    blanked = regions.blank(file, cell)
+    if folder == LESSON and blanked != cell.source:
+        raise BuildError(file, cell.line, "a lesson has no solution regions: its exercises do")
+    return replace(cell, source=blanked) if folder == EXERCISE else cell
+
+
+def _exercise_metadata(specs: Sequence[Spec], folder: str) -> dict[str, Any]:
+    """Return a function of the cell for each graded slug; lessons have none."""
+    if folder == LESSON:
+        return {}
+    tags = {"tags": ["raises-exception"]} if folder == EXERCISE else {}
+    found: dict[str, Any] = {}
+    for spec in specs:
+        found[spec.slug] = lambda cell: {"nbgrader": nbgrader.solution_metadata(cell.slug)}
+        found[check_slug(spec)] = lambda cell, points=spec.points: {
+            "nbgrader": nbgrader.check_metadata(cell.slug, cell.source, points),
+            **tags,
+        }
+    return found
+
+
+def _raw_cell(cell: Cell, extra: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = dict(cell.metadata)
+    if cell.slug in extra:
+        added = extra[cell.slug](cell)
+        if tags := [*metadata.get("tags", []), *added.pop("tags", [])]:
+            added["tags"] = tags
+        metadata |= added
+    raw: dict[str, Any] = {
+        "cell_type": cell.kind,
+        "id": cell.slug,
+        "metadata": metadata,
+        "source": cell.source.splitlines(keepends=True),
+    }
+    if cell.kind == "code":
+        raw |= {"execution_count": None, "outputs": []}
+    return raw

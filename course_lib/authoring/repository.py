@@ -1,0 +1,21 @@
+"""Where the course lives: the repository's address is set here and nowhere else."""
+
+from __future__ import annotations
+
+REPOSITORY = "https://github.com/flashattention-course/flashattention-course"
+BRANCH = "main"
+
+_BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
+_GITHUB = "https://github.com/"
+
+
+def git_address() -> str:
+    """Return what pip installs on Colab."""
+    return f"git+{REPOSITORY}@{BRANCH}"
+
+
+def colab_badge(path: str) -> str:
+    """Return the Markdown badge that opens ``path`` (``notebooks/03_….ipynb``) on Colab."""
+    owner_and_name = REPOSITORY.removeprefix(_GITHUB)
+    page = f"https://colab.research.google.com/github/{owner_and_name}/blob/{BRANCH}/{path}"
+    return f"[![Open in Colab]({_BADGE})]({page})"

@@ -1,0 +1,268 @@
+"""The ``course`` command: one subcommand, one small function.
+
+Exit status: 0 done, 1 not (yet) right, 2 a request that makes no sense, explained in a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from course_lib import __version__
+
+
+class UsageError(Exception):
+    """The request cannot be met; the message is one sentence for the person who typed it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit status."""
+    from course_lib.authoring.course_file import FileProblem
+    from course_lib.authoring.percent import BuildError
+
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except (UsageError, FileProblem, BuildError) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # course list | head
+        sys.stderr.close()
+        return 0
+
+
+def doctor(_options: argparse.Namespace) -> int:
+    """Say what works on this machine, what does not, and what to do."""
+    from course_lib.doctor import can_start, diagnose, examine
+
+    facts = examine()
+    print(f"FlashAttention course {__version__}")
+    print(*diagnose(facts), sep="\n")
+    return 0 if can_start(facts) else 1
+
+
+def list_exercises(_options: argparse.Namespace) -> int:
+    """List the exercises: id, function, minutes, points, title, your status."""
+    from course_lib import store
+    from course_lib.grading.specs import EXERCISES
+
+    attempts = store.load()["attempts"]
+    rows = [("id", "function", "min", "points", "title", "status")]
+    rows += [
+        (e.label, _call(e), str(e.minutes), str(e.points), e.title, _status(attempts.get(e.id)))
+        for e in EXERCISES
+    ]
+    print(_table(rows, right={2, 3}))
+    return 0
+
+
+def build(options: argparse.Namespace) -> int:
+    """Make notebooks/, exercises/ and solutions/ from sources/."""
+    import importlib.util
+
+    from course_lib.authoring.build import drift, write
+    from course_lib.grading.specs import EXERCISES
+
+    root = Path.cwd()
+    if not (root / "sources").is_dir():
+        raise UsageError(
+            "There is no folder sources/ here: run course build at the top of the course."
+        )
+    if importlib.util.find_spec("jupytext") is None:
+        raise UsageError("course build needs jupytext: pip install -e '.[dev]'")
+    if not options.check:
+        changed = write(root, EXERCISES)
+        print(*(path.relative_to(root).as_posix() for path in changed), sep="\n", end="")
+        print(
+            f"\n{len(changed)} written." if changed else "Every notebook is what its source makes."
+        )
+        return 0
+    found = drift(root, EXERCISES)
+    print(*found, sep="\n") if found else print("Every notebook is what its source makes.")
+    if found:
+        print("To mend this: edit sources/, never the notebooks, and run: course build")
+    return 1 if found else 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Check the exercises in a notebook or a script; 0 only if every one of them passed."""
+    from course_lib import store
+    from course_lib.authoring.collect import present
+    from course_lib.authoring.course_file import code_cells
+    from course_lib.grading.specs import EXERCISES
+
+    wanted = [_exercise(options.exercise)] if options.exercise else EXERCISES
+    path = Path(options.file)
+    cells = code_cells(path)
+    found = present(cells, wanted)
+    if not found:
+        what = f"exercise {wanted[0].label}" if options.exercise else "an exercise of this course"
+        raise UsageError(f"{path}: nothing in it is {what} (course list shows what is).")
+    sys.path.insert(0, str(path.resolve().parent))  # a script may import its neighbours
+    passed = True
+    for exercise in found:
+        report = _report(cells, exercise)
+        store.record_attempt(exercise.id, report.verdict.value)
+        print(report.text(), flush=True)
+        passed &= report.passed
+    return 0 if passed else 1
+
+
+def hint(options: argparse.Namespace) -> int:
+    """Show one more hint for an exercise each time, three at most."""
+    import course_lib
+
+    course_lib.hint(_exercise(options.exercise).id)
+    return 0
+
+
+def progress(_options: argparse.Namespace) -> int:
+    """Show what is done and what comes next."""
+    import course_lib
+
+    course_lib.progress()
+    return 0
+
+
+def catch_up(options: argparse.Namespace) -> int:
+    """Put the solution of the step before an exercise in place; your own text is kept."""
+    from course_lib import store
+    from course_lib.authoring.catch_up import catch_up, previous_step
+    from course_lib.grading.specs import EXERCISES
+
+    exercise = _exercise(options.exercise)
+    step = previous_step(exercise, EXERCISES)
+    done = catch_up(_course_root(), step)
+    if done is None:
+        print(f"The solution of {step.label} is in place already: nothing was changed.")
+        return 0
+    notebook, backup, kept = done
+    store.note_catch_up(step.id, kept)
+    print(
+        f"{notebook.name} now holds the solution of {step.label}; your own text is in "
+        f"{backup.name} beside it. If the notebook is open, reload it from disk."
+    )
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write your attention kernel as one file that needs only torch and triton."""
+    from course_lib.authoring.catch_up import lesson_notebook
+    from course_lib.authoring.collect import BrokenCell, present
+    from course_lib.authoring.course_file import code_cells
+    from course_lib.authoring.export import exported, require_exportable
+
+    exercise = _exercise(options.exercise)
+    require_exportable(exercise)
+    source = options.source
+    path = Path(source) if source else lesson_notebook(_course_root(), "exercises", exercise)
+    cells = code_cells(path)
+    if not present(cells, [exercise]):
+        raise UsageError(f"{path}: it has no exercise {exercise.label} ({exercise.function}).")
+    out = Path(
+        options.output or f"exported_{exercise.slug.removeprefix('ex-').replace('-', '_')}.py"
+    )
+    if out.exists() and not options.force:
+        raise UsageError(f"{out} exists already: choose another name with -o, or add --force.")
+    try:
+        text = exported(exercise, cells)
+    except BrokenCell as problem:
+        raise UsageError(f"{path}: {problem}") from None
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror}).") from None
+    print(f"{out}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {out}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="course", description="The FlashAttention course.")
+    parser.add_argument("--version", action="version", version=f"course {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add(commands, "doctor", doctor)
+    _add(commands, "list", list_exercises)
+    made = _add(commands, "build", build)
+    made.add_argument("--check", action="store_true", help="change nothing; say what drifts")
+    checked = _add(commands, "check", check)
+    checked.add_argument("file", metavar="FILE", help="a notebook or a Python script")
+    checked.add_argument("exercise", metavar="EXERCISE", nargs="?", help="only this one, e.g. 3.3")
+    _add(commands, "hint", hint).add_argument("exercise", metavar="ID")
+    _add(commands, "progress", progress)
+    _add(commands, "catch-up", catch_up).add_argument("exercise", metavar="ID")
+    sent = _add(commands, "export", export)
+    sent.add_argument("exercise", metavar="ID", help="7.4 or 7-star")
+    sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
+    sent.add_argument("-o", "--output", metavar="OUT", help="default: exported_7_4.py")
+    sent.add_argument("--force", action="store_true", help="overwrite OUT")
+    return parser
+
+
+def _add(commands: Any, name: str, run: Callable[..., int]) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _exercise(name: str) -> Any:
+    from course_lib.grading.specs import UnknownExercise, find
+
+    try:
+        return find(name)
+    except UnknownExercise as problem:
+        raise UsageError(str(problem)) from None
+
+
+def _report(cells: Any, exercise: Any) -> Any:
+    """Return the report on an exercise; a cell that cannot be loaded is an error like any other."""
+    from course_lib.authoring.collect import BrokenCell, load
+    from course_lib.grading.check import report_for
+    from course_lib.grading.report import Report, Verdict
+
+    try:
+        return report_for(load(cells, exercise))
+    except (BrokenCell, TypeError, LookupError) as problem:
+        return Report(exercise, Verdict.ERROR, (str(problem),))
+
+
+def _course_root() -> Path:
+    """Return the folder of the course: around here, or the one this package stands in."""
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
+        if (folder / "exercises").is_dir() and (folder / "solutions").is_dir():
+            return folder
+    raise UsageError("There are no folders exercises/ and solutions/ here: run this in the course.")
+
+
+def _call(exercise: Any) -> str:
+    """Return ``name(arguments)``, however the spec writes its signature."""
+    arguments = exercise.signature.removeprefix(exercise.function)
+    return exercise.function + arguments
+
+
+def _status(attempt: dict[str, Any] | None) -> str:
+    if not attempt:
+        return "–"
+    return "passed" if attempt.get("passed") else attempt.get("last", "–")
+
+
+def _table(rows: Sequence[Sequence[str]], right: set[int]) -> str:
+    """Align columns with two spaces between them; ``right`` names the right-aligned ones."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

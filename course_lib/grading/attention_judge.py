@@ -1,0 +1,84 @@
+"""The judge of everything that computes attention: formal faults, then o, then lse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from course_lib.grading import faults
+from course_lib.grading.judges import Judge, array_finding
+from course_lib.grading.spec import Case, Finding, Observed
+from course_lib.grading.tolerance import allowed_error, as_float64
+
+
+def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:
+    """Return (o, lse) in float64 on the already rounded inputs."""
+    from course_lib.attention.truth import attention_float64
+
+    return attention_float64(q, k, v, causal=causal)
+
+
+def attention_judge(*, with_lse: bool, in_dtype: bool) -> Judge:
+    """Return a judge for o, or for (o, lse) if ``with_lse``.
+
+    ``in_dtype``: inputs are tensors, and the result must have their dtype and device (lse:
+    float32); the allowed error follows that dtype. Otherwise NumPy, judged to 1e-5.
+    """
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        o_true, lse_true = expected
+        like = _like(case, o_true, lse_true) if in_dtype else (o_true, lse_true)
+        got = observed.result
+        if fault := faults.find_fault(got, like if with_lse else like[0]):
+            return fault
+        o, lse = got if with_lse else (got, None)
+        tiles = case.kwargs.get("block_q"), case.args[0].shape[-1]
+        finding = array_finding(
+            o,
+            o_true,
+            allowed=_allowed(case, o_true, in_dtype),
+            name="o",
+            tiles=tiles if tiles[0] else None,
+        )
+        if finding or lse is None:
+            return finding
+        return array_finding(lse, lse_true, allowed=1e-3 if in_dtype else 1e-5, name="lse")
+
+    return judge
+
+
+def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, Any]:
+    """Return tensors with the shapes, dtypes and device that o and lse must have."""
+    import torch
+
+    from course_lib import _mode
+
+    q = case.args[0]
+    device = "cuda:0" if _mode.mode() == "gpu" else "cpu"
+    return (
+        torch.empty(o_true.shape, dtype=q.dtype, device=device),
+        torch.empty(lse_true.shape, dtype=torch.float32, device=device),
+    )
+
+
+def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool) -> float:
+    if not in_dtype:
+        return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
+    q, k, v = case.args[:3]
+    eager = as_float64(_eager(q, k, v, bool(case.kwargs.get("causal"))))
+    return allowed_error(o_true, eager, str(q.dtype).removeprefix("torch."))
+
+
+def _eager(q: Any, k: Any, v: Any, causal: bool) -> Any:
+    """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0."""
+    import torch
+
+    group = q.shape[-3] // k.shape[-3]
+    k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        n_q, n_k = scores.shape[-2:]
+        hidden = torch.ones(n_q, n_k, dtype=torch.bool).triu(n_k - n_q + 1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return torch.nan_to_num(torch.softmax(scores, -1)) @ v

@@ -1,0 +1,233 @@
+"""``check(function)``: run a student's function on fresh inputs and say what was found.
+
+This is formative: it runs in the student's own process, draws new inputs each time, and its only
+aim is to say in one sentence what to look at next.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from course_lib import _mode, store
+from course_lib.grading import faults, frames
+from course_lib.grading.limit import TookTooLong, at_most
+from course_lib.grading.report import CheckFailed, Report, Verdict
+from course_lib.grading.runners import on_device, run_case
+from course_lib.grading.spec import Case, Exercise, Finding, Observed
+from course_lib.grading.specs import find
+from course_lib.grading.tolerance import same
+
+NOT_ATTEMPTED = "not attempted"
+
+
+def check(function: Callable[..., Any]) -> None:
+    """Judge ``function`` (the exercise is found by its name), print the verdict, remember it.
+
+    Raises ``CheckFailed``, which carries the report, unless the verdict is *passed*.
+    ``COURSE_SEED`` in the environment fixes the drawn inputs.
+    """
+    report = report_for(function)
+    store.record_attempt(report.exercise.id, report.verdict.value)
+    if not report.passed:
+        raise CheckFailed(report)
+    _show(report)
+
+
+def hint(exercise: Callable[..., Any] | str) -> None:
+    """Print one more hint for an exercise (its function, or its id) each time; three at most."""
+    found = _exercise_of(exercise)
+    number = store.next_hint(found.id, len(found.hints))
+    print(f"Hint {number + 1} of {len(found.hints)} for {found.label}: {found.hints[number]}")
+
+
+def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Report:
+    """Return the report on ``function``. Nothing that the student's code does raises here.
+
+    Raises TypeError or LookupError, in one sentence, if ``function`` is no exercise at all.
+    """
+    exercise = _exercise_of(function)
+    if seed is None:
+        seed = int(os.environ.get("COURSE_SEED", "0")) or None
+    if exercise.kind == "kernel" and _mode.mode() == "none":
+        return Report(
+            exercise,
+            Verdict.CANNOT_RUN,
+            (
+                "This exercise needs Triton, which exists for Linux only.",
+                "Open the notebook on Colab, in WSL, or in a Linux container.",
+            ),
+        )
+    cases = list(exercise.cases(np.random.default_rng(seed)))
+    if complaint := _cannot_be_called(exercise, function, cases[0]):
+        return Report(exercise, Verdict.ERROR, (complaint,), failed_property="signature")
+    for case in cases:
+        if report := _judge_case(exercise, function, case):
+            return report
+    if exercise.kind == "kernel" and (report := _compile(exercise, function, cases)):
+        return report
+    return Report(exercise, Verdict.PASSED, (exercise.notice,) if exercise.notice else ())
+
+
+def _exercise_of(function: Callable[..., Any] | str) -> Exercise:
+    if isinstance(function, str):
+        return find(function)
+    plain = inspect.unwrap(getattr(function, "fn", function))
+    if not callable(function) and not hasattr(function, "fn"):
+        raise TypeError(
+            f"check takes a function, not {type(function).__name__}: check(my_function)."
+        )
+    name = getattr(plain, "__name__", type(function).__name__)
+    if (getattr(plain, "__module__", None) or "").split(".")[0] == "course_lib":
+        raise TypeError(f"{name} belongs to course_lib: write your own and check that.")
+    if hasattr(function, "fn"):
+        raise TypeError(f"{name} is a kernel: check the launcher, the function that starts it.")
+    return find(name)
+
+
+def _cannot_be_called(exercise: Exercise, function: Callable[..., Any], case: Case) -> str | None:
+    """Return a sentence if the function's parameters do not fit the exercise, else None."""
+    if exercise.run is not None:
+        return None
+    try:
+        inspect.signature(function).bind(*case.args, **case.kwargs)
+    except TypeError as error:
+        return (
+            f"{exercise.function} is called as {exercise.function}{exercise.signature}; "
+            f"yours cannot be: {error}."
+        )
+    return None
+
+
+def _judge_case(exercise: Exercise, function: Callable[..., Any], case: Case) -> Report | None:
+    """Return a report if the function fails on this case, else None."""
+    args, kwargs = on_device(exercise, faults.copy_inputs((case.args, dict(case.kwargs))))
+    try:
+        with at_most(exercise.seconds):
+            observed = run_case(exercise, function, replace(case, args=args, kwargs=kwargs))
+    except TookTooLong:
+        return _incorrect(
+            exercise,
+            case,
+            Finding(
+                "comes to an end",
+                f"your function did not finish within {exercise.seconds:g} seconds: "
+                "does every loop move on?",
+            ),
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        report = _error(exercise, case, function, error)
+        if report is None:  # none of the student's lines took part: the fault is ours
+            raise
+        return report
+    expected = exercise.truth(*case.args, **case.kwargs)
+    finding = exercise.judge(case, observed, expected) or faults.find_tampering(
+        (args, kwargs), (case.args, dict(case.kwargs)), observed.result
+    )
+    return _incorrect(exercise, case, finding, observed, expected) if finding else None
+
+
+def _incorrect(
+    exercise: Exercise,
+    case: Case,
+    finding: Finding,
+    observed: Observed | None = None,
+    expected: Any = None,
+) -> Report:
+    lines = [f"On: {case.name}."] if case.name else []
+    lines.append(_sentence(finding.says))
+    if finding.where:
+        lines.append("   " + finding.where.replace("\n", "\n   "))
+    mistake = None
+    if observed is not None:
+        mistake = _recognise(exercise, case, observed.result, expected)
+    if mistake:
+        lines.append(f"This looks like a known mistake: {mistake.name}. {_sentence(mistake.says)}")
+    lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
+    return Report(
+        exercise,
+        Verdict.INCORRECT,
+        tuple(lines),
+        failed_property=finding.property,
+        misconception=mistake.name if mistake else "",
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _recognise(exercise: Exercise, case: Case, result: Any, expected: Any) -> Any:
+    """Return the first known mistake that gives this result on this input, or None."""
+    for mistake in exercise.mistakes:
+        args, kwargs = faults.copy_inputs((case.args, dict(case.kwargs)))
+        try:
+            with np.errstate(all="ignore"):
+                wrong = mistake.model(*args, **kwargs)
+        except Exception:  # a mistake that does not apply to this input
+            continue
+        if same(result, wrong) and not same(wrong, expected):
+            return mistake
+    return None
+
+
+def _error(
+    exercise: Exercise, case: Case, function: Callable[..., Any], error: BaseException
+) -> Report | None:
+    cause = frames.root_cause(error)
+    if NOT_ATTEMPTED in str(cause) and isinstance(cause, NotImplementedError | AssertionError):
+        return Report(
+            exercise,
+            Verdict.NOT_ATTEMPTED,
+            (f"Write the marked lines of {exercise.function}, then run this cell again.",),
+        )
+    if type(cause).__name__ == "OutOfBounds":
+        return _incorrect(exercise, case, Finding("stays inside its tensors", str(cause)))
+    theirs = frames.student_lines(error, function)
+    if not theirs:
+        return None
+    lines = [f"On: {case.name}."] if case.name else []
+    lines += [frames.describe(cause), *theirs]
+    return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=type(cause).__name__)
+
+
+def _compile(exercise: Exercise, function: Callable[..., Any], cases: list[Case]) -> Report | None:
+    """Compile for sm_80 in a child; a report if that fails. On a GPU it has just been compiled."""
+    if _mode.mode() == "gpu":
+        return None
+    from course_lib.accounting.compile_check import compile_for
+
+    for case in (case for case in cases if case.compiled):
+        outcome = compile_for(function, *case.args, **case.kwargs)
+        if not outcome.ok:
+            return Report(
+                exercise,
+                Verdict.NOT_ON_A_GPU,
+                (
+                    "The interpreter runs it and every answer is right. "
+                    "Compiling it for a GPU (sm_80) fails:",
+                    "   " + outcome.message.replace("\n", "\n   "),
+                ),
+                failed_property="compiles for a GPU",
+            )
+    return None
+
+
+def _show(report: Report) -> None:
+    """Print the report; in a notebook as HTML with the same words as its text form."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None and hasattr(shell, "kernel"):
+        from IPython.display import display
+
+        display(report)
+    else:
+        print(report.text())

@@ -1,0 +1,69 @@
+"""How a case is run: a plain call, PyTorch under a ledger, or a kernel launcher under guard."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from course_lib import _mode
+from course_lib.grading.faults import is_tensor
+from course_lib.grading.spec import Case, Exercise, Observed
+
+
+def run_case(exercise: Exercise, function: Callable[..., Any], case: Case) -> Observed:
+    """Call ``function`` on ``case`` in the way its exercise needs."""
+    if exercise.run is not None:
+        return exercise.run(function, case)
+    if exercise.kind == "kernel":
+        return _run_kernel(function, case)
+    if exercise.kind == "torch" and case.counted:
+        return _run_counted(function, case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the report says it better
+        return Observed(function(*case.args, **case.kwargs))
+
+
+def _run_counted(function: Callable[..., Any], case: Case) -> Observed:
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    with EagerLedger() as ledger:
+        result = function(*case.args, **case.kwargs)
+    return Observed(result, ledger)
+
+
+def _run_kernel(function: Callable[..., Any], case: Case) -> Observed:
+    """Run a launcher: in the interpreter inside guard bands, on a GPU compiled."""
+    if _mode.mode() == "gpu":
+        return _run_on_gpu(function, case)
+    from course_lib.accounting.kernel_ledger import KernelLedger, LedgerUnavailable
+
+    with contextlib.suppress(LedgerUnavailable), KernelLedger() as ledger:
+        return Observed(function(*case.args, **case.kwargs), ledger)
+    return Observed(function(*case.args, **case.kwargs))
+
+
+def _run_on_gpu(function: Callable[..., Any], case: Case) -> Observed:
+    import torch
+
+    result = function(*case.args, **case.kwargs)
+    torch.cuda.synchronize()
+    if not case.counted:
+        return Observed(result)
+    from course_lib.accounting.count import count
+
+    return Observed(result, count(function, *case.args, **case.kwargs))
+
+
+def on_device(exercise: Exercise, inputs: Any) -> Any:
+    """Return ``inputs`` with every tensor on the GPU if kernels are compiled here."""
+    if exercise.kind != "kernel" or _mode.mode() != "gpu":
+        return inputs
+    if is_tensor(inputs):
+        return inputs.cuda()
+    if isinstance(inputs, dict):
+        return {key: on_device(exercise, value) for key, value in inputs.items()}
+    if isinstance(inputs, list | tuple):
+        return type(inputs)(on_device(exercise, value) for value in inputs)
+    return inputs

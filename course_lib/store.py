@@ -1,0 +1,130 @@
+"""The one file beside the notebooks: predictions, attempts, hints, progress.
+
+A JSON file, ``course_progress.json``, in the folder that holds ``notebooks/`` (or, on Colab and
+elsewhere, in the current folder). ``COURSE_STORE`` names another file. Nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "course_progress.json"
+_EMPTY: dict[str, Any] = {"version": 1, "attempts": {}, "hints": {}, "predictions": {}, "kept": []}
+
+
+def path() -> Path:
+    """Return where the store lies; the file need not exist yet."""
+    if named := os.environ.get("COURSE_STORE"):
+        return Path(named)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "notebooks").is_dir() and (folder / "exercises").is_dir():
+            return folder / FILE_NAME
+    return here / FILE_NAME
+
+
+def load() -> dict[str, Any]:
+    """Return everything that is stored; a damaged file is put aside, never overwritten."""
+    file = path()
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError("the store is a JSON object")
+    except FileNotFoundError:
+        data = {}
+    except (ValueError, UnicodeDecodeError):
+        file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
+        data = {}
+    return {key: data.get(key, type(empty)(empty)) for key, empty in _EMPTY.items()}
+
+
+def record_attempt(exercise_id: str, verdict: str) -> None:
+    """Note one check of an exercise: its verdict now, and whether it has ever passed."""
+    with _edit() as data:
+        entry = data["attempts"].setdefault(exercise_id, {"tries": 0, "passed": False})
+        entry["tries"] += verdict != "not attempted"
+        entry["passed"] = entry["passed"] or verdict == "passed"
+        entry["last"] = verdict
+        entry["when"] = _now()
+
+
+def next_hint(exercise_id: str, available: int) -> int:
+    """Return the number (from 0) of the hint to show now, and remember that it was shown."""
+    with _edit() as data:
+        shown = min(data["hints"].get(exercise_id, 0), available - 1)
+        data["hints"][exercise_id] = shown + 1
+    return shown
+
+
+def record_prediction(key: str, answer: Any) -> None:
+    """Keep what the student predicted; the first prediction stays, later ones are appended."""
+    with _edit() as data:
+        data["predictions"].setdefault(key, []).append({"answer": answer, "when": _now()})
+
+
+def predictions(key: str) -> list[Any]:
+    """Return the student's predictions for ``key``, oldest first."""
+    return [entry["answer"] for entry in load()["predictions"].get(key, [])]
+
+
+def note_catch_up(exercise_id: str, saved_source: str) -> None:
+    """Remember that a step was filled in by ``course catch-up``, and the text it replaced."""
+    with _edit() as data:
+        data["kept"].append({"exercise": exercise_id, "source": saved_source, "when": _now()})
+
+
+def merge(other: dict[str, Any]) -> None:
+    """Merge another store (an export from Colab, say) into this one; nothing passed is lost."""
+    with _edit() as data:
+        for key, entry in other.get("attempts", {}).items():
+            mine = data["attempts"].setdefault(key, {"tries": 0, "passed": False})
+            mine["tries"] += entry.get("tries", 0)
+            mine["passed"] = mine["passed"] or entry.get("passed", False)
+        for key, count in other.get("hints", {}).items():
+            data["hints"][key] = max(count, data["hints"].get(key, 0))
+        for key, answers in other.get("predictions", {}).items():
+            data["predictions"].setdefault(key, []).extend(answers)
+        data["kept"].extend(other.get("kept", []))
+
+
+@contextlib.contextmanager
+def _edit() -> Iterator[dict[str, Any]]:
+    file = path()
+    with _locked(file):
+        data = load()
+        yield data
+        _write(file, data)
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Hold an advisory lock, so that two open notebooks do not lose each other's entries."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: last writer wins, the file stays whole
+        yield
+        return
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file.with_suffix(".json.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write(file: Path, data: dict[str, Any]) -> None:
+    """Write a temporary file and rename it, so that a crash leaves the old file whole."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".json.tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        json.dump(data, out, indent=1, ensure_ascii=False)
+    os.replace(temporary, file)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
