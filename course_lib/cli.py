@@ -13,6 +13,8 @@ from typing import Any
 
 from course_lib import __version__
 
+_NO_DRIFT = "Every notebook is what its source makes."
+
 
 class UsageError(Exception):
     """The request cannot be met; the message is one sentence for the person who typed it."""
@@ -75,18 +77,14 @@ def build(options: argparse.Namespace) -> int:
         )
     if importlib.util.find_spec("jupytext") is None:
         raise UsageError("course build needs jupytext: pip install -e '.[dev]'")
-    if not options.check:
-        changed = write(root, EXERCISES)
-        print(*(path.relative_to(root).as_posix() for path in changed), sep="\n", end="")
-        print(
-            f"\n{len(changed)} written." if changed else "Every notebook is what its source makes."
-        )
-        return 0
-    found = drift(root, EXERCISES)
-    print(*found, sep="\n") if found else print("Every notebook is what its source makes.")
-    if found:
-        print("To mend this: edit sources/, never the notebooks, and run: course build")
-    return 1 if found else 0
+    if options.check:
+        drifting = drift(root, EXERCISES)
+        help_ = ["To mend this, edit sources/, never the notebooks, and run: course build"]
+        print(*(drifting + help_ if drifting else [_NO_DRIFT]), sep="\n")
+        return 1 if drifting else 0
+    changed = [path.relative_to(root).as_posix() for path in write(root, EXERCISES)]
+    print(*(changed or [_NO_DRIFT]), sep="\n")
+    return 0
 
 
 def check(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -188,11 +189,8 @@ def _package(facts: Facts, name: str) -> Line:
         fix = _install(facts, f"--force-reinstall {name}")
         return Line(mark, f"{name} {package.version} cannot be imported: {package.error}", fix)
     if name == "numpy" and facts.version(name) < (2,):
-        return Line(
-            "problem",
-            f"NumPy {package.version}: the course needs NumPy 2.",
-            _install(facts, "'numpy>=2'"),
-        )
+        says = f"NumPy {package.version} is too old: the course needs NumPy 2."
+        return Line("problem", says, _install(facts, "'numpy>=2'"))
     if name == "torch" and facts.version(name) < (2, 8):
         says = f"torch {package.version} is older than 2.8: no triton that we know fits it."
         return Line("note", says, "Upgrade torch to 2.8 or newer.")
@@ -203,16 +201,12 @@ def _triton(facts: Facts) -> Iterator[Line]:
     obstacle = triton_obstacle(facts)
     if obstacle:
         yield obstacle
-    elif _interpreted(facts):
-        version = facts.packages["triton"].version
-        yield Line(
-            "ok", f"Triton {version}, in its interpreter: kernels run in Python, on the CPU."
-        )
-        yield Line(
-            "note", "bf16 is silently wrong in the interpreter: the course refuses it; use fp16."
-        )
+        return
+    version = facts.packages["triton"].version
+    if _interpreted(facts):
+        yield Line("ok", f"Triton {version}, interpreted: kernels run in Python, on the CPU.")
+        yield Line("note", "bf16 is silently wrong in the interpreter: we refuse it; use fp16.")
     else:
-        version = facts.packages["triton"].version
         yield Line("ok", f"Triton {version}, compiling for {facts.gpus[0].name}.")
 
 
@@ -290,7 +284,10 @@ def _probe_all() -> dict[str, Package]:
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[name] = importlib.metadata.version(name)
-    return {name: Package(version, _import_error(name)) for name, version in installed.items()}
+    with ThreadPoolExecutor() as pool:  # each import waits in a child of its own
+        errors = pool.map(_import_error, installed)
+    found = zip(installed.items(), errors, strict=True)
+    return {name: Package(version, error) for (name, version), error in found}
 
 
 def _import_error(name: str) -> str:

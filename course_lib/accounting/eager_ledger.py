@@ -72,6 +72,7 @@ _LEFT_FACTOR = {  # matrix products -> which argument is the left factor
     "baddbmm": 1,
     "addmv": 1,
 }
+_SCALES_SELF = {"addmm", "baddbmm", "addmv"}  # beta * self + alpha * product
 _FUSED = "_scaled_dot_product_"
 _INTERPRETER = "triton.runtime.interpreter"
 
@@ -288,7 +289,9 @@ def _read_inputs(op: str, bound: dict[str, tuple[Any, Any]]) -> list[torch.Tenso
     if op.endswith("_like") or op.startswith("new_"):
         return []
     skipped = set()
-    if op in _OVERWRITES or (op.startswith("add") and bound.get("beta", (None, 1))[1] == 0):
+    if op in _OVERWRITES or (
+        op.rstrip("_") in _SCALES_SELF and bound.get("beta", (None, 1))[1] == 0
+    ):
         skipped.add("self")
     return [
         tensor

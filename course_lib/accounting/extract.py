@@ -15,6 +15,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import math
 import symtable
 import sys
 import sysconfig
@@ -145,10 +146,7 @@ class _Gathering:
 
     def _add_module(self, name: str, module: ModuleType, user: str) -> None:
         path = module.__name__
-        if path == "__main__" or (
-            _is_own_file(getattr(module, "__file__", None) or "")
-            and (path.partition(".")[0] != _COURSE)
-        ):
+        if not _stays_importable(module):
             raise NotExtractable(
                 f"{user} uses `{name}`, a module of your own, which other processes may not "
                 f"find: write `from {path} import ...` instead, so that its functions are copied."
@@ -182,8 +180,11 @@ class _Gathering:
             self.origins[own] = (file, line)
 
     def _add_submodules(self, name: str, value: Any, source: str) -> None:
-        """``import xml`` does not bring ``xml.dom``: import the submodules that are named."""
-        if not isinstance(value, ModuleType):
+        """``import xml`` does not bring ``xml.dom``: import the submodules that are named.
+
+        (``torch`` and ``triton`` do bring theirs.)
+        """
+        if not isinstance(value, ModuleType) or name in {"torch", "triton"}:
             return
         for dotted in _dotted(source, name):
             path = value.__name__
@@ -196,8 +197,8 @@ class _Gathering:
 
     def _literal(self, value: Any) -> str | None:
         """Return Python source for a constant, None if there is none."""
-        if isinstance(value, float) and not isinstance(value, bool) and repr(value)[-1] in "fn":
-            return f'float("{value!r}")' if type(value) is float else None
+        if type(value) is float and not math.isfinite(value):
+            return f'float("{value}")'
         if value is None or type(value) in {bool, int, float, complex, str, bytes}:
             return repr(value)
         if type(value) in {tuple, list, set, dict}:
@@ -211,13 +212,8 @@ class _Gathering:
         if kind == "torch.device":
             return f'{self._module("torch", "torch")}.device("{value}")'
         if kind == "triton.language.core.dtype":
-            language = sys.modules["triton.language"]
-            names = [
-                n
-                for n, v in vars(language).items()
-                if v is value or (type(v) is type(value) and v == value)
-            ]
-            return names[0] and f"{self._module('triton.language', 'tl')}.{names[0]}"
+            names = [n for n, v in vars(sys.modules["triton.language"]).items() if v is value]
+            return f"{self._module('triton.language', 'tl')}.{names[0]}" if names else None
         if kind == "triton.runtime.autotuner.Config" and value.pre_hook is None:
             kept = {k: v for k, v in value.all_kwargs().items() if k not in value.kwargs}
             options = "".join(f", {k}={v!r}" for k, v in kept.items())
@@ -281,6 +277,15 @@ def _is_students(thing: Any) -> bool:
     return module is not None and _is_own_file(getattr(module, "__file__", None) or "")
 
 
+def _stays_importable(module: ModuleType) -> bool:
+    """Say whether any other process finds this module: installed, built in, or the course's."""
+    if module.__name__ == "__main__":
+        return False
+    if module.__name__.partition(".")[0] == _COURSE:
+        return True
+    return not _is_own_file(getattr(module, "__file__", None) or "")
+
+
 def _import_line(name: str, value: Any) -> str | None:
     """Return the import that binds ``name`` to ``value`` in any process, or None."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
@@ -290,10 +295,7 @@ def _import_line(name: str, value: Any) -> str | None:
     known = [getattr(inner, "__qualname__", None), getattr(inner, "__name__", None), name]
     for home in dict.fromkeys(h for h in homes if isinstance(h, str) and h in sys.modules):
         module = sys.modules[home]
-        if home == "__main__" or (
-            home.partition(".")[0] != _COURSE
-            and _is_own_file(getattr(module, "__file__", None) or "")
-        ):
+        if not _stays_importable(module):
             continue
         for attribute in dict.fromkeys(a for a in known if isinstance(a, str) and a.isidentifier()):
             if getattr(module, attribute, None) is value:
@@ -465,7 +467,7 @@ def _refuse_leaked(name: str, namespace: dict[str, Any], thing: Any) -> None:
 
 def _was_written(name: str, namespace: dict[str, Any], thing: Any) -> bool:
     """Say whether the student's own text binds ``name`` (True where there is no text to ask)."""
-    if name in _closure(thing) if isinstance(thing, FunctionType) else False:
+    if isinstance(thing, FunctionType) and name in _closure(thing):
         return True
     texts = list(_texts(namespace, thing))
     return not texts or any(_binds(text, name) for text in texts)
@@ -492,13 +494,14 @@ def _binds(text: str, name: str) -> bool:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError):
         return name in text
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                if alias.name == "*" or name == (alias.asname or alias.name.partition(".")[0]):
-                    return True
-        elif (
-            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
-        ) or (isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name):
-            return True
-    return False
+    return any(name in _bound_by(node) or "*" in _bound_by(node) for node in ast.walk(tree))
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """Return the names that a statement or target binds."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return {node.id} if stored else set()

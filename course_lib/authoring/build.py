@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from course_lib.authoring.mirror import Spec, require_mirror
+from course_lib.authoring.mirror import require_mirror
 from course_lib.authoring.notebook import EXERCISE, LESSON, SOLUTION, render
 from course_lib.authoring.percent import BuildError, read_cells
+from course_lib.grading.spec import Exercise
 
 FOLDERS = (LESSON, EXERCISE, SOLUTION)
 NAME = re.compile(r"^\d\d_[a-z0-9_]+$")
 
 
-def built(root: Path, specs: Sequence[Spec]) -> dict[Path, str]:
+def built(root: Path, specs: Sequence[Exercise]) -> dict[Path, str]:
     """Return path and text of every notebook that the sources under ``root`` make.
 
     Raises BuildError, ``file:line: what is wrong``, for the first source that cannot be built.
@@ -33,7 +34,7 @@ def built(root: Path, specs: Sequence[Spec]) -> dict[Path, str]:
     return made
 
 
-def drift(root: Path, specs: Sequence[Spec]) -> list[str]:
+def drift(root: Path, specs: Sequence[Exercise]) -> list[str]:
     """Return one sentence for each committed notebook that is not what its source makes."""
     made = built(root, specs)
     found = []
@@ -48,7 +49,7 @@ def drift(root: Path, specs: Sequence[Spec]) -> list[str]:
     return found + [f"{name} has no source: delete it, or give it one" for name in left]
 
 
-def write(root: Path, specs: Sequence[Spec]) -> list[Path]:
+def write(root: Path, specs: Sequence[Exercise]) -> list[Path]:
     """Write every notebook that differs from what its source makes; return their paths.
 
     Raises BuildError, and writes nothing, if one of them has been run: it may hold somebody's work.

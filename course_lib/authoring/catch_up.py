@@ -13,12 +13,12 @@ from course_lib.authoring.course_file import (
     source_of,
     with_source,
 )
-from course_lib.authoring.mirror import Spec
 from course_lib.authoring.notebook import EXERCISE, SOLUTION
 from course_lib.authoring.regions import BEGIN, END
+from course_lib.grading.spec import Exercise
 
 
-def previous_step(spec: Spec, specs: Sequence[Spec]) -> Spec:
+def previous_step(spec: Exercise, specs: Sequence[Exercise]) -> Exercise:
     """Return the exercise before ``spec`` in its lesson; FileProblem if it is the first one."""
     lesson = [other for other in specs if other.lesson == spec.lesson]
     at = [other.id for other in lesson].index(spec.id)
@@ -29,7 +29,7 @@ def previous_step(spec: Spec, specs: Sequence[Spec]) -> Spec:
     return lesson[at - 1]
 
 
-def catch_up(root: Path, step: Spec) -> tuple[Path, Path, str] | None:
+def catch_up(root: Path, step: Exercise) -> tuple[Path, Path, str] | None:
     """Write the solution of ``step`` into its cell in exercises/, every other byte as it was.
 
     Returns the notebook, the file that keeps the replaced text, and this text; None if the
@@ -47,7 +47,7 @@ def catch_up(root: Path, step: Spec) -> tuple[Path, Path, str] | None:
     return notebook, backup, kept
 
 
-def lesson_notebook(root: Path, folder: str, spec: Spec) -> Path:
+def lesson_notebook(root: Path, folder: str, spec: Exercise) -> Path:
     """Return the notebook of the exercise's lesson in ``folder``; FileProblem if there is none."""
     here = sorted((root / folder).glob(f"{spec.lesson:02}_*.ipynb"))
     found = [path for path in here if NAME.match(path.stem)]  # not a copy of JupyterLab's
@@ -56,7 +56,7 @@ def lesson_notebook(root: Path, folder: str, spec: Spec) -> Path:
     return found[0]
 
 
-def _find(notebook: Path, spec: Spec) -> tuple[str, int, str]:
+def _find(notebook: Path, spec: Exercise) -> tuple[str, int, str]:
     """Return the notebook's text, the index of the exercise's cell, and the cell's source."""
     text = read_text(notebook)
     for index, cell in enumerate(notebook_of(notebook, text)["cells"]):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.authoring.course_file import CodeCell, python_of
-from course_lib.authoring.mirror import Spec
+from course_lib.grading.spec import Exercise
 
 LOAD_SECONDS = 60.0
 
@@ -38,7 +38,7 @@ class _Statement:
     uses: frozenset[str]
 
 
-def present(cells: Sequence[CodeCell], specs: Sequence[Spec]) -> list[Spec]:
+def present(cells: Sequence[CodeCell], specs: Sequence[Exercise]) -> list[Exercise]:
     """Return the specs whose cell, or else whose function, is in ``cells``; in the specs' order."""
     return [
         spec
@@ -47,7 +47,7 @@ def present(cells: Sequence[CodeCell], specs: Sequence[Spec]) -> list[Spec]:
     ]
 
 
-def load(cells: Sequence[CodeCell], spec: Spec) -> Callable[..., Any]:
+def load(cells: Sequence[CodeCell], spec: Exercise) -> Callable[..., Any]:
     """Return the exercise's function, imported from a real file so that its source is readable.
 
     Raises BrokenCell if a needed cell is no Python, or fails, or defines no such function.
@@ -58,7 +58,7 @@ def load(cells: Sequence[CodeCell], spec: Spec) -> Callable[..., Any]:
     return function
 
 
-def program(cells: Sequence[CodeCell], spec: Spec) -> str:
+def program(cells: Sequence[CodeCell], spec: Exercise) -> str:
     """Return the statements that the exercise needs, on the lines on which they stand."""
     lines: list[str] = []
     for statement in _needed(list(_statements(cells, spec)), spec.function):
@@ -67,7 +67,7 @@ def program(cells: Sequence[CodeCell], spec: Spec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _statements(cells: Sequence[CodeCell], spec: Spec) -> Iterator[_Statement]:
+def _statements(cells: Sequence[CodeCell], spec: Exercise) -> Iterator[_Statement]:
     own_cell = any(cell.id == spec.slug for cell in cells)
     above = 0
     for cell in cells:
@@ -120,7 +120,7 @@ def _needed(statements: Sequence[_Statement], function: str) -> list[_Statement]
     return [s for s in statements if s in chosen]
 
 
-def _import(text: str, spec: Spec) -> Any:
+def _import(text: str, spec: Exercise) -> Any:
     from course_lib.grading.frames import describe
     from course_lib.grading.limit import TookTooLong, at_most
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.authoring.course_file import CodeCell, FileProblem
-from course_lib.authoring.mirror import Spec
 from course_lib.authoring.regions import NOT_ATTEMPTED
+from course_lib.grading.spec import Exercise
 
 _ALLOWED = {"torch", "triton", *sys.stdlib_module_names}
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 """
 
 
-def require_exportable(spec: Spec) -> None:
+def require_exportable(spec: Exercise) -> None:
     """Raise FileProblem unless ``spec`` is an attention launcher that takes ``causal``."""
     arguments = spec.signature
     if not all(name in arguments for name in ("q", "k", "v", "causal")):
@@ -56,7 +56,7 @@ def require_exportable(spec: Spec) -> None:
         )
 
 
-def exported(spec: Spec, cells: Sequence[CodeCell]) -> str:
+def exported(spec: Exercise, cells: Sequence[CodeCell]) -> str:
     """Return the text of the file: the kernel, its helpers, and a main that checks and times it.
 
     Raises FileProblem if the exercise is not attempted yet, or imports more than torch, triton

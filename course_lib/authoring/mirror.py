@@ -6,34 +6,17 @@ import ast
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from course_lib.authoring.percent import BuildError, Cell
+from course_lib.grading.spec import Exercise
 
 
-class Spec(Protocol):
-    """What the build needs to know of an exercise."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def lesson(self) -> int: ...
-    @property
-    def function(self) -> str: ...
-    @property
-    def signature(self) -> str: ...
-    @property
-    def points(self) -> int: ...
-    @property
-    def slug(self) -> str: ...
-
-
-def check_slug(spec: Spec) -> str:
+def check_slug(spec: Exercise) -> str:
     """Return the id of an exercise's check cell: ``check-3-3``."""
     return "check-" + spec.slug.removeprefix("ex-")
 
 
-def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[Spec]) -> None:
+def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[Exercise]) -> None:
     """Raise BuildError unless ``cells`` hold exactly the exercises ``specs``, checks included."""
     by_slug = {cell.slug: cell for cell in cells}
     for spec in specs:
@@ -47,7 +30,7 @@ def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[Spec]) -> 
             raise BuildError(file, cell.line, says)
 
 
-def _require_definition(file: Path, cell: Cell | None, spec: Spec) -> None:
+def _require_definition(file: Path, cell: Cell | None, spec: Exercise) -> None:
     if cell is None or cell.kind != "code":
         raise BuildError(file, 1, f"exercise {spec.id} has no code cell {spec.slug!r}")
     found = [_signature(node) for node in _functions(file, cell) if node.name == spec.function]
@@ -61,7 +44,7 @@ def _require_definition(file: Path, cell: Cell | None, spec: Spec) -> None:
         raise BuildError(file, cell.line, says)
 
 
-def _require_no_other(file: Path, cells: Sequence[Cell], spec: Spec) -> None:
+def _require_no_other(file: Path, cells: Sequence[Cell], spec: Exercise) -> None:
     definition = re.compile(rf"^def {spec.function}\b", re.MULTILINE)
     for cell in cells:
         if cell.kind == "code" and cell.slug != spec.slug and definition.search(cell.source):
@@ -69,7 +52,7 @@ def _require_no_other(file: Path, cells: Sequence[Cell], spec: Spec) -> None:
             raise BuildError(file, cell.line, says)
 
 
-def _require_check(file: Path, cell: Cell | None, spec: Spec) -> None:
+def _require_check(file: Path, cell: Cell | None, spec: Exercise) -> None:
     slug = check_slug(spec)
     if cell is None or cell.kind != "code":
         raise BuildError(file, 1, f"exercise {spec.id} has no check cell {slug!r}")

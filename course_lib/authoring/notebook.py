@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.authoring import first_cell, nbgrader, regions
-from course_lib.authoring.mirror import Spec, check_slug
+from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
 from course_lib.authoring.repository import colab_badge
+from course_lib.grading.spec import Exercise
 
 LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
 _WORDS = {LESSON: "the lesson", EXERCISE: "its exercises", SOLUTION: "the solutions"}
@@ -22,7 +23,11 @@ _METADATA = {
 
 
 def render(
-    file: Path, cells: Sequence[Cell], folder: str, siblings: Sequence[str], specs: Sequence[Spec]
+    file: Path,
+    cells: Sequence[Cell],
+    folder: str,
+    siblings: Sequence[str],
+    specs: Sequence[Exercise],
 ) -> str:
     """Return the JSON text of the notebook ``folder/<stem>.ipynb`` made of ``cells``.
 
@@ -62,7 +67,7 @@ def _prepared(file: Path, cell: Cell, folder: str) -> Cell:
     return replace(cell, source=blanked) if folder == EXERCISE else cell
 
 
-def _exercise_metadata(specs: Sequence[Spec], folder: str) -> dict[str, Any]:
+def _exercise_metadata(specs: Sequence[Exercise], folder: str) -> dict[str, Any]:
     """Return a function of the cell for each graded slug; lessons have none."""
     if folder == LESSON:
         return {}

@@ -12,8 +12,6 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import _mode
-
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -165,7 +163,7 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_q: int, bloc
             )
     if q.dtype not in DTYPES:
         raise TypeError(f"q, k and v must be float32, float16 or bfloat16, got {q.dtype}.")
-    if q.dtype == torch.bfloat16 and _mode.mode() == "interpreter":
+    if q.dtype == torch.bfloat16 and triton.knobs.runtime.interpret:
         raise TypeError(
             "bfloat16 does not work in Triton's interpreter, which multiplies its raw bits as "
             "integers and returns wrong numbers without a word: use float16 or float32 here."
