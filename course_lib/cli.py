@@ -237,10 +237,10 @@ def _course_root() -> Path:
     raise UsageError("There are no folders exercises/ and solutions/ here: run this in the course.")
 
 
-def _call(exercise: Any) -> str:
-    """Return ``name(arguments)``, however the spec writes its signature."""
-    arguments = exercise.signature.removeprefix(exercise.function)
-    return exercise.function + arguments
+def _call(exercise: Any, width: int = 50) -> str:
+    """Return ``name(arguments)``, however the spec writes its signature; cut if it is long."""
+    call = exercise.function + exercise.signature.removeprefix(exercise.function)
+    return call if len(call) <= width else f"{call[: width - 2].rstrip(', ')}…)"
 
 
 def _status(attempt: dict[str, Any] | None) -> str:

@@ -221,9 +221,7 @@ def _main(folder: Path) -> None:
 
 
 def _import_student(folder: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(
-        STUDENT_MODULE, folder / f"{STUDENT_MODULE}.py"
-    )
+    spec = importlib.util.spec_from_file_location(STUDENT_MODULE, folder / f"{STUDENT_MODULE}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[STUDENT_MODULE] = module
     spec.loader.exec_module(module)

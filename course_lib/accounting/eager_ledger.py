@@ -230,6 +230,10 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self.ledger = ledger
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # True, torch's default, imports the compiler (and triton): two seconds
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
@@ -288,15 +292,12 @@ def _is_written(argument: Any) -> bool:
 def _read_inputs(op: str, bound: dict[str, tuple[Any, Any]]) -> list[torch.Tensor]:
     if op.endswith("_like") or op.startswith("new_"):
         return []
-    skipped = set()
-    if op in _OVERWRITES or (
-        op.rstrip("_") in _SCALES_SELF and bound.get("beta", (None, 1))[1] == 0
-    ):
-        skipped.add("self")
+    beta = bound.get("beta", (None, 1))[1] if op.rstrip("_") in _SCALES_SELF else 1
+    skipped = "self" if op in _OVERWRITES or beta == 0 else None
     return [
         tensor
         for name, (argument, value) in bound.items()
-        if name not in skipped and not argument.is_out
+        if name != skipped and not argument.is_out
         for tensor in _tensors(value)
     ]
 

@@ -104,7 +104,9 @@ class MemoryLevel:
 
 
 def _levels(
+    *,
     sms: int,
+    fp32_lanes: int,
     boost_ghz: float,
     shared_kib: int,
     l2_mib: int,
@@ -114,8 +116,11 @@ def _levels(
 ) -> tuple[MemoryLevel, ...]:
     l2_speed = l2_bytes_per_clock * boost_ghz if l2_bytes_per_clock else None
     return (
-        # 65,536 32-bit registers per SM (CUDA programming guide, compute capability 8.0 and 9.0).
-        MemoryLevel("registers", sms * 65536 * 4, None, "not published", "one thread"),
+        # 65,536 32-bit registers per SM (CUDA programming guide, compute capability 8.0 and 9.0);
+        # the speed is the least that feeds every fp32 lane three 4-byte operands a clock.
+        MemoryLevel(
+            "registers", sms * 65536 * 4, sms * fp32_lanes * 12 * boost_ghz, "derived", "one thread"
+        ),
         # 32 banks of 4 bytes a clock and SM (same guide, section on shared memory).
         MemoryLevel(
             "shared memory", sms * shared_kib * 1024, sms * 128 * boost_ghz, "derived", "one block"
@@ -130,12 +135,30 @@ def _levels(
 MEMORY_HIERARCHY = MappingProxyType(
     {
         # A100 white paper (2020): boost 1.41 GHz, 164 KB shared memory per SM, L2 40 MB that is
-        # read at 5120 bytes a clock.
-        "A100-80": _levels(108, 1.41, 164, 40, 5120, 80, 2039),
+        # read at 5120 bytes a clock, 64 fp32 lanes per SM.
+        "A100-80": _levels(
+            sms=108,
+            fp32_lanes=64,
+            boost_ghz=1.41,
+            shared_kib=164,
+            l2_mib=40,
+            l2_bytes_per_clock=5120,
+            hbm_gib=80,
+            hbm_gb_per_s=2039,
+        ),
         # H100 white paper and CUDA guide (9.0): 228 KB shared memory per SM, L2 50 MB; boost
         # 1.83 GHz is what 989 TFLOP/s, 132 SMs and 4096 half-precision FLOPs a clock imply.
-        # NVIDIA publishes no L2 bandwidth for it.
-        "H100": _levels(132, 1.83, 228, 50, None, 80, 3350),
+        # 128 fp32 lanes per SM; NVIDIA publishes no L2 bandwidth for it.
+        "H100": _levels(
+            sms=132,
+            fp32_lanes=128,
+            boost_ghz=1.83,
+            shared_kib=228,
+            l2_mib=50,
+            l2_bytes_per_clock=None,
+            hbm_gib=80,
+            hbm_gb_per_s=3350,
+        ),
     }
 )
 """GPU name -> its memory levels, fastest first (A100-80 and H100)."""

@@ -8,6 +8,7 @@ between them; `load` and `store` take arrays of addresses (element indices) and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -177,7 +178,7 @@ class FlatMemory(Ledger):
             side = f"{address - place.stop + 1} after the last element of"
         return f"{what}; the first, {address}, is {side} {name!r}: is a mask missing?"
 
-    def _count(self, live: NDArray[np.int64], note: object) -> None:
+    def _count(self, live: NDArray[np.int64], note: Callable[[str, int], None]) -> None:
         counts = np.bincount(self._owner[live], minlength=len(self.placements))
         for name, count in zip(self.placements, counts, strict=True):
             if count:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from math import isqrt
 
+from course_lib.accounting.traffic import positive
+
 STATISTICS_BYTES = 4  # m and l are fp32 whatever the elements are
 
 
@@ -25,7 +27,7 @@ def tile_bytes(block_q: int, block_k: int, d: int, b: int = 2) -> dict[str, int]
     Raises:
         ValueError: if a count is not a positive integer.
     """
-    _positive(block_q=block_q, block_k=block_k, d=d, b=b)
+    positive(block_q=block_q, block_k=block_k, d=d, b=b)
     buffers = {
         "q": block_q * d * b,
         "k": block_k * d * b,
@@ -48,13 +50,7 @@ def largest_square_tile(
     Raises:
         ValueError: if a count is not a positive integer.
     """
-    _positive(shared_bytes=shared_bytes, d=d, b=b)
+    positive(shared_bytes=shared_bytes, d=d, b=b)
     linear = 4 * d * b + (2 * STATISTICS_BYTES if with_statistics else 0)
     # B = (-linear + sqrt(linear^2 + 4 b shared)) / 2b, in integers so that no rounding decides.
     return (isqrt(linear * linear + 4 * b * shared_bytes) - linear) // (2 * b)
-
-
-def _positive(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}.")

@@ -76,6 +76,8 @@ class Model:
             **shape: see `symbols`.
         """
         values = symbols(**shape)
+        if "K_rows" not in values and any("K_rows" in term.powers for term in self.items):
+            raise ValueError(f"give block_q: {self.name} depends on the rows of a query tile.")
         moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
         for term in self.items:
             if term.tensor != "lse" or lse:
@@ -130,9 +132,8 @@ def symbols(
     """
     n_q, n_k = n if n_q is None else n_q, n if n_k is None else n_k
     kv_heads = heads if kv_heads is None else kv_heads
+    positive(heads=heads, kv_heads=kv_heads, n_q=n_q, n_k=n_k, d=d, b=b)
     values = {"H": heads, "H_kv": kv_heads, "N_q": n_q, "N_k": n_k, "d": d, "b": b}
-    for name, value in values.items():
-        _positive(name, value)
     if heads % kv_heads:
         raise ValueError(f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}.")
     if block_q is not None:
@@ -164,11 +165,8 @@ def derived_counts(
     Raises:
         ValueError: if a count is not a positive integer.
     """
-    given = {"n_q": n_q, "n_k": n_k, "block_q": block_q, "block_k": block_k}
-    for name, value in given.items():
-        _positive(name, value)
-    if window is not None:
-        _positive("window", window)
+    width = 1 if window is None else window
+    positive(n_q=n_q, n_k=n_k, block_q=block_q, block_k=block_k, window=width)
     t_q, t_k = -(-n_q // block_q), -(-n_k // block_k)
     everywhere = n_q + n_k  # a reach that no pair exceeds
     ahead = 1 if causal or window else everywhere
@@ -226,9 +224,11 @@ def _clipped_sum(start: int, count: int, n: int) -> int:
     return up_to(start + count - 1) - up_to(start - 1)
 
 
-def _positive(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+def positive(**counts: object) -> None:
+    """Raise a ValueError that names the first count that is no positive integer."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
 
 
 def _term(tensor: str, direction: Literal["read", "written"], text: str) -> Term:
@@ -320,14 +320,13 @@ def visited_flops(
 
 def crossover_n(d: int) -> int:
     """Return the N where, over 4 trips, the N^2 term overtakes the linear one: N = d."""
-    _positive("d", d)
+    positive(d=d)
     return d
 
 
 def reduction_factor(n: int, d: int) -> float:
     """Return naive (4 trips) over compulsory bytes: (4 N^2 b + 4 N d b) / (4 N d b) = N/d + 1."""
-    _positive("n", n)
-    _positive("d", d)
+    positive(n=n, d=d)
     return n / d + 1
 
 

@@ -11,11 +11,11 @@ from course_lib.authoring.percent import BuildError, Cell
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
-NOT_ATTEMPTED = "not attempted"
 
-_PYTHON_STUB = f'raise NotImplementedError("{NOT_ATTEMPTED}")'
+_PYTHON_STUB = 'raise NotImplementedError("not attempted")'
 # inside a kernel nothing can be raised; this stops compiler and interpreter alike
-_KERNEL_STUB = f'tl.static_assert(False, "{NOT_ATTEMPTED}")'
+_KERNEL_STUB = 'tl.static_assert(False, "not attempted")'
+STUBS = (_PYTHON_STUB, _KERNEL_STUB)
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,9 @@ def blank(file: Path, cell: Cell) -> str:
     kernels = _kernel_lines(file, cell)
     lines = cell.source.split("\n")
     for region in reversed(regions):
-        stub = _KERNEL_STUB if region.begin + 1 in kernels else _PYTHON_STUB
-        text = f"# your code here\n{stub}"
+        text = "# your code here"
+        if region.indent:  # outside a function a stub would stop the notebook, so none stands there
+            text += "\n" + (_KERNEL_STUB if region.begin + 1 in kernels else _PYTHON_STUB)
         lines[region.begin : region.end + 1] = textwrap.indent(text, region.indent).split("\n")
     return "\n".join(lines)
 

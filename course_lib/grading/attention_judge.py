@@ -33,17 +33,20 @@ def attention_judge(*, with_lse: bool, in_dtype: bool) -> Judge:
         if fault := faults.find_fault(got, like if with_lse else like[0]):
             return fault
         o, lse = got if with_lse else (got, None)
-        tiles = case.kwargs.get("block_q"), case.args[0].shape[-1]
+        axes = ("batch", "head", "row", "column") if o_true.ndim == 4 else ()
         finding = array_finding(
             o,
             o_true,
             allowed=_allowed(case, o_true, in_dtype),
-            name="o",
-            tiles=tiles if tiles[0] else None,
+            name="`o`",
+            axes=axes,
+            block_q=case.kwargs.get("block_q"),
         )
         if finding or lse is None:
             return finding
-        return array_finding(lse, lse_true, allowed=1e-3 if in_dtype else 1e-5, name="lse")
+        return array_finding(
+            lse, lse_true, allowed=1e-3 if in_dtype else 1e-5, name="`lse`", axes=axes[:-1]
+        )
 
     return judge
 

@@ -22,7 +22,7 @@ from course_lib.grading.report import CheckFailed, Report, Verdict
 from course_lib.grading.runners import on_device, run_case
 from course_lib.grading.spec import Case, Exercise, Finding, Observed
 from course_lib.grading.specs import find
-from course_lib.grading.tolerance import same
+from course_lib.grading.tolerance import resembles
 
 NOT_ATTEMPTED = "not attempted"
 
@@ -174,7 +174,7 @@ def _recognise(exercise: Exercise, case: Case, result: Any, expected: Any) -> An
                 wrong = mistake.model(*args, **kwargs)
         except Exception:  # a mistake that does not apply to this input
             continue
-        if same(result, wrong) and not same(wrong, expected):
+        if resembles(result, wrong, expected):
             return mistake
     return None
 

@@ -76,12 +76,14 @@ def array_finding(
     allowed: float | None = None,
     relative: float = 1e-6,
     name: str = "the result",
-    tiles: tuple[int, int] | None = None,
+    axes: tuple[str, ...] = (),
+    block_q: int | None = None,
 ) -> Finding | None:
-    """Return where ``got`` differs from ``truth`` by more than allowed: tile, row, column.
+    """Return where ``got`` differs from ``truth`` by more than allowed, else None.
 
     ``allowed`` is an absolute error; without it, ``relative`` times the largest true value.
-    ``tiles`` = (rows, columns) names the first bad tile of the last two dimensions.
+    ``axes`` names the dimensions ("batch", "head", "row", "column") for the report, and
+    ``block_q`` lets it name the first bad tile of rows.
     """
     got = as_float64(got)
     if got.shape != truth.shape:
@@ -92,33 +94,46 @@ def array_finding(
     wrong = wrong_places(got, truth, allowed)
     if not wrong.any():
         return None
-    bad = np.isnan(got) & ~np.isnan(truth)
-    if bad.any():
-        says = f"{name} is NaN in {_share(bad)}."
-    elif (np.isinf(got) & ~np.isinf(truth)).any():
-        says = f"{name} is infinite in {_share(np.isinf(got) & ~np.isinf(truth))}."
-    else:
-        worst = np.abs(got - truth)[wrong & np.isfinite(truth)].max(initial=0.0)
-        says = f"{name} is wrong in {_share(wrong)}; the largest error is {worst:.3g}."
-    return Finding("the values", says, _where(got, truth, wrong, tiles))
+    says = _what(got, truth, wrong, name, "column" in axes or not axes)
+    return Finding("the values", says, _where(got, truth, wrong, axes, block_q))
 
 
-def _share(wrong: np.ndarray) -> str:
+def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows: bool) -> str:
+    for strange, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
+        bad = strange(got) & ~strange(truth)
+        if bad.any():
+            return f"{name} is {word} in {_share(bad, rows)}."
+    says = f"{name} is wrong in {_share(wrong, rows)}"
+    comparable = wrong & np.isfinite(truth)
+    if comparable.any():
+        says += f"; the largest error is {np.abs(got - truth)[comparable].max():.3g}"
+    return says + "."
+
+
+def _share(wrong: np.ndarray, rows: bool) -> str:
     if wrong.ndim == 0:
         return "its one value"
-    rows = wrong.any(axis=-1) if wrong.ndim > 1 else wrong
-    what = "rows" if wrong.ndim > 1 else "entries"
-    return f"{int(rows.sum())} of {rows.size} {what}"
+    rows = rows and wrong.ndim > 1
+    if rows:
+        wrong = wrong.any(axis=-1)
+    what = "rows" if rows else "entries"
+    return f"{int(wrong.sum())} of {wrong.size} {what}"
 
 
 def _where(
-    got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, tiles: tuple[int, int] | None
+    got: np.ndarray,
+    truth: np.ndarray,
+    wrong: np.ndarray,
+    axes: tuple[str, ...],
+    block_q: int | None,
 ) -> str:
     if wrong.ndim == 0:
         return f"yours {float(got):.6g}"
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
-    place = f"first at index {list(first) if len(first) > 1 else first[0]}"
-    if tiles and len(first) >= 2:
-        row, column = first[-2] // tiles[0], first[-1] // tiles[1]
-        place += f", which is tile ({row}, {column}) of {tiles[0]} x {tiles[1]}"
+    if len(axes) == len(first):
+        place = "first at " + ", ".join(f"{a} {i}" for a, i in zip(axes, first, strict=True))
+    else:
+        place = f"first at index {list(first) if len(first) > 1 else first[0]}"
+    if block_q and "row" in axes:
+        place += f" (query tile {first[axes.index('row')] // block_q})"
     return f"{place}: yours {got[first]:.6g}, expected {truth[first]:.6g}"

@@ -6,6 +6,7 @@ Each flag is one mistake of the lessons (the numbers are LESSONS' misconceptions
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ def stream(
     start: float = -np.inf,
     use_max: bool = True,
     divide_each: bool = False,
+    guarded: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (o, lse) of online softmax over tiles of keys, with the named mistake.
 
     ``scores`` (n_q, n_k), ``values`` (n_k, d). ``rescale_*`` is the power of alpha: 1 is right,
     0 forgets the rescale, -1 inverts it. ``own_max``: p uses the tile's own maximum.
+    ``guarded``: rows without a key and a first tile met with m = -inf give numbers, not NaN.
     """
     n_q, n_k = scores.shape
     m = np.full((n_q, 1), start)
@@ -39,17 +42,23 @@ def stream(
             s = scores[:, j : j + tile]
             top = s.max(axis=1, keepdims=True)
             m_new = np.maximum(m, top) if use_max else np.zeros_like(m)
-            alpha = np.where(np.isneginf(m), 0.0, np.exp(m - m_new)) if use_max else np.ones_like(m)
-            first = np.isneginf(m) & (alpha == 0)
-            safe = np.where(first, 1.0, alpha)
-            p = np.exp(s - (top if own_max else m_new))
-            l_sum = l_sum * safe**rescale_l + p.sum(axis=1, keepdims=True)
-            o = o * safe**rescale_o + p @ values[j : j + tile]
+            shift = _finite(top if own_max else m_new, guarded)
+            alpha = np.exp(m - _finite(m_new, guarded)) if use_max else np.ones_like(m)
+            if guarded:
+                alpha = np.where(np.isneginf(m), 1.0, alpha)
+            p = np.exp(s - shift)
+            l_sum = l_sum * alpha**rescale_l + p.sum(axis=1, keepdims=True)
+            o = o * alpha**rescale_o + p @ values[j : j + tile]
             if divide_each:
                 o = o / l_sum
             m = m_new
+        l_sum = np.where(l_sum == 0, 1.0, l_sum) if guarded else l_sum
         lse = (m + np.log(l_sum))[:, 0]
         return (o if divide_each else o / l_sum), lse
+
+
+def _finite(m: np.ndarray, guarded: bool) -> np.ndarray:
+    return np.where(np.isneginf(m), 0.0, m) if guarded else m
 
 
 # name, what it is, the flags that make it
@@ -106,24 +115,26 @@ def attention_mistakes(*, tile: int = 64, with_lse: bool = False) -> tuple[Mista
     is (o, lse), else o alone. ``tile`` is used where the call names no block_k.
     """
 
-    def streamed(flags: dict[str, Any]) -> Mistake | Any:
-        return _model(lambda s, v, t: stream(s, v, t, **flags), tile, with_lse)
-
-    mistakes = [Mistake(name, says, streamed(flags)) for name, says, flags in STREAM_MISTAKES]
-    whole = _WHOLE_ROW + (_LSE if with_lse else ())
-    mistakes += [
-        Mistake(name, says, _model(compute, tile, with_lse, **how))
-        for name, says, compute, how in whole
-    ]
+    mistakes = []
+    for name, says, flags in STREAM_MISTAKES:
+        for guarded in (True, False):
+            compute = partial(_streamed, flags=flags, guarded=guarded)
+            mistakes.append(Mistake(name, says, _model(compute, tile, with_lse)))
+    for name, says, compute, how in _WHOLE_ROW + (_LSE if with_lse else ()):
+        for skipping in (True, False):
+            model = _model(compute, tile, with_lse, skipping=skipping, **how)
+            mistakes.append(Mistake(name, says, model))
     return tuple(mistakes)
 
 
+def _streamed(
+    s: np.ndarray, v: np.ndarray, tile: int, *, flags: dict[str, Any], guarded: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    return stream(s, v, tile, **flags, guarded=guarded)
+
+
 def _softmax(scores: np.ndarray, values: np.ndarray, _tile: int) -> tuple[np.ndarray, np.ndarray]:
-    with np.errstate(all="ignore"):
-        m = scores.max(axis=-1, keepdims=True)
-        p = np.exp(scores - m)
-        l_sum = p.sum(axis=-1, keepdims=True)
-        return (p / l_sum) @ values, (m + np.log(l_sum))[:, 0]
+    return stream(scores, values, max(1, scores.shape[1]))
 
 
 def _column_softmax(s: np.ndarray, v: np.ndarray, _tile: int) -> tuple[np.ndarray, np.ndarray]:
@@ -237,8 +248,13 @@ def _model(
     causal: bool | None = True,
     shift: int = 0,
     align: str = "end",
+    skipping: bool = False,
 ) -> Any:
-    """Return ``f(q, k, v, ...)`` that runs ``compute(scores, values, tile)`` for every head."""
+    """Return ``f(q, k, v, ...)`` that runs ``compute(scores, values, tile)`` for every head.
+
+    ``skipping``: the loop ends where a right one does, so a mask too generous cannot reach the
+    tiles beyond.
+    """
 
     def model(q: Any, k: Any, v: Any, **kwargs: Any) -> Any:
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
@@ -250,6 +266,8 @@ def _model(
         if kwargs.get("causal") and causal:
             offset = (n_k - n_q if align == "end" else 0) + shift
             hidden = np.arange(n_k) > np.arange(n_q)[:, None] + offset
+            if skipping and "block_q" in kwargs:
+                hidden |= _beyond_the_loop(n_q, n_k, kwargs["block_q"], kwargs["block_k"])
         o = np.empty((*q.shape[:-1], v.shape[-1]))
         lse = np.empty(q.shape[:-1])
         for head in np.ndindex(*q.shape[:-2]):
@@ -259,3 +277,10 @@ def _model(
         return (o, lse) if with_lse else o
 
     return model
+
+
+def _beyond_the_loop(n_q: int, n_k: int, block_q: int, block_k: int) -> np.ndarray:
+    """Return which (row, key) pairs lie in tiles that a causal loop does not visit."""
+    tile_end = (np.arange(n_q) // block_q + 1) * block_q + n_k - n_q  # (n_q,)
+    visited = -(-np.clip(tile_end, 0, n_k) // block_k) * block_k
+    return np.arange(n_k) >= visited[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from course_lib import _mode
@@ -37,17 +37,39 @@ def _run_kernel(function: Callable[..., Any], case: Case) -> Observed:
     """Run a launcher: in the interpreter inside guard bands, on a GPU compiled."""
     if _mode.mode() == "gpu":
         return _run_on_gpu(function, case)
-    from course_lib.accounting.kernel_ledger import KernelLedger, LedgerUnavailable
+    from course_lib.accounting.eager_ledger import EagerLedger
+    from course_lib.accounting.kernel_ledger import KernelLedger
 
-    with contextlib.suppress(LedgerUnavailable), KernelLedger() as ledger:
-        return Observed(function(*case.args, **case.kwargs), ledger)
-    return Observed(function(*case.args, **case.kwargs))
+    allocations = EagerLedger() if case.counted else None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", RuntimeWarning)  # inf - inf in a kernel: the report says it
+        stack.enter_context(unwritten_is_nan())
+        if allocations is not None:
+            stack.enter_context(allocations)
+        ledger = stack.enter_context(KernelLedger())
+        result = function(*case.args, **case.kwargs)
+    return Observed(result, ledger, allocations.peak_bytes if allocations else None)
+
+
+@contextlib.contextmanager
+def unwritten_is_nan() -> Iterator[None]:
+    """Make torch fill fresh memory with NaN, so that what a kernel never writes is seen."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _run_on_gpu(function: Callable[..., Any], case: Case) -> Observed:
     import torch
 
-    result = function(*case.args, **case.kwargs)
+    with unwritten_is_nan():
+        result = function(*case.args, **case.kwargs)
     torch.cuda.synchronize()
     if not case.counted:
         return Observed(result)

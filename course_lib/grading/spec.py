@@ -40,11 +40,13 @@ class Observed:
     """What running the student's function on one case gave.
 
     ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
-    FlatMemory of lesson 04's programs, else None.
+    FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
+    that a counted kernel's launcher held at once beyond its inputs.
     """
 
     result: Any
     ledger: Any = None
+    allocated: int | None = None
 
 
 @dataclass(frozen=True)

@@ -47,22 +47,59 @@ def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarr
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two answers agree to three digits: used to recognise a known mistake.
+    """Return whether two answers agree to three digits (nested, NaN equal to NaN)."""
+    a, b = flat(a), flat(b)
+    return a is not None and b is not None and _alike(a, b) and bool(_near(a, b).all())
 
-    Nested tuples, lists and dicts are compared piece by piece; NaN equals NaN here, because a
-    mistake that produces NaN is recognised by its NaN.
+
+def resembles(result: Any, wrong: Any, expected: Any) -> bool:
+    """Return whether ``result`` looks like ``wrong``, the answer of a known mistake.
+
+    They must agree to three digits wherever both are finite, and some of what is wrong in
+    ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
+    one of the two is finite (a mistake guarded against NaN, say) nothing is asked.
     """
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, str) or isinstance(b, str):
-        return isinstance(a, str) and isinstance(b, str) and a == b
-    try:
-        a, b = as_float64(a), as_float64(b)
-    except (TypeError, ValueError):
-        return a is b
-    if a.shape != b.shape:
+    leaves = [flat(x) for x in (result, wrong, expected)]
+    if None in leaves or not _alike(leaves[0], leaves[1]):
         return False
+    result, wrong, expected = leaves
+    near = _near(result, wrong)
+    if not _alike(wrong, expected):
+        return bool(near.all())
+    finite = np.isfinite(_numbers(result)) & np.isfinite(_numbers(wrong))
+    return bool(near[finite].all() and (near & ~_near(wrong, expected)).any())
+
+
+def flat(x: Any) -> list[Any] | None:
+    """Return the leaves of a nested answer, arrays as their shape and numbers; None if neither."""
+    if isinstance(x, dict):
+        x = [leaf for key in sorted(x, key=str) for leaf in (str(key), x[key])]
+    if isinstance(x, tuple | list):
+        leaves = [flat(item) for item in x]
+        return None if None in leaves else [leaf for part in leaves for leaf in part]
+    if isinstance(x, str | bool):
+        return [str(x)]
+    try:
+        x = as_float64(x)
+    except (TypeError, ValueError):
+        return None
+    return [str(x.shape), *x.ravel()]
+
+
+def _alike(a: list[Any], b: list[Any]) -> bool:
+    """Return whether two answers have the same form, and the same words where they have words."""
+
+    def words(leaves: list[Any]) -> list[tuple[int, str]]:
+        return [(i, leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, str)]
+
+    return len(a) == len(b) and words(a) == words(b)
+
+
+def _numbers(leaves: list[Any]) -> np.ndarray:
+    return np.array([leaf for leaf in leaves if not isinstance(leaf, str)], dtype=np.float64)
+
+
+def _near(a: list[Any], b: list[Any]) -> np.ndarray:
+    a, b = _numbers(a), _numbers(b)
     scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
-    return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * scale + 1e-9, equal_nan=True))
+    return np.isclose(a, b, rtol=1e-3, atol=1e-3 * scale + 1e-9, equal_nan=True)

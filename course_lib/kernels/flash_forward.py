@@ -138,6 +138,7 @@ def flash_attention(
             BLOCK_Q=block_q,
             BLOCK_K=block_k,
             CAUSAL=causal,
+            num_stages=1 if q.dtype == torch.float32 else 3,  # no room to load ahead in float32
         )
     return o, lse
 

@@ -10,10 +10,97 @@ import numpy as np
 
 from course_lib import check, hint, progress
 
+# %% about-3-1 [markdown]
+# ## 3.1 · By hand, in both orders (8 minutes)
+#
+# Paper and a calculator. One row of four scores, each with a value:
+#
+# | | pile A | pile B |
+# |---|---|---|
+# | scores | 1, 3 | 2, 5 |
+# | values | 10, 20 | 30, 40 |
+#
+# Walk through the piles twice: first A then B (`first`), then B then A
+# (`reversed`). In each walk write down, with **five digits**:
+#
+# - `m1`, `l1`, `o1`: the three notes after the first pile,
+# - `m2`, `alpha`, `l2`, `o2`: the new maximum, the factor `exp(m1 - m2)` for
+#   the old notes, and the notes after the second pile,
+# - `answer`: `o2 / l2`.
+#
+# `l` stands for the running sum ℓ (`l_sum` in code). Return this form, with
+# your sixteen numbers in it:
+#
+# ```python
+# return {
+#     "first": {"m1": 0, "l1": 0, "o1": 0,
+#               "m2": 0, "alpha": 0, "l2": 0, "o2": 0, "answer": 0},
+#     "reversed": {"m1": 0, "l1": 0, "o1": 0,
+#                  "m2": 0, "alpha": 0, "l2": 0, "o2": 0, "answer": 0},
+# }
+# ```
+#
+# Four careful digits are accepted. A computer for `exp` is allowed; a loop is
+# not the point.
+
+
+# %% ex-3-1
+def by_hand():
+    """Return the numbers of both walks: two dicts of eight numbers."""
+    ### BEGIN SOLUTION
+    names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
+    first = (3, 1.13534, 21.353, 5, 0.13534, 1.20344, 44.383, 36.881)
+    reverse = (5, 1.04979, 41.494, 5, 1, 1.20344, 44.383, 36.881)
+    return {
+        "first": dict(zip(names, first)),
+        "reversed": dict(zip(names, reverse)),
+    }
+    ### END SOLUTION
+
+
+# %% check-3-1
+check(by_hand)
+
+# %% about-3-2 [markdown]
+# ## 3.2 · The denominator, pile by pile (8 minutes)
+#
+# Write the walk with two notes: `m` and `l_sum`.
+#
+# - `piles` is a list of arrays of scores. Pile `j` has shape `(n_j,)`, at
+#   least one score, all of them finite.
+# - Return `(m, l_sum)`: the largest score of all piles, and the sum of
+#   `exp(score - m)` over all piles.
+#
+# Look at one pile at a time. Do not join the piles.
+#
+# Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, digits after the fifth
+# left out.
+
+
+# %% ex-3-2
+def stream_denominator(piles):
+    """Return (m, l_sum) of all scores: two numbers.
+
+    piles: list of (n_j,) scores.
+    """
+    ### BEGIN SOLUTION
+    m, l_sum = -np.inf, 0.0
+    for s in piles:  # (n,)
+        m_new = max(m, s.max())
+        l_sum = np.exp(m - m_new) * l_sum + np.exp(s - m_new).sum()
+        m = m_new
+    return m, l_sum
+    ### END SOLUTION
+
+
+# %% check-3-2
+check(stream_denominator)
+
 # %% about-3-3 [markdown]
 # ## 3.3 · The weighted average, pile by pile (8 minutes)
 #
-# Write the whole walk: `m`, `l_sum` and `O`.
+# Write the whole walk with three notes: `m`, `l_sum` and `o` (the O of the
+# lesson).
 #
 # - `piles` is a list of arrays of scores. Pile `j` has shape `(n_j,)`.
 # - `values` is a list of arrays. Entry `j` has shape `(n_j, d)`: one row for
@@ -27,7 +114,8 @@ from course_lib import check, hint, progress
 # may be masked. At least one key of the row is not.
 #
 # Example: piles `[1, 3]` and `[2, 5]`, values `[[10], [20]]` and
-# `[[30], [40]]`. The answer is `[36.882]`.
+# `[[30], [40]]`. The answer is `[36.881]`.
+
 
 # %% ex-3-3
 def stream_average(piles, values):
@@ -52,6 +140,134 @@ def stream_average(piles, values):
 
 # %% check-3-3
 check(stream_average)
+
+# %% about-3-4 [markdown]
+# ## 3.4 · Merge two states, in any order (10 minutes)
+#
+# Two people have each walked through some piles. Make one state of their two.
+#
+# - A state is a tuple `(m, l_sum, o)`: a number, a number, and an array of
+#   shape `(d,)`. `o` is not divided yet.
+# - `merge(a, b)` returns the state of all keys of both, as such a tuple.
+# - The state of no keys at all is `(-np.inf, 0.0, zeros)`. A fully masked pile
+#   has this state. Merged with any state it changes nothing; merged with
+#   itself it gives itself. Nothing may become NaN.
+#
+# The check merges many states: from the left, from the right, in pairs as a
+# tree, and shuffled.
+#
+# Example: `(3.0, 1.13534, [21.353])` and `(5.0, 1.04979, [41.494])` give
+# `(5.0, 1.20344, [44.383])`, to five digits.
+
+
+# %% ex-3-4
+def merge(a, b):
+    """Return the state (m, l_sum, o) of the keys of a and b together.
+
+    a, b: states (m, l_sum, o) with o of shape (d,).
+    """
+    m_a, l_a, o_a = a
+    m_b, l_b, o_b = b
+    ### BEGIN SOLUTION
+    m = max(m_a, m_b)
+    base = 0.0 if m == -np.inf else m  # no key on either side
+    f_a = np.exp(m_a - base)  # a's scale -> the common scale
+    f_b = np.exp(m_b - base)
+    return m, f_a * l_a + f_b * l_b, f_a * o_a + f_b * o_b
+    ### END SOLUTION
+
+
+# %% check-3-4
+check(merge)
+
+# %% about-3-5 [markdown]
+# ## 3.5 · Write inputs that expose three broken versions (10 minutes)
+#
+# Now you are the examiner. Three people handed in a `stream_average`. Each
+# has one mistake. Read them first.
+
+
+# %% broken-versions
+def forgets_to_rescale_o(piles, values):
+    m, l_sum, o = -np.inf, 0.0, 0.0
+    for s, v in zip(piles, values):
+        m_new = max(m, s.max())
+        p = np.exp(s - m_new)
+        l_sum = np.exp(m - m_new) * l_sum + p.sum()
+        o = o + p @ v  # the mistake
+        m = m_new
+    return o / l_sum
+
+
+def uses_own_maximum(piles, values):
+    m, l_sum, o = -np.inf, 0.0, 0.0
+    for s, v in zip(piles, values):
+        m_new = max(m, s.max())
+        alpha = np.exp(m - m_new)
+        p = np.exp(s - s.max())  # the mistake
+        l_sum = alpha * l_sum + p.sum()
+        o = alpha * o + p @ v
+        m = m_new
+    return o / l_sum
+
+
+def starts_at_zero(piles, values):
+    m, l_sum, o = 0.0, 0.0, 0.0  # the mistake
+    for s, v in zip(piles, values):
+        m_new = max(m, s.max())
+        alpha = np.exp(m - m_new)
+        p = np.exp(s - m_new)
+        l_sum = alpha * l_sum + p.sum()
+        o = alpha * o + p @ v
+        m = m_new
+    return o / l_sum
+
+
+# %% about-3-5-task [markdown]
+# Return **one** input `(piles, values)` on which all three are visibly wrong.
+#
+# - `piles`: a list of 2 to 8 arrays, each `(n_j,)` with 1 to 8 scores.
+# - `values`: a list of as many arrays, each `(n_j, d)`.
+# - All numbers are finite and at most a million in size.
+# - Visibly wrong: the answer is NaN, or off by more than a thousandth of the
+#   largest value.
+#
+# The arrays are float64. There `exp(x)` becomes 0 below about x = -745.
+#
+# The input `[1, 3]`, `[2, 5]` with values `[[10], [20]]`, `[[30], [40]]`
+# exposes one of the three. Which one? The next cell answers; change its numbers
+# to try your own.
+
+
+# %% try-it
+def try_out(piles, values):
+    """Print what the three versions make of one input."""
+    for f in (forgets_to_rescale_o, uses_own_maximum, starts_at_zero):
+        with np.errstate(all="ignore"):
+            print(f"{f.__name__:22}", f(piles, values))
+
+
+piles = [np.array([1.0, 3.0]), np.array([2.0, 5.0])]
+values = [np.array([[10.0], [20.0]]), np.array([[30.0], [40.0]])]
+try_out(piles, values)  # the truth: 36.881
+
+
+# %% ex-3-5
+def exposing_inputs():
+    """Return (piles, values): lists of (n_j,) and (n_j, d) arrays."""
+    ### BEGIN SOLUTION
+    piles = [
+        np.array([-1001.0, -1000.0]),
+        np.array([-999.0, -997.0]),  # a new maximum: o must be rescaled
+        np.array([-998.0]),  # no new maximum: its own is the wrong one
+    ]  # and exp of every score is 0 if m starts at 0
+    values = [np.array([[10.0], [20]]), np.array([[30.0], [40]]), np.array([[90.0]])]
+    return piles, values
+    ### END SOLUTION
+
+
+# %% check-3-5
+check(exposing_inputs)
 
 # %% progress
 progress()

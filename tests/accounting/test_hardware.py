@@ -19,7 +19,7 @@ def test_ridge_is_flops_over_bandwidth(name, ridge):
 def test_names_are_found_in_any_case_and_unknown_ones_are_answered_with_the_list():
     assert gpu("h100") is GPUS["H100"]
     assert gpu("A100") is GPUS["A100-80"]
-    with pytest.raises(ValueError, match="gpu must be one of T4, L4, A100-40.*; got 'V100'"):
+    with pytest.raises(ValueError, match=r"gpu must be one of T4, L4, A100-40.*; got 'V100'"):
         gpu("V100")
 
 

@@ -124,8 +124,9 @@ small = st.integers(1, 40)
 
 @settings(max_examples=200, deadline=None)
 @given(small, small, st.integers(1, 17), st.integers(1, 17), st.booleans(), st.none() | small)
-def test_derived_counts_equal_a_count_of_every_score(*given_values):
-    assert traffic.derived_counts(*given_values) == brute_force(*given_values)
+def test_derived_counts_equal_a_count_of_every_score(n_q, n_k, block_q, block_k, causal, window):
+    call = (n_q, n_k, block_q, block_k, causal, window)
+    assert traffic.derived_counts(*call) == brute_force(*call)
 
 
 @settings(max_examples=40, deadline=None)
@@ -194,8 +195,11 @@ def test_three_regimes_on_an_h100():
         (lambda: traffic.derived_counts(0, 1, 1, 1), "n_q must be a positive integer, got 0"),
         (lambda: traffic.derived_counts(1, 1, 1, 2.0), "block_k must be a positive integer"),
         (lambda: traffic.derived_counts(1, 1, 1, 1, window=0), "window must be a positive"),
-        (lambda: traffic.naive_four_trips.bytes(d=8), "N_q must be a positive integer, got None"),
-        (lambda: traffic.flash_tile_loads.bytes(n=8, d=8), "block_q"),
+        (lambda: traffic.naive_four_trips.bytes(d=8), "n_q must be a positive integer, got None"),
+        (
+            lambda: traffic.flash_tile_loads.bytes(n=8, d=8),
+            "give block_q: flash_tile_loads",
+        ),
         (lambda: traffic.naive_four_trips.bytes(n=8, d=8, heads=3, kv_heads=2), "multiple"),
         (lambda: traffic.intensity(1, 0), "n_bytes must be positive"),
     ],

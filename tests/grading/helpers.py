@@ -1,4 +1,4 @@
-"""Load solved exercises from their sources, as a real module that inspect can read."""
+"""Load solved exercises, and the blanks a student starts from, as modules inspect can read."""
 
 from __future__ import annotations
 
@@ -6,27 +6,23 @@ import importlib.util
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from course_lib.authoring.percent import Cell, read_cells
+from course_lib.authoring.regions import blank
+
 ROOT = Path(__file__).parents[2]
-_REGION = re.compile(
-    r"^(?P<indent>[ ]*)### BEGIN SOLUTION\n.*?^[ ]*### END SOLUTION\n", re.MULTILINE | re.DOTALL
-)
+_FINAL_CALLS = re.compile(r"^(progress|hint|check)\(.*\)$", re.MULTILINE)
 
 
-def code(lesson: int, *, without: str = r"^(check|setup|title)") -> str:
-    """Return the code of a lesson's exercise source, without its check cells and prose."""
+def code(lesson: int, text: Callable[[Path, Cell], str] = lambda file, cell: cell.source) -> str:
+    """Return the code of a lesson's exercise source, without calls of check and progress."""
     (file,) = (ROOT / "sources" / "exercises").glob(f"{lesson:02}_*.py")
-    cells = re.split(r"^# %% ?", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    kept = []
-    for cell in cells:
-        head, _, body = cell.partition("\n")
-        if "[markdown]" not in head and not re.match(without, head.strip()):
-            body = re.sub(r"^(progress|hint|check)\(.*\)\n?", "", body, flags=re.MULTILINE)
-            kept.append(body)
-    return "import course_lib\n" + "\n\n".join(kept)
+    cells = [text(file, cell) for cell in read_cells(file) if cell.kind == "code"]
+    return _FINAL_CALLS.sub("", "\n\n".join(["import course_lib", *cells]))
 
 
 def module_from(source: str, name: str = "student") -> ModuleType:
@@ -50,15 +46,4 @@ def solutions(lesson: int) -> ModuleType:
 @cache
 def stubs(lesson: int) -> ModuleType:
     """Return the module that a student starts from: every solution region is a stub."""
-
-    def stub(match: re.Match[str]) -> str:
-        before = match.string[: match.start()]
-        kernel = before.rfind("@triton.jit") > before.rfind("\ndef ", 0, before.rfind("\ndef "))
-        line = (
-            'tl.static_assert(False, "not attempted")'
-            if kernel
-            else 'raise NotImplementedError("not attempted")'
-        )
-        return match["indent"] + line + "\n"
-
-    return module_from(_REGION.sub(stub, code(lesson)), f"stub_{lesson:02}")
+    return module_from(code(lesson, blank), f"stub_{lesson:02}")

@@ -1,0 +1,77 @@
+# Everything runs in .venv, made once; nothing is registered outside this folder.
+#   make lab                              open the course in JupyterLab
+#   make lab ARGS="--no-browser --port 8899"
+#   make test                             lint, build check and the test suite
+# PYTHON= chooses the interpreter (3.11 or newer), PIP_ARGS= is handed to pip, and BIN=/some/bin
+# uses an environment of your own (a GPU machine's, conda's) instead of making .venv.
+PYTHON ?= python3
+BIN ?= .venv/bin
+ARGS ?=
+PIP_ARGS ?=
+
+PIP_INSTALL = .venv/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# The kernel named python3 is this environment's own, whatever the user has registered elsewhere.
+OWN_KERNEL = unset JUPYTER_PATH; export JUPYTER_PREFER_ENV_PATH=1 PATH="$(abspath $(BIN)):$$PATH"
+
+ifeq ($(BIN),.venv/bin)
+LAB := .venv/.lab
+DEV := .venv/.dev
+endif
+
+.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader lint build bench
+
+help:
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | lint | build | bench"
+
+lab: $(LAB)
+	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
+	    notebooks/00_start_here.ipynb $(ARGS)
+
+test: lint
+	$(PYTEST) -n 2 -m "not gpu and not slow" $(ARGS)
+
+test-gpu: $(DEV)
+	$(PYTEST) -m gpu $(ARGS)
+
+test-slow: $(DEV)
+	$(PYTEST) -m slow $(ARGS)
+
+test-browser: $(DEV)
+	$(PYTEST) -m browser $(ARGS)
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/course build --check
+
+build: $(DEV)
+	$(BIN)/course build
+
+bench: $(DEV)
+	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+# nbgrader adds panels to every JupyterLab of its environment: it gets one of its own.
+test-nbgrader: .env-nbgrader/.done
+	PATH="$(CURDIR)/.env-nbgrader/bin:$$PATH" python .ci/check_nbgrader.py
+
+.env-nbgrader/.done: constraints.txt
+	$(PYTHON) -m venv .env-nbgrader
+	.env-nbgrader/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt nbgrader==0.9.6
+	@touch $@
+
+.venv/.lab: .venv/.made pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+.venv/.dev: .venv/.made pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e '.[dev]'
+	@touch .venv/.lab $@
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "The course needs\
+	 Python 3.11 or newer; name one with: make lab PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing; on Debian and Ubuntu:\
+	 apt install python3-venv" >&2; rm -rf .venv; exit 1; }
+	@touch $@

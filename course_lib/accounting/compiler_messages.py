@@ -1,0 +1,161 @@
+"""Triton's compiler speaks of types and blocks; a student needs to hear what to change.
+
+`explain` turns the messages of the known traps (kernels that pass in the interpreter and do not
+compile for a GPU, lesson 06) into sentences. What it does not know it passes on as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+NOT_ATTEMPTED = "not attempted"
+
+_CARRIED = (
+    r"Loop-carried variable (?P<name>\w+) has initial type (?P<old>.+?) but is re-assigned to "
+    r"(?P<new>.+?) in loop"
+)
+_BLOCK = r"<\[(?P<shape>.*?)\], (?P<dtype>\w+)>"
+
+# (pattern in the compiler's message, sentence with the pattern's groups); the first match wins
+_RULES: tuple[tuple[str, str], ...] = (
+    (
+        r"unsupported AST node type: Break",
+        "`break` does not exist on a GPU: put the condition into the loop's bound, or mask",
+    ),
+    (
+        r"unsupported AST node type: Continue",
+        "`continue` does not exist on a GPU: put the condition into the loop's bound, or mask",
+    ),
+    (
+        r"unsupported AST node type: (?P<node>\w+)",
+        "this piece of Python ({node}) does not exist in a kernel",
+    ),
+    (
+        r"is not string|Cannot evaluate f-string",
+        '`print` cannot show a tensor on a GPU: use tl.device_print("name", tensor), or remove it',
+    ),
+    (
+        r"object has no attribute append",
+        "a list cannot grow in a kernel: keep one accumulator (tl.zeros) and add to it",
+    ),
+    (
+        r"only tuple comprehensions are supported",
+        "a list comprehension does not exist in a kernel: use a loop and an accumulator",
+    ),
+    (
+        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+        "this `tl.dot` is too small for tensor cores (needed: M >= {m}, N >= {n}, K >= {k}): make "
+        "every side at least 16",
+    ),
+    (
+        r"Cannot access global variable (?P<name>\w+)",
+        "a kernel cannot read the global variable `{name}`: pass it as an argument, or write "
+        "{name} = tl.constexpr(...)",
+    ),
+    (
+        r"NameError\('(?P<name>\w+) is not defined'\)",
+        "`{name}` is not defined at this point: a missing import, a misspelt name, or a variable "
+        "that is only assigned inside a loop or an `if`",
+    ),
+    (
+        r"range must be a power of 2",
+        "`tl.arange` needs a power of two: take the next one and mask what is too much",
+    ),
+    (
+        r"arange's arguments must be of type tl.constexpr",
+        "the bounds of `tl.arange` must be known when compiling: declare the parameter as "
+        "tl.constexpr",
+    ),
+    (
+        r"Shape element \d+ must have type `constexpr",
+        "a tile's shape must be known when compiling: declare its sizes as tl.constexpr",
+    ),
+    (
+        r"incompatible dimensions at index \d+: (?P<a>\d+) and (?P<b>\d+)",
+        "tiles of {a} and of {b} elements meet in one expression and do not broadcast",
+    ),
+    (
+        r"must have equal reduction dimensions|must have the same reduction",
+        "the inner sizes of `tl.dot` differ: is a tl.trans missing?",
+    ),
+    (
+        r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
+        "`tl.dot` got {a} and {b}: cast one to the other's dtype, p.to(v.dtype)",
+    ),
+    (
+        r"unsupported tensor index",
+        "a single element of a tile cannot be picked on a GPU: mask and reduce (tl.sum) instead",
+    ),
+    (
+        r"__setitem__ is not supported",
+        "a tile cannot be changed in place on a GPU: build the new one with tl.where",
+    ),
+    (
+        r"Boolean value of Tensor with more than one value",
+        "`if` needs one value, not a tile: use tl.where to choose element by element",
+    ),
+    (
+        r"loop body should only have one block",
+        "`return` inside a loop does not exist on a GPU: use a mask or the loop's bound",
+    ),
+    (
+        r"Unsupported function referenced: <[a-z -]*?(?P<what>\w+)( of| at|>)",
+        "a kernel can call only triton.language and @triton.jit functions, not `{what}`",
+    ),
+)
+
+
+def explain(message: str) -> str:
+    """Return one sentence (no full stop) for a compiler message; unknown ones stay as they are."""
+    if carried := re.search(_CARRIED, message):
+        return _explain_carried(**carried.groupdict())
+    for pattern, sentence in _RULES:
+        if found := re.search(pattern, message):
+            return sentence.format(**found.groupdict())
+    return re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", message.strip().split("\n")[-1]).rstrip(".")
+
+
+def carried_variable(message: str) -> str | None:
+    """Return the variable of a "loop-carried" message, None for any other message."""
+    found = re.search(_CARRIED, message)
+    return found["name"] if found else None
+
+
+def _explain_carried(name: str, old: str, new: str) -> str:
+    before, after = re.fullmatch(_BLOCK, old), re.fullmatch(_BLOCK, new)
+    if after and not before:
+        shape = ", ".join(re.findall(r"\d+", after["shape"]))
+        return (
+            f"`{name}` starts as a plain number and becomes a tile in the loop, and on a GPU a "
+            f"variable keeps one type: start it with tl.zeros or tl.full, shape ({shape},), "
+            "tl.float32"
+        )
+    if before and after and before["shape"] == after["shape"]:
+        return (
+            f"`{name}` starts as {before['dtype']} and becomes {after['dtype']} in the loop, and "
+            "on a GPU a variable keeps one type: start it with the loop's dtype, or cast with .to"
+        )
+    if before and after:
+        return (
+            f"`{name}` changes its shape in the loop, from ({_sizes(before)}) to "
+            f"({_sizes(after)}): start it with the shape it will have"
+        )
+    return (
+        f"`{name}` starts as {old} and becomes {new} in the loop, and on a GPU a variable keeps "
+        "one type: start it with tl.zeros or tl.full and a dtype"
+    )
+
+
+def _sizes(block: re.Match) -> str:
+    return ", ".join(re.findall(r"\d+", block["shape"]))
+
+
+def first_assignment(source: str, name: str) -> int | None:
+    """Return the line (from 1) of the first assignment to ``name`` in ``source``, or None."""
+    lines = [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    return min(lines, default=None)

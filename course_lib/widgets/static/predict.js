@@ -1,0 +1,51 @@
+// A prediction before the answer: it is kept, never judged here.
+
+function render({ model, el }) {
+  const options = model.get("options");
+  const said = h("div", { role: "status", "aria-live": "polite", class: "fac-soft" });
+  const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
+  const button = h("button", { type: "button", onclick: keep }, "Keep my prediction");
+
+  function keep() {
+    const answer = entry.read();
+    if (answer == null) return;
+    put(model, { answer });
+    tell();
+  }
+
+  function tell() {
+    const answer = model.get("answer");
+    if (answer == null) return;
+    const unit = options.length ? "" : ` ${model.get("unit")}`;
+    said.replaceChildren("Your prediction: ", h("b", {}, rich(`${answer}${unit}`)), ". Now run on and see.");
+  }
+
+  entry.onEnter?.(keep);
+  model.on("change:answer", tell);
+  root(model, el, h("fieldset", { class: "fac-quiz" },
+    h("legend", {}, rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
+  tell();
+}
+
+function choice(model, options) {
+  const name = freshId("predict");
+  const inputs = options.map((text) => h("input", { type: "radio", name, value: text, checked: text === model.get("answer") }));
+  const rows = options.map((text, i) => h("div", { class: "fac-option" }, h("label", {}, inputs[i], h("span", {}, rich(text)))));
+  return { node: h("div", {}, rows), read: () => inputs.find((input) => input.checked)?.value };
+}
+
+function number(model, say) {
+  const id = freshId("predict");
+  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", value: model.get("answer") });
+  const node = h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, model.get("unit"));
+  const read = () => {
+    const value = parseNumber(input.value);
+    input.setAttribute("aria-invalid", Number.isNaN(value));
+    if (!Number.isNaN(value)) return value;
+    say("Type a number, such as 8192, 1.5e9 or 2^13.");
+    return null;
+  };
+  return { node, read, onEnter: (keep) => input.addEventListener("keydown", (e) => e.key === "Enter" && keep()) };
+}
+
+export default { render };

@@ -1,0 +1,99 @@
+// A question with an explanation for every answer; as many tries as you like.
+
+/** Right within `tolerance` of the answer, relative (absolute where the answer is 0). */
+export function isRight(value, answer, tolerance) {
+  return Math.abs(value - answer) <= tolerance * (answer === 0 ? 1 : Math.abs(answer)) + 1e-12;
+}
+
+function render({ model, el }) {
+  const kind = model.get("options").length ? choices(model) : number(model);
+  const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, rich(model.get("question"))), kind);
+  root(model, el, form);
+}
+
+function tried(model, solved) {
+  put(model, { tries: model.get("tries") + 1, solved: model.get("solved") || solved });
+}
+
+function verdict(right, ...text) {
+  const word = right ? "✓ Right." : "✗ Not this one.";
+  return h("div", { class: `fac-why ${right ? "fac-right" : ""}` }, h("b", {}, word), " ", ...text);
+}
+
+function choices(model) {
+  const options = model.get("options");
+  const several = options.filter((option) => option.right).length > 1;
+  const name = freshId("quiz");
+  const rows = options.map((option) => {
+    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear() });
+    const why = h("div", {});
+    const line = h("label", {}, input, h("span", {}, rich(option.text)));
+    return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
+  });
+  const result = h("div", { role: "status", "aria-live": "polite" });
+  const button = h("button", { type: "button", onclick: check }, "Check");
+
+  function clear() {
+    result.textContent = "";
+    for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
+  }
+
+  function check() {
+    const chosen = rows.filter((row) => row.input.checked);
+    if (!chosen.length) return (result.textContent = "Choose an answer first.");
+    for (const row of rows) {
+      row.why.replaceChildren();
+      if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
+    }
+    const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
+    const solved = missed === 0 && chosen.every((row) => row.option.right);
+    tried(model, solved);
+    put(model, { chosen: chosen.map((row) => rows.indexOf(row)) });
+    if (solved) result.textContent = several ? "All right, and all of them." : "";
+    else if (several && chosen.every((row) => row.option.right)) {
+      result.textContent = `Right so far; ${missed} more ${missed === 1 ? "is" : "are"} true.`;
+    } else result.textContent = "Try again, as often as you like.";
+  }
+
+  const hint = several ? h("div", { class: "fac-soft" }, "More than one is right.") : null;
+  return h("div", {}, hint, rows.map((row) => row.node), h("div", { class: "fac-row" }, button, result));
+}
+
+function number(model) {
+  const unit = model.get("unit");
+  const id = freshId("number");
+  const result = h("div", { role: "status", "aria-live": "polite" });
+  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", onkeydown: (e) => e.key === "Enter" && check() });
+  const reveal = h("button", { type: "button", onclick: show, hidden: true }, "Show the answer");
+  const answer = () => `${short(model.get("answer"), 6)}${unit ? ` ${unit}` : ""}`;
+
+  function check() {
+    const value = parseNumber(input.value);
+    input.setAttribute("aria-invalid", Number.isNaN(value));
+    if (Number.isNaN(value)) {
+      return result.replaceChildren("Type a number, such as 8192, 1.5e9 or 2^13.");
+    }
+    const right = isRight(value, model.get("answer"), model.get("tolerance"));
+    tried(model, right);
+    reveal.hidden = right;
+    result.replaceChildren(
+      right
+        ? verdict(true, `${answer()}. `, rich(model.get("explanation")))
+        : verdict(false, `It is ${value > model.get("answer") ? "smaller" : "larger"}. Try again, as often as you like.`),
+    );
+  }
+
+  function show() {
+    reveal.hidden = true;
+    result.replaceChildren(h("div", { class: "fac-why fac-right" }, `The answer is ${answer()}. `, rich(model.get("explanation"))));
+  }
+
+  return h(
+    "div", {},
+    h("div", { class: "fac-number" }, h("label", { for: id }, "Your answer:"), input, unit,
+      h("button", { type: "button", onclick: check }, "Check"), reveal),
+    result,
+  );
+}
+
+export default { render };

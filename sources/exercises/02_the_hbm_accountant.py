@@ -1,0 +1,189 @@
+# %% title [markdown]
+# # 02 · The HBM accountant: exercises
+#
+# Four exercises, about 30 minutes. You need lesson 02 and Python; no GPU, no
+# Triton, not even NumPy. Run a cell with Shift+Enter. `hint(least_bytes)`
+# gives a hint, three at most for each exercise.
+
+# %% imports
+from course_lib import Predict, check, hint, progress
+from course_lib.accounting.hardware import GPUS
+from course_lib.accounting.traffic import (
+    attention_flops,
+    eager_six_trips,
+    flash_compulsory,
+)
+
+# %% about-2-1 [markdown]
+# ## 2.1 · The least possible (5 minutes)
+#
+# How many bytes must *any* attention kernel move between HBM and the chip,
+# however clever it is? Inputs are in HBM at the start. The output must be in
+# HBM at the end.
+#
+# - `q` and `o` have shape `(heads, n_q, d)`,
+# - `k` and `v` have shape `(kv_heads, n_k, d)`. Often several query heads
+#   share one key/value head (grouped-query attention, GQA): then `kv_heads`
+#   is smaller than `heads`.
+# - `itemsize` is the number of bytes of one element: 2 for bf16 and fp16, 4
+#   for fp32.
+#
+# Leave out the log-sum-exp (`lse`), which only training needs. Return bytes.
+#
+# Example: `least_bytes(2, 3, 4, 1, 1, 2)` is 80: 8 + 12 + 12 + 8 elements of
+# 2 bytes.
+
+
+# %% ex-2-1
+def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
+    """Return the least bytes that any kernel must move to and from HBM."""
+    ### BEGIN SOLUTION
+    q_and_o = 2 * heads * n_q * d
+    k_and_v = 2 * kv_heads * n_k * d
+    return (q_and_o + k_and_v) * itemsize
+    ### END SOLUTION
+
+
+# %% check-2-1
+check(least_bytes)
+
+# %% about-2-2 [markdown]
+# ## 2.2 · How many times fewer, and from which N on (6 minutes)
+#
+# One head, `N` queries and `N` keys, `d` numbers each, `b` bytes a number:
+#
+# - naive, four trips: `4 N² b + 4 N d b` bytes,
+# - the least: `4 N d b` bytes.
+#
+# Return two numbers for given `n` and `d`:
+#
+# 1. the **factor**: naive bytes over least bytes,
+# 2. the **crossover**: the N at which naive's quadratic term is as large as
+#    its linear term. (It depends on `d` alone.)
+#
+# Do the algebra on paper first. One check: at the crossover, naive has two
+# equal terms, so the factor there must be 2.
+
+
+# %% ex-2-2
+def reduction_and_crossover(n, d):
+    """Return (factor, crossover): two numbers."""
+    ### BEGIN SOLUTION
+    factor = n / d + 1
+    crossover = d  # 4 N^2 b = 4 N d b
+    return factor, crossover
+    ### END SOLUTION
+
+
+# %% check-2-2
+check(reduction_and_crossover)
+
+# %% about-2-3 [markdown]
+# ## 2.3 · Overhead, traffic or arithmetic? (10 minutes)
+#
+# A piece of work has `flops` floating-point operations, moves `n_bytes` to
+# and from HBM, and is made of `launches` kernels. Three times, each as if the
+# other two cost nothing:
+#
+# - **overhead**: every launch costs 5 microseconds (`5e-6` s),
+# - **traffic**: the bytes at the speed of the GPU's HBM,
+# - **arithmetic**: the FLOPs at the speed of its tensor cores.
+#
+# The largest of the three is the limit. Return its name: `"overhead"`,
+# `"traffic"` or `"arithmetic"`.
+#
+# `gpu` has two fields that you need: `gpu.hbm_gb_per_s` (GB/s, 1 GB = 10⁹
+# bytes) and `gpu.tflops_half` (TFLOP/s, 10¹² FLOPs a second). The next cell
+# prints some work to think about. Compare the FLOPs of naive and flash in it.
+
+# %% table-2-3
+print("H = 8, d = 128, bf16")
+print(f"{'':6} {'N':>6} {'GFLOP':>9} {'MB':>9} {'launches':>9}")
+for n in (128, 1024, 8192):
+    gflop = attention_flops(n, n, 128, heads=8) / 1e9
+    for name, model, launches in (
+        ("naive", eager_six_trips, 4),
+        ("flash", flash_compulsory, 1),
+    ):
+        mb = model.bytes(n=n, d=128, heads=8) / 1e6
+        print(f"{name:6} {n:6} {gflop:9.3f} {mb:9.1f} {launches:9}")
+h100 = GPUS["H100"]
+print(f"\nH100: {h100.hbm_gb_per_s} GB/s, {h100.tflops_half} TFLOP/s")
+
+# %% predict-2-3
+Predict(
+    "2-regime-128",
+    "What limits naive attention at N = 128 on an H100?",
+    options=["overhead", "traffic", "arithmetic"],
+)
+
+
+# %% ex-2-3
+def regime(flops, n_bytes, launches, gpu):
+    """Return "overhead", "traffic" or "arithmetic": what takes longest.
+
+    One launch takes 5e-6 seconds. gpu.hbm_gb_per_s is in GB/s,
+    gpu.tflops_half in TFLOP/s (powers of ten).
+    """
+    ### BEGIN SOLUTION
+    seconds = {
+        "overhead": launches * 5e-6,
+        "traffic": n_bytes / (gpu.hbm_gb_per_s * 1e9),
+        "arithmetic": flops / (gpu.tflops_half * 1e12),
+    }
+    return max(seconds, key=seconds.get)
+    ### END SOLUTION
+
+
+# %% check-2-3
+check(regime)
+
+# %% about-2-4 [markdown]
+# ## 2.4 · Two audit cards (8 minutes)
+#
+# Both cards are taken from public teaching material. N = 8192, d = 128, two
+# bytes per element. Predict first: which numbers will survive? Then count.
+# Then decide.
+#
+# > **Card 1** (32 heads). The four trips of naive attention move 17.6 GB.
+# > Q, K, V and O, each once, are 0.27 GB. Altogether naive moves about 75
+# > times as much.
+#
+# > **Card 2** (one head). If only Q, K, V and O are counted as traffic,
+# > attention does about d FLOPs per byte, here 128.
+#
+# Return four pairs `(your number, your verdict)`:
+#
+# | key | your number |
+# |---|---|
+# | `scores_gb` | GB (10⁹ bytes) of the four trips alone, 32 heads |
+# | `flash_gb` | GB of Q, K, V and O, each once, 32 heads |
+# | `factor` | all of naive (trips and Q, K, V, O) over `flash_gb` |
+# | `flop_per_byte` | FLOPs over bytes of Q, K, V, O, one head |
+#
+# The verdict is `"holds"` or `"does not hold"`. A card's number holds if
+# yours, rounded to as many digits as the card prints, is the same.
+# Attention has `4 N² d` FLOPs a head.
+
+
+# %% ex-2-4
+def audit_cards():
+    """Return {"scores_gb": (number, verdict), ...} with four keys."""
+    ### BEGIN SOLUTION
+    n, d, b, heads = 8192, 128, 2, 32
+    scores_gb = heads * 4 * n * n * b / 1e9
+    flash_gb = heads * 4 * n * d * b / 1e9
+    return {
+        "scores_gb": (scores_gb, "does not hold"),  # 17.2, not 17.6
+        "flash_gb": (flash_gb, "holds"),
+        "factor": ((scores_gb + flash_gb) / flash_gb, "does not hold"),
+        "flop_per_byte": (4 * n * n * d / (4 * n * d * b), "does not hold"),
+    }
+    ### END SOLUTION
+
+
+# %% check-2-4
+check(audit_cards)
+
+# %% progress
+progress()

@@ -1,0 +1,184 @@
+# %% title [markdown]
+# # 05 · Triton in one dimension: exercises
+#
+# Four exercises, about 32 minutes. You need lesson 05. No GPU is needed: on a
+# machine without one the kernels run in Triton's interpreter.
+#
+# Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
+# for each exercise. Every check draws new numbers each time.
+
+# %% imports
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, hint, progress
+
+# %% about-5-1 [markdown]
+# ## 5.1 · The offsets of program 2 (4 minutes)
+#
+# A vector has `n = 21` numbers. A kernel is launched with three programs,
+# numbered 0, 1 and 2, and with `BLOCK = 8`. Its first lines are:
+#
+# ```python
+# pid = tl.program_id(0)
+# offsets = pid * BLOCK + tl.arange(0, BLOCK)
+# mask = offsets < n
+# ```
+#
+# Look at program 2. Return three numbers, worked out on paper:
+#
+# 1. the first entry of its `offsets`,
+# 2. the last entry of its `offsets`,
+# 3. how many entries of its `mask` are true.
+
+# %% ex-5-1
+def offsets_of_program_2():
+    """Return (first offset, last offset, how many pass the mask)."""
+    ### BEGIN SOLUTION
+    # 2 * 8 + [0, ..., 7] is 16, ..., 23; of these 16 to 20 are below 21
+    return 16, 23, 5
+    ### END SOLUTION
+
+
+# %% check-5-1
+check(offsets_of_program_2)
+
+# %% about-5-2 [markdown]
+# ## 5.2 · Add two vectors of any length (8 minutes)
+#
+# `vector_add(x, y)` returns `x + y`, computed by a kernel of yours.
+#
+# - `x` and `y` have shape `(n,)`, float32. `n` may be any length.
+# - One program adds one block of `BLOCK` numbers.
+# - The last block may be short: no program may touch memory past the end.
+#
+# There are two blanks: the number of programs in the launcher, and the work
+# of one program in the kernel. The launcher is the Python function that makes
+# the result and starts the kernel.
+#
+# Example: `n = 5` and `block = 4` need two programs. Program 0 adds the
+# offsets 0 to 3, program 1 adds offset 4.
+
+# %% ex-5-2
+@triton.jit
+def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
+    """One program: BLOCK entries of out = x + y. x, y, out: (n,)."""
+    ### BEGIN SOLUTION
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
+    mask = offsets < n  # the last block may be short
+    total = tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask)
+    tl.store(out + offsets, total, mask=mask)
+    ### END SOLUTION
+
+
+def vector_add(x, y, *, block=64):
+    """Return x + y as a new tensor. x, y: (n,) float32."""
+    out = torch.empty_like(x)  # (n,), not yet written
+    n = x.numel()
+    ### BEGIN SOLUTION
+    programs = triton.cdiv(n, block)  # n / block, rounded up
+    ### END SOLUTION
+    add_kernel[(programs,)](x, y, out, n, BLOCK=block)
+    return out
+
+
+# %% check-5-2
+check(vector_add)
+
+# %% about-5-3 [markdown]
+# ## 5.3 · The softmax of each row (8 minutes)
+#
+# `row_softmax(x)` returns the softmax of each row of `x`.
+#
+# - `x` has shape `(n_rows, n_cols)`, float32. One program does one row.
+# - The block is the next power of two, so it may be longer than the row:
+#   37 scores sit in a block of 64. The other 27 places are empty.
+# - The empty places must change nothing: neither the maximum nor the sum.
+# - Row `i` starts at `x + i * x_row`. `x_row` is the **row stride**: the
+#   number of entries from the start of one row to the start of the next. It
+#   can be larger than `n_cols`, when `x` is a part of a wider table. The
+#   entries of one row are neighbours.
+#
+# Some rows hold only negative scores, some hold scores above 100.
+#
+# Example: the softmax of `[0, 0, log(2)]` is `[0.25, 0.25, 0.5]`.
+
+# %% ex-5-3
+@triton.jit
+def softmax_kernel(x, out, n_cols, x_row, out_row, BLOCK: tl.constexpr):
+    """One program: the softmax of one row. x, out: (n_rows, n_cols)."""
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)  # (BLOCK,), BLOCK >= n_cols
+    ### BEGIN SOLUTION
+    mask = cols < n_cols
+    s = tl.load(x + row * x_row + cols, mask=mask, other=float("-inf"))
+    p = tl.exp(s - tl.max(s, 0))  # (BLOCK,), 0 in the empty places
+    tl.store(out + row * out_row + cols, p / tl.sum(p, 0), mask=mask)
+    ### END SOLUTION
+
+
+def row_softmax(x):
+    """Return the softmax of each row. x: (n_rows, n_cols) float32."""
+    n_rows, n_cols = x.shape
+    out = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
+    block = triton.next_power_of_2(n_cols)
+    softmax_kernel[(n_rows,)](
+        x, out, n_cols, x.stride(0), out.stride(0), BLOCK=block
+    )
+    return out
+
+
+# %% check-5-3
+check(row_softmax)
+
+# %% about-5-4 [markdown]
+# ## 5.4 · The log-sum-exp of a long row (12 minutes)
+#
+# The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
+# any block. So the program walks over it, block by block, and keeps two
+# numbers: `m`, the largest score so far, and `l_sum`, the sum of
+# `exp(score - m)` so far. This is lesson 03's walk.
+#
+# - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
+# - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.
+# - `n_cols` need not be a multiple of `block`: the last block may be short.
+# - Scores may lie near -150 or near +100.
+#
+# Example: for the row `[1, 3, 2, 5]` and `block=2` the two blocks are the
+# piles `[1, 3]` and `[2, 5]`. The walk ends with `m = 5`, `l_sum = 1.20344`,
+# and the answer is `5.18518`.
+
+# %% ex-5-4
+@triton.jit
+def logsumexp_kernel(x, out, n_cols, x_row, BLOCK: tl.constexpr):
+    """One program: the log-sum-exp of one row. x: (n_rows, n_cols)."""
+    row = tl.program_id(0)
+    ### BEGIN SOLUTION
+    m = float("-inf")  # the largest score so far
+    l_sum = 0.0  # the sum of exp(score - m) so far
+    for start in range(0, n_cols, BLOCK):
+        cols = start + tl.arange(0, BLOCK)  # (BLOCK,)
+        inside = cols < n_cols
+        s = tl.load(x + row * x_row + cols, mask=inside, other=float("-inf"))
+        m_new = tl.maximum(m, tl.max(s, 0))
+        alpha = tl.exp(m - m_new)  # old scale -> new scale
+        l_sum = l_sum * alpha + tl.sum(tl.exp(s - m_new), 0)
+        m = m_new
+    tl.store(out + row, m + tl.log(l_sum))
+    ### END SOLUTION
+
+
+def long_logsumexp(x, *, block=64):
+    """Return log(sum(exp(x))) of each row. x: (n_rows, n_cols) float32."""
+    n_rows, n_cols = x.shape
+    out = torch.empty(n_rows, dtype=x.dtype, device=x.device)
+    logsumexp_kernel[(n_rows,)](x, out, n_cols, x.stride(0), BLOCK=block)
+    return out
+
+
+# %% check-5-4
+check(long_logsumexp)
+
+# %% progress
+progress()

@@ -1,0 +1,334 @@
+# %% title [markdown]
+# # 00 · Start here
+#
+# **You need** Python, some NumPy, and to have met a matrix product. You do not
+# need a GPU. You do not need to know what attention is: lesson 01 starts there.
+#
+# **You will be able to** run a lesson, solve an exercise, read what a check
+# says, and tell when an answer counts as right.
+#
+# **Time:** 12 minutes of reading, and 3 for the exercise.
+
+# %% question [markdown]
+# ## What this course is about
+#
+# Language models read text with an operation called *attention*. Written in
+# three lines of PyTorch it is correct, and it is slow. FlashAttention computes
+# the same answer, faster and in far less memory. In lesson 07 you write
+# FlashAttention yourself, as a program for a GPU, and you test it here.
+#
+# **Why is it faster, if it computes the same?** That is the question of the
+# course. The answer is about moving numbers, not about computing them. So this
+# course counts bytes.
+#
+# You will meet many numbers. Each of them is shown in up to three ways, and we
+# always say which one you are looking at:
+#
+# | word | what it means |
+# |---|---|
+# | **predicted** | a formula says so (a *model*) |
+# | **counted** | a *ledger* watched your own code and added up every byte |
+# | **measured** | an instrument on real hardware said so; then the device and the sizes stand beside it |
+
+# %% doctor-text [markdown]
+# ## 1. Is everything there?
+#
+# Run the next cell. It looks at this machine and says in plain words what
+# works. (In a terminal, `course doctor` says the same.)
+#
+# A line with `✗` must be mended first; the arrow below it says how. A line with
+# `–` is worth knowing and stops nothing. The last line is the result.
+
+# %% doctor
+from course_lib.doctor import diagnose, examine
+
+print(*diagnose(examine()), sep="\n")
+
+# %% doctor-after [markdown]
+# If the report says that kernels are *interpreted*: that is fine. A *kernel* is
+# a program for a GPU. Here it runs in Python, slowly and with the same results.
+
+# %% rhythm [markdown]
+# ## 2. Predict, run, check
+#
+# Every lesson goes in three steps. Think of a scientist with a notebook.
+#
+# 1. **Predict.** Before a cell shows a result, say what you expect. A wrong
+#    guess is worth more than no guess: you remember the surprise.
+# 2. **Run.** The cell computes or counts. Nothing is copied from a book.
+# 3. **Check.** In the exercise notebook you write a function, and the course
+#    tests it on fresh inputs.
+#
+# The first exercise is `echo(x)`: return a **new** array with the numbers of
+# `x`. Here is somebody's first try. `np.array([1.0, 2.0])` goes in, and
+# `[1. 2.]` comes out:
+
+# %% try-view
+import numpy as np
+
+
+def echo(x):
+    return x
+
+
+x = np.array([1.0, 2.0])
+print(echo(x))
+
+# %% predict-view
+from course_lib import Predict
+
+view = Predict(
+    "0-view",
+    "The task says: a new array. What does the check say about `return x`?",
+    options=["passed", "incorrect", "error"],
+)
+view
+
+# %% try-view-checked
+from course_lib.grading.check import report_for
+
+report_for(echo)
+
+# %% reveal-view
+view.reveal(
+    "incorrect",
+    "The numbers are right. But `return x` hands back the same array, so a "
+    "later change to the result would change the input as well.",
+)
+
+# %% verdicts [markdown]
+# ## 3. The six verdicts
+#
+# A check answers with one of six *verdicts*. You just saw one. Here are the
+# others, so that none of them is a surprise later. We use `report_for`, which
+# shows the same report as `check` but writes nothing into your record.
+#
+# **Not attempted** means that the lines to write are still missing. Every
+# exercise begins like this. It is no failure.
+
+# %% verdict-not-attempted
+def echo(x):
+    raise NotImplementedError("not attempted")
+
+
+report_for(echo)
+
+# %% verdict-error-text [markdown]
+# **Error** means that Python stopped inside your function. You see the message
+# and your own lines, no others.
+
+# %% verdict-error
+def echo(x):
+    answer = y  # there is no y
+    return answer
+
+
+report_for(echo)
+
+# %% verdict-incorrect-text [markdown]
+# **Incorrect** means that your function ran to its end and the answer is
+# wrong. The report says on which input, what is wrong, and where it is wrong
+# first. If your answer looks like a mistake that many people make, the report
+# names the mistake.
+
+# %% verdict-incorrect
+def echo(x):
+    return np.zeros_like(x)
+
+
+report_for(echo)
+
+# %% verdict-passed-text [markdown]
+# **Passed** means that every input gave the right answer. The line below it
+# says what to notice now.
+
+# %% verdict-passed
+def echo(x):
+    return x.copy()
+
+
+report_for(echo)
+
+# %% verdict-others-text [markdown]
+# The last two verdicts belong to the Triton lessons, 05 to 07. No `echo` can
+# produce them, so the next cell builds the two reports by hand.
+#
+# **Right here, not on a GPU** means that the kernel works in the interpreter,
+# but the compiler for real GPUs refuses it. **Cannot run here** means that this
+# system has no Triton, and it says where there is one.
+
+# %% verdict-others
+from course_lib.grading.report import Report, Verdict
+from course_lib.grading.specs import find
+
+vector_add = find("5.2")
+example = "(An example. Here stands what the compiler said, in plain words.)"
+display(Report(vector_add, Verdict.NOT_ON_A_GPU, (example,)))
+
+example = "(An example. Here stands where the exercise can run.)"
+display(Report(vector_add, Verdict.CANNOT_RUN, (example,)))
+
+# %% stops [markdown]
+# One more thing about `check` itself. Unless the verdict is *passed*, it raises
+# an exception, `CheckFailed`. In a notebook you see the short report, and
+# "Run All" stops there in a lesson of your own. A program can catch it:
+
+# %% catch
+from course_lib import CheckFailed, check
+
+
+def echo(x):
+    raise NotImplementedError("not attempted")
+
+
+try:
+    check(echo)
+except CheckFailed as failed:
+    print(failed.report.headline)
+
+# %% right [markdown]
+# ## 4. When is an answer right?
+#
+# Computers round. So "equal" is the wrong question for most exercises. First a
+# number by hand.
+#
+# A number in *half precision* (fp16, 2 bytes) keeps about three decimal digits.
+# The nearest half-precision number to 1/3 is 0.33325195. The error is about
+# 0.00008. Nobody made a mistake there. The format has no better number.
+
+# %% right-by-hand
+third = np.float16(1 / 3)
+print(f"fp16 has {float(third):.8f}; the error is {abs(1 / 3 - float(third)):.8f}")
+
+# %% right-rule [markdown]
+# Now add thousands of such numbers: the errors add up, in your code and in
+# anybody's. How much error is fair? The course asks somebody you would trust:
+# PyTorch.
+#
+# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
+# > own plain attention is, **times two**, plus a very small number.
+#
+# * *The truth* is computed in float64, with about 16 digits, from the same inputs.
+# * *PyTorch's plain attention* runs in the same format as your code.
+# * *Times two*, because your sums may run in another order. Another order rounds
+#   differently.
+# * The answer must also have the right shape and dtype, and no NaN anywhere.
+#
+# Here the rule is at work. You do not have to understand attention yet. Look at
+# the three numbers.
+
+# %% right-code
+import torch
+
+from course_lib.attention import attention_float64
+from course_lib.attention.naive_eager import naive_eager
+from course_lib.grading.tolerance import allowed_error, as_float64
+
+torch.manual_seed(0)
+for dtype in (torch.float32, torch.float16):
+    q, k, v = (torch.randn(300, 64, dtype=dtype) for _ in range(3))
+    truth, _ = attention_float64(q, k, v)  # float64
+    eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
+    error = abs(eager - truth).max()
+    allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
+    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be by {allowed:.1e}")
+print(f"the largest true value is {abs(truth).max():.2f}")
+
+# %% right-after [markdown]
+# So the rule is strict where the format is precise, and fair where it is not.
+# Returning zeros, or the average of everything, is off by far more than this.
+# Every check of the course is tested against such answers, and they fail.
+
+# %% map [markdown]
+# ## 5. Where everything is
+#
+# | place | what it holds |
+# |---|---|
+# | `notebooks/` | the lessons, like this one: read and run |
+# | `exercises/` | one notebook per lesson, with blanks: write and check |
+# | `solutions/` | the same, solved: look *after* you tried |
+# | `course_lib/` | all the code behind it. You can read every file that judges you |
+# | `GLOSSARY.md` | every special word, in one or two lines |
+# | `course_progress.json` | your record: predictions, attempts, hints |
+#
+# The record is one file beside these folders. It stays on your machine. If you
+# work on Colab, run `progress.export()` at the end of a session and download
+# the file. `progress.load(file)` reads it back.
+#
+# `hint(echo)` prints a hint for an exercise, one more each time, three at most.
+# The first names the idea, the second the step, the third almost the line.
+#
+# `progress()` shows what is done and what comes next:
+
+# %% progress
+from course_lib import progress, store
+
+print("Your record is kept in", store.path().name)
+progress()
+
+# %% minutes [markdown]
+# And this is what lies ahead, in minutes of exercises:
+
+# %% minutes-table
+from course_lib.grading.specs import EXERCISES
+
+for lesson in sorted({e.lesson for e in EXERCISES}):
+    mine = [e for e in EXERCISES if e.lesson == lesson]
+    minutes = sum(e.minutes for e in mine)
+    print(f"lesson {lesson:02}: {len(mine)} exercises, about {minutes} minutes")
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# You saw that this machine is ready, what each verdict looks like, and when an
+# answer counts as right. You did not see any attention yet, and nothing was
+# claimed about speed.
+#
+# ## Questions
+
+# %% quiz-verdict
+from course_lib import Quiz
+
+Quiz(
+    "Your function has a typing error and Python stops in it. The verdict is …",
+    [
+        ("incorrect", False, "This is for functions that finish with a wrong answer."),
+        ("error", True, "You see the message and your own lines."),
+        ("not attempted", False, "This is only for lines that were never written."),
+    ],
+)
+
+# %% quiz-tolerance
+Quiz(
+    "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
+    [
+        ("Yes", True, "Up to twice PyTorch's own error is fair: 0.0012 here."),
+        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012."),
+        ("No, only exact answers count", False, "fp16 has no exact answer to give."),
+    ],
+)
+
+# %% quiz-words
+Quiz(
+    "A ledger watched your code and says: 16 MB were read. This number is …",
+    [
+        ("predicted", False, "A predicted number comes from a formula."),
+        ("counted", True, "A ledger counts what your code asks for."),
+        ("measured", False, "A measured number comes from real hardware, by instrument."),
+    ],
+)
+
+# %% next [markdown]
+# ## The exercise
+#
+# Open `exercises/00_start_here.ipynb` and do **0.1**. It takes three minutes and
+# ends in your first green check.
+#
+# **Next:** lesson 01 builds attention in three lines. Before it tells you which
+# of the three is the dearest, it asks you.
+#
+# **To read:**
+# [JupyterLab: the interface](https://jupyterlab.readthedocs.io/en/stable/user/interface.html),
+# if notebooks are new to you;
+# [NumPy: copies and views](https://numpy.org/doc/stable/user/basics.copies.html),
+# on why `return x` is not a new array.

@@ -1,0 +1,751 @@
+# %% title [markdown]
+# # 03 · Online softmax by hand
+#
+# **You need:** lesson 01 (the three lines of attention), paper, a calculator.
+# No GPU and no Triton.
+#
+# **You will be able to:** say why softmax seems to need the whole row; walk
+# through a row in piles with three notes and get the right answer; name the
+# mistake behind a wrong number; merge two halves of a row in any order.
+#
+# **Time:** 45 minutes for this lesson, 45 for its five exercises.
+
+# %% question [markdown]
+# ## The question
+#
+# Lesson 02 ended with a bound. The least that attention could move is Q, K, V
+# and O, once each. To get near it, the N × N grid of scores must never be
+# written to memory.
+#
+# So each small part of the grid must be made, used and thrown away. Nobody may
+# come back to it later.
+#
+# The two matrix products allow that: a sum can be added up part by part.
+# Softmax stands between them. **Can softmax work on parts of a row?**
+
+# %% setup-numpy
+import numpy as np
+
+from course_lib import Predict, Quiz
+from course_lib.widgets import TileStepper
+from course_lib.widgets.style import OKABE_ITO, apply
+
+apply()
+
+# %% obstacle [markdown]
+# ## The obstacle
+#
+# Take one row of scores, `[1, 3, 2, 5]`: one query, four keys. Each key has a
+# value: 10, 20, 30, 40. Attention returns the average of the values, weighted
+# by the softmax of the scores:
+#
+# weight of a key = exp(score − m) / ℓ
+#
+# - **m** is the largest score of the row.
+# - **ℓ** is the sum of all exp(score − m).
+#
+# Both belong to the *whole* row. Now suppose that you may see only `[1, 3]`.
+
+# %% predict-weight
+p_weight = Predict(
+    "3-weight",
+    "Of [1, 3] alone, the score 3 has weight 0.88. Then 2 and 5 arrive. "
+    "What is its weight now?",
+    options=["still 0.88", "about 0.44", "about 0.11"],
+)
+p_weight
+
+# %% softmax
+def softmax(s):
+    """Softmax of one row. s: (n,)"""
+    e = np.exp(s - s.max())  # (n,)
+    return e / e.sum()
+
+
+s = np.array([1.0, 3.0, 2.0, 5.0])  # (4,)
+v = np.array([10.0, 20.0, 30.0, 40.0])  # (4,)
+
+print("seen alone   ", softmax(s[:2]).round(5))
+print("in the whole ", softmax(s).round(5))
+
+# %% reveal-weight
+p_weight.reveal(
+    "about 0.11",
+    "5 is the new largest score and takes most of the weight. "
+    "Every weight that we had is wrong.",
+)
+
+# %% hurts [markdown]
+# This is serious. You cannot subtract a maximum that you have not found. You
+# cannot divide by a sum that you have not finished. Here are three ways out
+# that people try. Read the numbers.
+
+# %% three-ways-out
+with np.errstate(over="ignore", invalid="ignore"):
+    truth = softmax(s) @ v
+    a, b = softmax(s[:2]) @ v[:2], softmax(s[2:]) @ v[2:]
+    big = np.exp(s + 1000)
+    print(f"the truth                        {truth:.3f}")
+    print(f"average each half, then average  {(a + b) / 2:.3f}")
+    print(f"no maximum, scores + 1000        {big @ v / big.sum():.3f}")
+
+# %% three-ways-say [markdown]
+# 1. *Average the averages.* It gives both halves the same say. The second half
+#    holds the score 5 and deserves far more.
+# 2. *Do without the maximum.* Adding 1000 to every score changes no weight.
+#    But exp(1000) is too large for a float. The result is infinity divided by
+#    infinity, which is NaN ("not a number"). The maximum is not optional.
+# 3. *Go through the row twice:* once for m and ℓ, once for the average. That
+#    is right. But every tile of scores is then computed twice, and K is read
+#    twice.
+#
+# So none of the three is what we want. The objection "softmax needs the whole
+# row" is right. But read it slowly. Softmax needs the whole row **in the end**.
+# Does it need the whole row **at once**?
+
+# %% metaphor [markdown]
+# ## The picture: exam papers in piles, three sticky notes
+#
+# You mark exams. The stack is too tall for your desk. Papers come in small
+# piles; after each pile you hand it back and never see it again. The rule of
+# the house: each paper counts by how far its mark is *below the best mark of
+# the whole stack*. You do not know the best mark until the last pile.
+#
+# You keep three sticky notes:
+#
+# | note | what it says |
+# |---|---|
+# | **m** | the best mark so far |
+# | **ℓ** | how much all papers so far count together, measured against m |
+# | **O** | the sum of (what a paper counts × its value), measured against m |
+#
+# A pile comes. If its best mark does not beat m, add the pile to ℓ and O.
+# If it does beat m, then ℓ and O were measured against a best mark that was too
+# low. **Shrink both by one and the same number, then add the pile.** Write the
+# new m. At the very end, and only then, divide O by ℓ.
+#
+# A paper is a key, its mark is its score, a pile is a tile of keys.
+#
+# **Act it out** (two people, five minutes): write 1→10, 3→20, 2→30, 5→40 on
+# four slips, score→value. One person hands over two slips at a time and takes
+# them back. The other may keep only three sticky notes.
+
+# %% by-hand-1 [markdown]
+# ## A number by hand
+#
+# **First pile: scores 1 and 3, values 10 and 20.** The best so far is m = 3.
+# The score 1 counts exp(1 − 3), the score 3 counts exp(0) = 1.
+
+# %% pile-one
+m = 3.0
+p = np.exp(s[:2] - m)  # (2,) what each paper counts
+l_sum = p.sum()
+o = p @ v[:2]
+print("p", p.round(5), f"  m = {m:.0f}   l = {l_sum:.5f}   O = {o:.5f}")
+
+# %% by-hand-2 [markdown]
+# **Second pile: scores 2 and 5.** Now 5 beats 3. All that stands on the notes
+# ℓ and O was measured against 3.
+
+# %% predict-alpha
+p_alpha = Predict(
+    "3-alpha",
+    "The best mark goes from 3 to 5. By what number must the old l be "
+    "multiplied? (three digits)",
+)
+p_alpha
+
+# %% pile-two
+m_new = 5.0
+alpha = np.exp(m - m_new)  # the one number that shrinks the past
+p = np.exp(s[2:] - m_new)  # (2,)
+l_sum = alpha * l_sum + p.sum()
+o = alpha * o + p @ v[2:]
+m = m_new
+print(f"alpha = {alpha:.5f}   p", p.round(5))
+print(f"m = {m:.0f}   l = {l_sum:.5f}   O = {o:.5f}   O / l = {o / l_sum:.5f}")
+
+# %% reveal-alpha
+p_alpha.reveal(
+    float(np.exp(-2)),
+    "exp(3 - 5). The old papers fall behind by 2, so they count exp(-2) of "
+    "what they did. The past shrinks; it never grows.",
+)
+
+# %% by-hand-check [markdown]
+# And now the honest way, with the whole row on the desk. Keep five digits:
+# with three, the sum comes out as 1.204.
+
+# %% at-once
+at_once = np.exp(s - s.max())  # (4,)
+print("p", at_once.round(5))
+print(f"l = {at_once.sum():.5f}   O / l = {at_once @ v / at_once.sum():.5f}")
+
+# %% by-hand-equal [markdown]
+# The same ℓ and the same answer, 36.881. We never had four scores on the desk.
+#
+# ## Why one number is enough
+#
+# Only now the algebra. Look at one old paper with score s:
+#
+# exp(s − m_old) · exp(m_old − m_new) = exp(s − m_new)
+#
+# Its old count times **alpha = exp(m_old − m_new)** is its new count. The
+# factor does not contain s. So it is the same for every old paper, two or two
+# million, and it can be applied to their *sum*. ℓ is such a sum. O is such a
+# sum too. That is the whole trick.
+#
+# ## The code: ten lines
+
+# %% online-softmax
+def online_average(scores, values, pile):
+    """Softmax-weighted average, seeing `pile` keys at a time.
+
+    scores: (n,), values: (n, d), returns (d,).
+    """
+    m, l_sum, o = -np.inf, 0.0, np.zeros(values.shape[1])
+    for j in range(0, len(scores), pile):
+        s, v = scores[j : j + pile], values[j : j + pile]  # (b,), (b, d)
+        m_new = max(m, s.max())
+        alpha = np.exp(m - m_new)  # shrinks the past; 0 at the start
+        p = np.exp(s - m_new)  # (b,)
+        l_sum = alpha * l_sum + p.sum()
+        o = alpha * o + p @ v  # (d,)
+        m = m_new
+    return o / l_sum  # divide once
+
+# %% code-read [markdown]
+# Match each line to a sticky note. Two things to see:
+#
+# - m starts at −inf, "no mark yet". In the first pile alpha = exp(−inf) = 0.
+#   There is no past, and 0 times no past is 0.
+# - `values` has a row of d numbers for each key, so O is a row of d numbers.
+#   One alpha shrinks them all.
+
+# %% run-it
+scores = np.array([1.0, 3.0, 2.0, 5.0])  # (4,)
+values = np.array([[10.0], [20.0], [30.0], [40.0]])  # (4, 1)
+for pile in (1, 2, 3, 4):
+    print("pile of", pile, online_average(scores, values, pile))
+
+# %% instrument [markdown]
+# ## The instrument: step through it
+#
+# Each press runs one line. Watch which notes change. When the second pile
+# arrives, say alpha aloud before you press. You can also choose a mistake and
+# see it run beside the right walk.
+
+# %% stepper-first
+first = TileStepper.by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])
+first
+
+# %% other-order [markdown]
+# **Now the other order:** pile `[2, 5]` first. The best mark comes at once. What
+# is alpha when `[1, 3]` arrives? And against what is `[1, 3]` measured, its
+# own best mark 3 or the best so far, 5?
+
+# %% stepper-reversed
+other = TileStepper.by_hand([[2, 5], [1, 3]], values=[[30, 40], [10, 20]])
+other
+
+# %% museum [markdown]
+# ## Wrong numbers that tell you their mistake
+#
+# Five people did this by hand and each got one thing wrong. Before you look:
+
+# %% predict-no-rescale
+p_o = Predict(
+    "3-no-rescale-o",
+    "One person shrinks l but forgets to shrink O. The values are 10, 20, 30 "
+    "and 40. What comes out in the order [1, 3], [2, 5]?",
+    options=["below 10", "between 10 and 40", "above 40"],
+)
+p_o
+
+# %% wrong-numbers
+mistakes = {
+    "right": "right",
+    "no_rescale_o": "O is not shrunk",
+    "no_rescale_l": "l is not shrunk",
+    "neither": "nothing is shrunk",
+    "inverse": "alpha upside down",
+    "own_max": "each pile its own max",
+}
+print(f"{'':24}{'[1,3] [2,5]':>12}{'[2,5] [1,3]':>13}")
+for name, says in mistakes.items():
+    x, y = first.streamed(name)[0], other.streamed(name)[0]
+    print(f"{says:24}{x:12.2f}{y:13.2f}")
+
+# %% reveal-no-rescale
+p_o.reveal(
+    "above 40",
+    "An average can never lie above its largest value. If yours does, O and l "
+    "are measured against different maxima.",
+)
+
+# %% museum-plot
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(7.5, 3.6))
+ax.axvspan(10, 40, alpha=0.15, color=OKABE_ITO["sky"], label="possible averages")
+for run, marker, colour, label in (
+    (first, "o", "blue", "[1,3] first"),
+    (other, "x", "vermilion", "[2,5] first"),
+):
+    x = [run.streamed(name)[0] for name in mistakes]
+    ax.plot(x, list(mistakes.values()), marker, ms=9, mew=2.5,
+            color=OKABE_ITO[colour], label=label)
+ax.axvline(truth, color=OKABE_ITO["grey"], lw=1)
+ax.invert_yaxis()
+ax.set_xlabel("answer (grey line: the truth, 36.881)")
+ax.legend(loc="lower right")
+plt.show()
+
+# %% museum-say [markdown]
+# Read the table by columns.
+#
+# - In the first order the maximum rises. Four mistakes show, each with a
+#   number of its own. *Each pile its own max* is invisible: the last pile holds
+#   the maximum, so its own maximum is the right one.
+# - In the other order the maximum never rises after the first pile, so alpha is
+#   1 and all mistakes about alpha vanish. Now *each pile its own max* shows.
+# - 28.76 stands in both columns, for two different mistakes. In both, each pile
+#   stays measured against its own best mark.
+#
+# **One example is never enough. Always try both orders.**
+
+# %% exact-question [markdown]
+# ## Is it exact, or an approximation?
+#
+# A public text says that the streamed ℓ is "exactly the same number". Other
+# people call online softmax an approximation. Predict, compute, decide.
+
+# %% predict-exact
+p_exact = Predict(
+    "3-exact",
+    "A row of 4096 random scores, piles of 64, against the whole row at once:",
+    options=["equal to the last bit, always", "equal up to rounding",
+             "off by about 1 %"],
+)
+p_exact
+
+# %% cmp
+def cmp(name, got, want):
+    """One line: exact? approximate? largest difference?"""
+    exact = np.array_equal(got, want)
+    near = np.allclose(got, want, rtol=1e-4)
+    gap = np.abs(got - want).max()
+    print(f"{name:28} exact: {exact!s:5}  approximate: {near!s:5}"
+          f"  max difference: {gap:.1e}")
+
+
+def whole_row(scores, values):
+    """The honest way: all keys at once. (n,), (n, d) -> (d,)"""
+    return softmax(scores) @ values
+
+# %% cmp-floats
+cmp("float64, [1, 3 | 2, 5]", online_average(scores, values, 2),
+    whole_row(scores, values))
+rng = np.random.default_rng(3)
+row, val = rng.normal(size=4096), rng.normal(size=(4096, 8))
+mixed = rng.permutation(4096)
+for dtype in (np.float64, np.float32):
+    s, v = row.astype(dtype), val.astype(dtype)
+    want = whole_row(s, v)
+    kind = dtype.__name__
+    cmp(f"{kind}, piles of 64", online_average(s, v, 64), want)
+    cmp(f"{kind}, whole row shuffled", whole_row(s[mixed], v[mixed]), want)
+
+# %% cmp-say [markdown]
+# The long rows are not equal to the last bit. But look at their second lines. There
+# the *whole row* is averaged at once, with its keys in another order. It
+# differs by about as much. Floats round after every addition, so any change of
+# order changes the last digits. Streaming changes the order, and that is all.
+#
+# To see the algebra without rounding, take numbers that do not round. Python's
+# `Fraction` is exact. With powers of 2 in the place of powers of e, and whole
+# scores, every step of the walk is a fraction.
+
+# %% cmp-fractions
+from fractions import Fraction
+
+
+def two_to(x):
+    return Fraction(2) ** x
+
+
+def stream_fractions(scores, values, pile):
+    m, l_sum, o = scores[0], Fraction(0), Fraction(0)
+    for j in range(0, len(scores), pile):
+        s, v = scores[j : j + pile], values[j : j + pile]
+        m_new = max(m, *s)
+        alpha = two_to(m - m_new)
+        p = [two_to(x - m_new) for x in s]
+        l_sum = alpha * l_sum + sum(p)
+        o = alpha * o + sum(a * b for a, b in zip(p, v))
+        m = m_new
+    return o / l_sum
+
+
+whole = [int(x) for x in rng.integers(-20, 20, 100)]
+worth = [int(x) for x in rng.integers(0, 100, 100)]
+streamed = stream_fractions(whole, worth, 7)
+one_pile = sum(two_to(x) * y for x, y in zip(whole, worth))
+one_pile /= sum(two_to(x) for x in whole)
+print("streamed == at once:", streamed == one_pile)
+print("digits in the numerator:", len(str(streamed.numerator)))
+
+# %% reveal-exact
+p_exact.reveal(
+    "equal up to rounding",
+    "Exact in algebra: the fractions are equal, digit by digit. In floats, "
+    "equal up to rounding, like every other order of the same additions.",
+)
+
+# %% start [markdown]
+# ## Where m starts
+#
+# Why −inf and not 0? Softmax does not change if all scores move together. So
+# the answer must stay 36.881 when every score moves down. A walk that starts
+# at m = 0 is tried here, in float32, the type of the notes in a real kernel.
+
+# %% start-at-zero
+def starts_at_zero(scores, values, pile):
+    """The ten lines with m = 0 in the first; the mistake to look at."""
+    m, l_sum, o = np.zeros((), scores.dtype), 0.0, 0.0
+    for j in range(0, len(scores), pile):
+        s, v = scores[j : j + pile], values[j : j + pile]
+        m_new = max(m, s.max())
+        alpha, p = np.exp(m - m_new), np.exp(s - m_new)
+        l_sum, o, m = alpha * l_sum + p.sum(), alpha * o + p @ v, m_new
+    return o / l_sum
+
+
+with np.errstate(invalid="ignore", under="ignore"):
+    for shift in (0, -30, -150, -800):
+        low = scores + shift
+        f32 = starts_at_zero(low.astype(np.float32), values, 2)
+        print(f"scores {shift:+5d}:  float32 {f32}   float64 "
+              f"{starts_at_zero(low, values, 2)}   "
+              f"from -inf {online_average(low, values, 2)}")
+
+# %% start-say [markdown]
+# With scores near −30 the mistake is invisible. That is what makes it
+# dangerous: it passes a small test. At −150 every exp(score − 0) is too small
+# for float32, ℓ is 0, and 0 / 0 is NaN. In float64 the same happens at −800.
+#
+# ## Divide once
+#
+# Why not keep an average on the third note, and divide after each pile? Then
+# O is an average and no longer a sum, and alpha · O + p @ v adds an average to
+# a sum. Three piles show it.
+
+# %% divide-early
+def divides_in_the_loop(scores, values, pile):
+    m, l_sum, o = -np.inf, 0.0, 0.0
+    for j in range(0, len(scores), pile):
+        s, v = scores[j : j + pile], values[j : j + pile]
+        m_new = max(m, s.max())
+        alpha, p = np.exp(m - m_new), np.exp(s - m_new)
+        l_sum, m = alpha * l_sum + p.sum(), m_new
+        o = (alpha * o + p @ v) / l_sum  # the mistake
+    return o
+
+
+six = np.array([5.0, 4.0, 3.0, 5.0, 4.0, 3.0])  # (6,)
+worth = np.array([[10.0], [20], [30], [40], [50], [60]])  # (6, 1)
+print("divided in the loop", divides_in_the_loop(six, worth, 2))
+print("divided once       ", online_average(six, worth, 2))
+
+# %% divide-say [markdown]
+# One could repair it: multiply O by the old ℓ before adding. The first
+# FlashAttention did that. FlashAttention-2 divides once at the end and saves
+# the work (its paper, section 3.1).
+
+# %% merge [markdown]
+# ## Two people, one row: merge
+#
+# Let two people share the stack. Each walks through some of the piles and ends
+# with three notes (m, ℓ, O). Can they make one set of notes?
+#
+# Yes, with the same trick on both sides. The common m is the larger one. Each
+# side is multiplied by its own exp(m_side − m). Then add. You have now seen the
+# ten lines, so here is the course's version. `from_tile` makes the notes of one
+# pile, `merge` joins two, `finalize` divides.
+
+# %% merge-by-hand
+from course_lib.attention.online_softmax import OnlineState
+
+a = OnlineState.from_tile(scores[:2], values[:2])
+b = OnlineState.from_tile(scores[2:], values[2:])
+for name, x in (("a", a), ("b", b), ("a + b", a.merge(b)), ("b + a", b.merge(a))):
+    print(f"{name:6} m = {x.m:.0f}   l = {x.l_sum:.5f}   O = {x.o.round(3)}")
+
+# %% predict-order
+p_order = Predict(
+    "3-order",
+    "64 piles are shuffled before they are merged. The answer:",
+    options=["changes a lot", "changes by rounding only", "becomes NaN"],
+)
+p_order
+
+# %% shuffle
+from functools import reduce
+
+s, v = row, val  # (4096,), (4096, 8)
+cuts = range(0, 4096, 64)
+states = [OnlineState.from_tile(s[j : j + 64], v[j : j + 64]) for j in cuts]
+empty = OnlineState.identity((), 8)  # no keys: (-inf, 0, zeros)
+
+
+def tree(states):
+    """Merge neighbours in pairs until one state is left."""
+    while len(states) > 1:
+        pairs = zip(states[::2], states[1::2])
+        states = [x.merge(y) for x, y in pairs]
+    return states[0]
+
+
+shuffled = [states[i] for i in rng.permutation(64)]
+want = whole_row(s, v)
+for name, state in (
+    ("one after the other", reduce(OnlineState.merge, states, empty)),
+    ("shuffled", reduce(OnlineState.merge, shuffled, empty)),
+    ("in pairs, as a tree", tree(states)),
+):
+    cmp(name, state.finalize()[0], want)
+
+# %% reveal-order
+p_order.reveal(
+    "changes by rounding only",
+    "merge adds and takes a maximum, and neither cares about order.",
+)
+
+# %% monoid [markdown]
+# Three properties, each worth a name:
+#
+# - **associative:** (a + b) + c = a + (b + c), so you may group as you like;
+# - **commutative:** a + b = b + a, so you may order as you like;
+# - **identity:** the state (−inf, 0, 0), no keys at all, changes nothing.
+#
+# Something with these three is called a *commutative monoid*. Sums are one,
+# maxima are one, and now attention is one. What comes later uses nothing else:
+#
+# - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile: a
+#   fold.
+# - *Split-K decoding* (lesson 10) gives parts of the keys to different
+#   programs and merges their states as a tree.
+# - *Ring attention* (lesson 12) passes K and V around a ring of devices; each
+#   device merges what arrives.
+
+# %% masked [markdown]
+# ## A pile with no keys
+#
+# Sometimes a key must not count: it lies in the future, or it is padding. Its
+# score is set to −inf, and exp(−inf) = 0. That is *masking*. Note that a score
+# of 0 would not do: exp(0 − m) is not 0.
+#
+# What if a **whole pile** is masked, and it is the first?
+
+# %% predict-masked
+p_masked = Predict(
+    "3-masked",
+    "m = -inf and the pile's maximum is -inf. What is exp(m - m_new)?",
+    options=["0", "1", "NaN"],
+)
+p_masked
+
+# %% masked-run
+with np.errstate(invalid="ignore"):
+    print("exp(-inf - (-inf)) =", np.exp(-np.inf - (-np.inf)))
+    hidden = np.array([-np.inf, -np.inf, 2.0, 5.0])  # (4,)
+    print("our ten lines:", online_average(hidden, values, 2))
+
+c = OnlineState.from_tile(hidden[:2], values[:2])
+print("the masked pile:", c)
+print("the course's:", c.merge(b).finalize()[0])
+
+# %% reveal-masked
+p_masked.reveal(
+    "NaN",
+    "Infinity minus infinity has no value. And NaN spreads: NaN times "
+    "anything, plus anything, is NaN. One masked pile ruins the row.",
+)
+
+# %% masked-say [markdown]
+# The way out: as long as no key was seen, subtract 0 in the place of m. Then
+# exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
+# Read `finite_max` in `course_lib/attention/online_softmax.py`; it is one line.
+# A pile that is masked in the *middle* is no problem: m is finite by then.
+# You will meet masked first piles with sliding windows, with padding, and when
+# a split of the keys is empty.
+
+# %% many-rows [markdown]
+# ## From one row to a block of rows
+#
+# A kernel handles a block of queries at once. Every query has notes of its own:
+# m and ℓ become columns of numbers, O becomes a small matrix. Not one line
+# changes its meaning.
+
+# %% block-of-rows
+n_q, n_k, d = 4, 256, 16
+q, k = rng.normal(size=(n_q, d)), rng.normal(size=(n_k, d))
+v = rng.normal(size=(n_k, d))
+state = OnlineState.identity((n_q,), d)  # m, l: (n_q,)   o: (n_q, d)
+for j in range(0, n_k, 64):
+    s = q @ k[j : j + 64].T / np.sqrt(d)  # (n_q, 64): made, used, dropped
+    state = state.merge(OnlineState.from_tile(s, v[j : j + 64]))
+o, lse = state.finalize()  # (n_q, d), (n_q,)
+
+s = q @ k.T / np.sqrt(d)  # (n_q, n_k): the whole grid, to compare
+p = np.exp(s - s.max(axis=1, keepdims=True))
+cmp("4 queries, tiles of 64", o, p @ v / p.sum(axis=1, keepdims=True))
+
+# %% lse [markdown]
+# `finalize` returns a second thing, `lse = m + ln ℓ`. It is m and ℓ folded into
+# one number per row, and the backward pass will want it.
+
+# %% count [markdown]
+# ## Count what was won, and what was not
+#
+# Two numbers for one row: how many exponentials are computed, counted in the ten
+# lines themselves; and how many numbers must be kept at one time besides the
+# inputs, by a formula (the scores in hand, O, and for piles m and ℓ).
+
+# %% predict-exps
+p_exps = Predict(
+    "3-exps",
+    "A row of 8192 keys in piles of 64. Against the whole row at once, online "
+    "softmax computes",
+    options=["fewer exponentials", "as many", "a few more"],
+)
+p_exps
+
+# %% count-run
+from unittest.mock import patch
+
+
+def exps_in(f, *args):
+    """How many numbers go through np.exp while f runs."""
+    seen, exp = [], np.exp
+
+    def counted(x):
+        seen.append(np.size(x))
+        return exp(x)
+
+    with patch.object(np, "exp", counted):
+        f(*args)
+    return sum(seen)
+
+
+n, d, pile = 8192, 128, 64
+row, val = rng.normal(size=n), rng.normal(size=(n, d))  # (n,), (n, d)
+print("exponentials, at once:", exps_in(whole_row, row, val))
+print("exponentials, piles  :", exps_in(online_average, row, val, pile))
+print("kept for a row, at once: n + d        =", n + d)
+print("kept for a row, piles  : pile + d + 2 =", pile + d + 2)
+
+# %% reveal-exps
+p_exps.reveal(
+    "a few more",
+    "8192, and one alpha for each of the 128 piles. Online softmax saves no "
+    "arithmetic. It saves room, and so it saves trips to memory.",
+)
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** Softmax and the weighted average of a row can be computed pile by
+# pile, with three notes. It is exact in algebra and equal up to rounding in
+# floats. The notes merge in any order. The number of things kept does not grow
+# with N.
+#
+# **Not shown.** That it is faster. Nothing here was timed, and the arithmetic
+# went up a little. What it does to memory traffic depends on who reads which
+# tile how often. That is lesson 04.
+
+# %% questions [markdown]
+# ## Questions
+#
+# Decide before you open.
+
+# %% quiz-alpha
+Quiz(
+    "m goes from 7 to 4 when a pile arrives. What is wrong?",
+    options=[
+        ("Nothing, alpha is exp(3).", False, "alpha is never above 1."),
+        ("m is the pile's own maximum.", True,
+         "m is the largest score so far. It can rise or stay, never fall."),
+        ("The pile was masked.", False, "Then m would stay 7."),
+    ],
+)
+
+# %% quiz-impossible
+Quiz(
+    "All values lie between 0 and 1. Your streamed average is 1.7. Which is the "
+    "likeliest?",
+    options=[
+        ("Rounding.", False, "Rounding changes the last digits."),
+        ("O was not shrunk when m rose.", True,
+         "ℓ shrank and O did not, so O / ℓ is too large."),
+        ("ℓ was not shrunk when m rose.", False,
+         "Then ℓ is too large and the answer too small."),
+    ],
+)
+
+# %% quiz-flops
+Quiz(
+    "What does online softmax save?",
+    options=[
+        ("Exponentials.", False, "It computes one more for each pile."),
+        ("Multiplications of the two matrix products.", False,
+         "Every score is still computed, every value still weighted."),
+        ("The need to keep a whole row of scores.", True,
+         "A pile, two numbers and O are enough."),
+    ],
+)
+
+# %% quiz-hand
+Quiz(
+    "Scores 0 | 0 in two piles of one, values 6 and 10. What is ℓ at the end?",
+    answer=2,
+    explanation="m stays 0, alpha is 1, each pile counts exp(0) = 1. "
+    "The answer is 16 / 2 = 8.",
+)
+
+# %% quiz-parallel
+Quiz(
+    "Four devices each walk through a quarter of the keys. What must they send "
+    "to one another for the exact answer?",
+    options=[
+        ("All their scores.", False, "The scores are needed only for m, ℓ and O."),
+        ("Their averages.", False,
+         "An average does not say how much it counts: m and ℓ are missing."),
+        ("m, ℓ and O.", True, "States merge. The sizes do not depend on N."),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Now you
+#
+# Open `exercises/03_online_softmax_by_hand.ipynb`. You do the two orders by
+# hand (3.1), write the denominator (3.2) and the whole walk (3.3), the merge
+# (3.4), and at last you write the inputs that catch other people's mistakes
+# (3.5).
+
+# %% next [markdown]
+# ## What comes next
+#
+# Lesson 04 gives every query block its own desk and sends K and V past it in
+# tiles. It asks who reads what, how often, and how large a tile may be.
+#
+# **To read:**
+#
+# - Milakov and Gimelshein, *Online normalizer calculation for softmax* (2018),
+#   [arXiv:1805.02867](https://arxiv.org/abs/1805.02867): m and ℓ, in two pages.
+# - Dao, Fu, Ermon, Rudra, Ré, *FlashAttention* (2022),
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 3.1: the same
+#   with O, inside a kernel.
+# - Dao, *FlashAttention-2* (2023),
+#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691), section 3.1: divide
+#   once.

@@ -1,0 +1,1000 @@
+# %% title [markdown]
+# # 04 · Tiles
+#
+# **You need:** lesson 01 (the score matrix), lesson 02 (HBM, bytes, bounds) and
+# lesson 03 (`m`, ℓ, `O` and the factor alpha). No GPU, no Triton.
+#
+# **After it you can:** cut attention into tiles; say what must fit on the chip;
+# count who loads what, and how often; tell which tiles a causal mask skips;
+# and read a program that has the shape of a GPU kernel.
+#
+# **Time:** 45 minutes here, 55 minutes for the exercises.
+
+# %% imports
+import tracemalloc
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import ListedColormap
+
+from course_lib import Predict, Quiz
+from course_lib.attention import OnlineState, masks, naive, softmax_rows, tiled
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.memory import FlatMemory
+from course_lib.accounting.sram import largest_square_tile, tile_bytes
+from course_lib.accounting.traffic import (
+    attention_flops,
+    derived_counts,
+    flash_compulsory,
+    flash_tile_loads,
+    naive_four_trips,
+)
+from course_lib.widgets.style import OKABE_ITO, apply
+
+apply()
+
+# %% question [markdown]
+# ## The question
+#
+# Lesson 03 read the keys of **one** query pile by pile, and kept three small
+# things: `m`, ℓ and `O`. A real call has thousands of queries. Each needs all
+# keys. The full table of scores has `N × N` entries, and we never want to write
+# it down.
+#
+# So two questions:
+#
+# 1. In which order do we visit the table, if only a small piece of it may
+#    exist at any time?
+# 2. What does it cost? Something must be read more than once. What, how often,
+#    and from where?
+#
+# ## A picture: the clerk and the archive
+#
+# A clerk has a small desk and a large archive. The desk is fast memory on the
+# chip (registers and shared memory, SRAM for short). The archive is HBM, large
+# and slow to reach.
+#
+# The clerk takes a folder with a few questions from the archive and keeps it on
+# the desk. These are some rows of Q: a **Q tile**. Then boxes with records are
+# carried in, one after the other: some rows of K and the same rows of V, a
+# **K/V tile**. The clerk works through a box, updates three notes per question
+# (`m`, ℓ, `O`), and sends the box back. After the last box there is one answer
+# per question. Only now something is written: a tile of the output.
+#
+# Nobody ever sees all scores. But every new folder of questions needs all the
+# boxes again.
+
+# %% alive-text [markdown]
+# Here is the table of scores for `N = 16` tokens. Rows are queries, columns are
+# keys. On the left the naive way: all scores exist. On the right tiles of 4
+# rows and 4 columns: only the coloured scores exist at that moment.
+
+
+# %% draw-tiles
+def draw_tiles(ax, alive, block, title):
+    """Draw a table of scores, coloured where alive is 1, with tile borders."""
+    colours = ListedColormap(["none", OKABE_ITO["blue"]])
+    ax.imshow(alive, cmap=colours, vmin=0, vmax=1)
+    ax.set(title=title, xlabel="key", ylabel="query")
+    ax.set_xticks(np.arange(0, alive.shape[1] + 1, block) - 0.5)
+    ax.set_yticks(np.arange(0, alive.shape[0] + 1, block) - 0.5)
+    ax.set_xticklabels(range(0, alive.shape[1] + 1, block))
+    ax.set_yticklabels(range(0, alive.shape[0] + 1, block))
+    ax.grid(True, linewidth=1, alpha=0.8)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(True)
+
+
+# %% alive
+whole, one_tile = np.ones((16, 16)), np.zeros((16, 16))
+one_tile[4:8, 8:12] = 1
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.5))
+draw_tiles(left, whole, 4, f"naive: {whole.sum():.0f} scores exist")
+draw_tiles(right, one_tile, 4, f"tiles: {one_tile.sum():.0f} scores exist")
+plt.show()
+
+# %% by-hand-order [markdown]
+# ## By hand: 8 tokens in tiles of 2
+#
+# `N = 8`, two rows per tile. The table has 4 × 4 tiles. The number in each
+# tile is the step in which it exists:
+#
+# | | keys 0-1 | keys 2-3 | keys 4-5 | keys 6-7 | after the row |
+# |---|---|---|---|---|---|
+# | **queries 0-1** | 1 | 2 | 3 | 4 | write output rows 0-1 |
+# | **queries 2-3** | 5 | 6 | 7 | 8 | write output rows 2-3 |
+# | **queries 4-5** | 9 | 10 | 11 | 12 | write output rows 4-5 |
+# | **queries 6-7** | 13 | 14 | 15 | 16 | write output rows 6-7 |
+#
+# The outer loop walks over Q tiles, the inner loop over K/V tiles. Write down
+# who is carried to the desk. Steps 1 to 4: Q tile 0 once, K/V tiles 0, 1, 2, 3.
+# Steps 5 to 8: Q tile 1 once, and K/V tiles 0, 1, 2, 3 **again**.
+#
+# Count to the end: 4 loads of a Q tile, 16 loads of a K tile, 16 of a V tile,
+# 4 writes of an output tile. Q and O cross once. K and V cross 4 times, once
+# for each Q tile.
+#
+# The number of Q tiles is called `T_q`. It is `N / block_q`, rounded up. Here
+# `block_q` is the number of rows of a Q tile (the paper writes B_r), and
+# `block_k` the number of rows of a K/V tile (B_c).
+
+
+# %% order
+def schedule(n, block):
+    """Print what is carried to the desk in each step, and count it."""
+    count = {"Q": 0, "K": 0, "V": 0, "O": 0}
+    step = 0
+    for i in range(0, n, block):  # Q tiles
+        count["Q"] += 1
+        for j in range(0, n, block):  # K/V tiles
+            step, count["K"], count["V"] = step + 1, count["K"] + 1, count["V"] + 1
+            fetched = "Q, K, V" if j == 0 else "   K, V"
+            print(
+                f"step {step:2}: queries {i}-{i + block - 1}, fetch {fetched} {j}-{j + block - 1}"
+            )
+        count["O"] += 1
+        print(f"         write output rows {i}-{i + block - 1}")
+    return count
+
+
+schedule(8, 2)
+
+# %% code-text [markdown]
+# ## The code
+#
+# One Q tile against all keys, with the state of lesson 03. `from_tile` makes
+# `(m, ℓ, O)` of one pile for every row at once, `merge` puts two states
+# together, `finalize` divides by ℓ.
+
+
+# %% one-q-tile
+def one_q_tile(q_tile, k, v, block_k):
+    """q_tile: (block_q, d); k, v: (n_k, d) -> (block_q, d)."""
+    state = OnlineState.identity((len(q_tile),), v.shape[1])
+    for start in range(0, len(k), block_k):
+        cols = slice(start, start + block_k)
+        s = q_tile @ k[cols].T / np.sqrt(q_tile.shape[1])  # (block_q, block_k)
+        state = state.merge(OnlineState.from_tile(s, v[cols]))
+    return state.finalize()[0]  # o; lse waits for lesson 07
+
+
+rng = np.random.default_rng(4)
+q, k, v = rng.standard_normal((3, 50, 8))  # n = 50, d = 8
+o_tile = one_q_tile(q[16:32], k, v, block_k=16)
+print("one Q tile:", o_tile.shape)
+print("largest difference to naive:", np.abs(o_tile - naive(q, k, v)[16:32]).max())
+
+# %% code-shapes [markdown]
+# What lives on the desk, with shapes:
+#
+# ```text
+# q_tile  (block_q, d)         stays for the whole inner loop
+# k_tile  (block_k, d)         one at a time
+# v_tile  (block_k, d)         one at a time
+# s, p    (block_q, block_k)   scores and weights of this tile only
+# m, ℓ    (block_q,)           one number per query
+# O       (block_q, d)         one row per query, not divided yet
+# ```
+#
+# A tile has no answer of its own. Its sum of weights is only a part of the
+# row's sum. That is why nothing is written per tile: `O` stays on the desk and
+# is rescaled by alpha each time.
+#
+# Exercise 4.2 asks you to write this loop with `m`, `l_sum` and `o` in the
+# open. The course's own version is `course_lib.attention.tiled`.
+
+# %% same-answer
+q, k, v = rng.standard_normal((3, 257, 16))
+expected = naive(q, k, v)
+for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
+    o, _ = tiled(q, k, v, block_q=block_q, block_k=block_k)
+    error = np.abs(o - expected).max()
+    print(f"tiles {block_q:3} x {block_k:3}: largest difference {error:.1e}")
+
+# %% same-answer-text [markdown]
+# In algebra the tile sizes change nothing. In floating point the additions
+# come in another order, so the last digits differ. Tile sizes are a question
+# of cost, not of meaning.
+#
+# Now the promise: the table of scores never exists. Python can measure the
+# memory that NumPy asks for.
+
+
+# %% peak-measured
+def peak_mib(function, *args):
+    """Return the most memory that a call held at once, in MiB."""
+    tracemalloc.start()
+    function(*args)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+for n in (512, 1024, 2048):
+    q, k, v = rng.standard_normal((3, n, 16))
+    print(f"N = {n:4}: naive {peak_mib(naive, q, k, v):6.1f} MiB,", end=" ")
+    print(f"tiled {peak_mib(tiled, q, k, v):4.1f} MiB")
+
+# %% peak-text [markdown]
+# This was measured: NumPy on a CPU, float64, d = 16. Double `N`, and naive
+# needs four times as much, the tiled version about twice: it keeps copies of
+# Q, K, V and O, which have one row per token.
+
+# %% ragged-text [markdown]
+# ## The ragged last tile
+#
+# Lengths seldom divide. A chat has written 256 tokens, and now comes token
+# 257. With tiles of 128 rows:
+#
+# ```text
+# rows      0 ........ 127 | 128 ...... 255 | 256
+# tile          0          |       1        |  2: one row, 127 places empty
+# ```
+#
+# Nobody waits until a tile is full. Tokens are appended one at a time; tiles
+# are only how the rows are **read**.
+#
+# A GPU program has tiles of one fixed size, so the third tile has 128 places
+# and 127 of them hold no token. Two rules:
+#
+# - Empty places must not be **touched**: their addresses belong to somebody
+#   else. A mask on the load and on the store takes care of that.
+# - Empty keys must have no **weight**. If they are filled with zeros, their
+#   score is 0, and exp(0 - m) is not 0. Their score must be -inf.
+#
+# What happens if one forgets the second rule?
+
+# %% ragged-zeros
+q, k, v = rng.standard_normal((3, 257, 16))
+padding = np.zeros((127, 16))
+k_padded, v_padded = np.vstack([k, padding]), np.vstack([v, padding])
+right, wrong = naive(q, k, v), naive(q, k_padded, v_padded)
+print(f"row 0, right: {right[0, :3].round(4)}")
+print(f"row 0, wrong: {wrong[0, :3].round(4)}, pulled towards 0")
+s = q @ k_padded.T / 4  # sqrt(16) = 4; (257, 384)
+weights = softmax_rows(s)
+print(f"weight that the empty places took: {weights[:, 257:].sum(1).mean():.0%}")
+
+# %% tall-text [markdown]
+# ## Why a tall Q tile
+#
+# Look at the schedule again. How often K and V are carried in depends on the
+# number of Q tiles, and on nothing else.
+#
+# By hand, one head: `N = 4096` and `d = 128` in half precision, 2 bytes each.
+# K is 4096 · 128 · 2 bytes = 1 MiB.
+# With `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So is V.
+# Q and O are 1 MiB each. Together 66 MiB.
+
+# %% predict-block-k
+p_block_k = Predict(
+    "4-block-k",
+    "Keep block_q = 128 and halve block_k from 128 to 64. The bytes loaded "
+    "from K and V, all together:",
+    options=["are halved", "stay the same", "are doubled"],
+)
+p_block_k
+
+# %% tall
+print("N = 4096, d = 128, 2 bytes, one head (model: tile loads)")
+flops = attention_flops(4096, 4096, 128)
+for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]:
+    shape = {"n": 4096, "d": 128, "block_q": block_q, "block_k": block_k}
+    moved = flash_tile_loads.bytes(**shape)
+    print(
+        f"block_q {block_q:3}, block_k {block_k:3}: {moved / 2**20:4.0f} MiB,"
+        f" {flops / moved:3.0f} FLOP per byte loaded,"
+        f" desk {tile_bytes(block_q, block_k, 128)['total'] / 1024:4.0f} KiB"
+    )
+
+# %% reveal-block-k
+p_block_k.reveal(
+    "stay the same",
+    "Each program still loads every row of K and V once, only in smaller boxes. "
+    "block_q alone decides.",
+)
+
+# %% tall-read [markdown]
+# Three things to read in this table.
+#
+# - **Smaller Q tiles mean more re-reads**, not fewer: there are more folders,
+#   and each needs all boxes.
+# - **FLOP per byte is about `block_q`.** Lesson 02 called this the intensity. A
+#   box of keys is worth more if more questions wait on the desk. An H100 needs
+#   about 295 FLOP per byte to be busy with arithmetic. 128 is less. We come
+#   back to that: these are bytes *loaded*, and not all of them come from HBM.
+# - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the
+#   last column, explained next), and the tall one loads about half as much.
+#
+# The first FlashAttention paper had the loops the other way round: K/V tiles
+# outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
+# back for each K/V tile. FlashAttention-2 swapped the loops.
+
+# %% sram-text [markdown]
+# ## How large may a tile be?
+#
+# What must lie on the desk at the same time? By hand: `d = 128`, both tiles
+# 128 rows, 2 bytes per number. Q, K, V, O tiles: 128 · 128 · 2 bytes = 32 KiB
+# each. S, the scores of this tile: 128 · 128 · 2 = 32 KiB. `m` and ℓ with 4
+# bytes each: 1 KiB. Together 161 KiB.
+
+# %% sram-table
+for name, n_bytes in tile_bytes(128, 128, 128).items():
+    print(f"{name:10} {n_bytes / 1024:6.1f} KiB")
+
+# %% sram-largest [markdown]
+# For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
+# bytes and one of `B · B · 2` bytes, so `1024 B + 2 B²` bytes (without `m` and
+# ℓ).
+#
+# ### Exhibit: "B is about 185 in 192 KB"
+#
+# This answer stands in public course material. Predict first: which is the
+# largest B with `1024 B + 2 B² <= 192 · 1024`? A guess is enough.
+
+# %% predict-largest
+p_largest = Predict("4-largest-tile", "Largest B in 192 KiB, d = 128?", unit="rows")
+p_largest
+
+# %% sram-exhibit
+for B in (128, 148, 149, 185):
+    needed = (1024 * B + 2 * B * B) / 1024
+    print(f"B = {B}: {needed:5.1f} KiB", "fits" if needed <= 192 else "does not fit")
+p_largest.reveal(
+    largest_square_tile(192 * 1024, d=128),
+    "185 would need 252 KiB. Put the answer back into the inequality: that takes "
+    "ten seconds and finds such mistakes.",
+)
+
+# %% sram-exhibit-2-text [markdown]
+# ### Exhibit: "blocks of about 64, from sqrt(96 KB / (3 · 2))"
+#
+# From another public text, for 2-byte numbers and 96 KB. Never mind whether
+# the formula is a good one. Compute what it says.
+
+# %% sram-exhibit-2
+print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
+
+# %% sram-plot-text [markdown]
+# It says 128. The text claims 64. The method is harmless, the arithmetic is
+# wrong, and it was copied on.
+#
+# Now with the shared memory that one thread block really gets on four GPUs.
+
+# %% sram-plot
+rows = np.arange(16, 200)
+need = [tile_bytes(int(B), int(B), 128)["total"] / 1024 for B in rows]
+plt.plot(rows, need, label="square tile, d = 128, 2 bytes")
+for gpu, kib in {"T4": 64, "L4": 99, "A100": 163, "H100": 227}.items():
+    plt.axhline(kib, linestyle=":", linewidth=1.5, color="#808080")
+    plt.text(17, kib + 4, f"{gpu}: {kib} KiB")
+plt.xlabel("rows of both tiles, B")
+plt.ylabel("needed on the chip, KiB")
+plt.legend(loc="lower right")
+plt.show()
+
+# %% sram-honest [markdown]
+# **This is a model.** It puts every buffer into shared memory, as the paper's
+# picture does. Real kernels keep S and O in registers, in fp32, and hold two or
+# more K/V tiles so that the next box arrives while the clerk still works.
+# Lesson 08 asks the compiler instead. What the model shows well is what grows
+# with what: Q, K, V, O with `B · d`, S with `B²`.
+
+# %% memory-text [markdown]
+# ## The instrument: a flat memory that counts
+#
+# A GPU kernel sees no matrices. It sees one long row of numbers, and computes
+# **addresses**. A matrix with 3 rows and 4 columns lies there row after row:
+#
+# ```text
+# address   64  65  66  67 | 68  69  70  71 | 72  73  74  75
+# element   0,0 0,1 0,2 0,3  1,0 1,1 1,2 1,3  2,0 2,1 2,2 2,3
+# ```
+#
+# By hand: the matrix begins at address 64 (its **base**). From one row to the
+# next it is 4 elements (the **stride**). Where is row 2, column 1? At
+# 64 + 2 · 4 + 1 = 73.
+#
+# For a whole tile we want a table of addresses: rows as a column, columns as a
+# row, and NumPy adds them to a table (broadcasting).
+
+# %% memory-addresses
+memory = FlatMemory()
+base = memory.place("x", np.arange(12.0).reshape(3, 4))
+rows, cols = np.array([1, 2]), np.arange(4)
+at = base + rows[:, None] * 4 + cols[None, :]  # (2, 4)
+print("base", base, "\naddresses\n", at, "\nvalues\n", memory.load(at))
+print("bytes read from x:", memory.read["x"])
+
+# %% memory-mask-text [markdown]
+# Every load is booked, 4 bytes for each number (float32). A program whose tile
+# runs past the end uses a **mask**: where it is False nothing is read, and
+# `other` stands in. Without the mask this memory complains. A GPU would not: it
+# would hand you somebody else's numbers.
+
+# %% memory-mask
+rows = np.array([2, 3])  # row 3 does not exist
+at = base + rows[:, None] * 4 + cols[None, :]
+print(memory.load(at, mask=rows[:, None] < 3, other=0.0))
+try:
+    memory.load(at)
+except IndexError as error:
+    print(error)
+
+# %% program-text [markdown]
+# ## A program in the shape of a kernel
+#
+# Now the clerk becomes a **program**: a function that does the work of one Q
+# tile. Its number `pid` (program id) says which tile. On a GPU many programs
+# run at the same time, in no fixed order. Here we launch them with a loop.
+#
+# This one only carries: it makes all loads and the one store of attention, and
+# no arithmetic. In exercise 4.6 you put the arithmetic in.
+
+
+# %% carry-program
+def carry_program(pid, memory, q, k, v, o, n, d, block_q, block_k):
+    """Make the loads and stores of one Q tile; q, k, v, o are addresses."""
+    cols = np.arange(d)[None, :]  # (1, d)
+    rows = pid * block_q + np.arange(block_q)[:, None]  # (block_q, 1)
+    memory.load(q + rows * d + cols, mask=rows < n)
+    for start in range(0, n, block_k):
+        keys = start + np.arange(block_k)[:, None]  # (block_k, 1)
+        memory.load(k + keys * d + cols, mask=keys < n)
+        memory.load(v + keys * d + cols, mask=keys < n)
+    memory.store(o + rows * d + cols, 0.0, mask=rows < n)
+
+
+def launch(n, d, block_q, block_k):
+    """Run one program per Q tile and return the memory with its books."""
+    memory = FlatMemory(itemsize=2)  # counts as half precision
+    at = [memory.place(name, np.ones((n, d))) for name in "qkvo"]
+    for pid in range(-(-n // block_q)):  # ceil(n / block_q) programs
+        carry_program(pid, memory, *at, n, d, block_q, block_k)
+    return memory
+
+
+# %% predict-k-reads
+p_reads = Predict(
+    "4-k-reads",
+    "n = 192 rows, Q tiles of 64 rows, K/V tiles of 32 rows. How often is each "
+    "row of K loaded, all programs together?",
+    unit="times",
+)
+p_reads
+
+# %% k-reads
+memory = launch(n=192, d=64, block_q=64, block_k=32)
+print(memory.table())
+once = 192 * 64 * 2  # bytes of K
+p_reads.reveal(
+    memory.read["k"] / once,
+    "192 / 64 = 3 programs, and each needs every key. Q is read once: a program keeps its Q tile.",
+)
+
+# %% model-meets-ledger-text [markdown]
+# The model of lesson 02 had no word for these repeated loads. Here it is: the
+# **tile-load** model. One head: Q and O once, K and V once per Q tile,
+#
+# bytes = `2 N d b + 2 T_q N d b`
+#
+# with `b` bytes per number. Model and books must agree to the byte, ragged
+# lengths included.
+
+# %% model-meets-ledger
+for n, block_q, block_k in [(192, 64, 32), (257, 128, 128), (100, 16, 48)]:
+    counted = launch(n, 64, block_q, block_k).total
+    shape = {"n": n, "d": 64, "block_q": block_q, "block_k": block_k}
+    print(f"n = {n}: counted {counted:,}, model {flash_tile_loads.bytes(**shape):,}")
+
+# %% eager-tiles-text [markdown]
+# ### Tiles alone save nothing
+#
+# One warning. The loops are not the point; the desk is. In eager PyTorch every
+# line is a kernel of its own: it reads its inputs from HBM and writes its
+# result there. Run the tiled loops like this, and `S`, `P`, `m`, ℓ and `O`
+# travel for every tile. Let the eager ledger of lesson 01 count (float32,
+# `N = 512`, `d = 64`, one head).
+
+# %% eager-tiles
+import torch
+
+from course_lib import EagerLedger
+from course_lib.attention.naive_eager import naive_eager
+from course_lib.attention.tiled_eager import tiled_eager
+
+qt, kt, vt = torch.randn(3, 512, 64)
+with EagerLedger() as naive_books:
+    naive_eager(qt, kt, vt)
+with EagerLedger() as tiled_books:
+    tiled_eager(qt, kt, vt, block_q=64, block_k=64)
+one_kernel = flash_tile_loads.bytes(n=512, d=64, b=4, block_q=64)
+print(f"eager, naive       {naive_books.total / 1e6:5.1f} MB (counted)")
+print(f"eager, tiled       {tiled_books.total / 1e6:5.1f} MB (counted)")
+print(f"tiled, one kernel  {one_kernel / 1e6:5.1f} MB (model: tile loads)")
+
+# %% eager-tiles-read [markdown]
+# The eager tiles move more than naive does. They do save *space*. To save
+# *traffic*, the whole loop must be one kernel, with its state on the chip. That
+# is what lessons 05 to 07 build.
+
+# %% ratio-text [markdown]
+# ## Exhibit: "the advantage grows 2×, 4×, 8×"
+#
+# A public tutorial compares naive attention (four trips of `N × N`) with tile
+# loads at `d = 128` and `block_q = 128`, and reports that the ratio grows: 2×
+# at N = 4096, 4× at 8192, 8× at 16384. Predict, count, decide.
+
+# %% predict-ratio
+p_ratio = Predict(
+    "4-ratio",
+    "Bytes of naive divided by bytes of tile loads, from N = 4096 to 16384:",
+    options=["grows 2x, 4x, 8x", "stays at about 2x", "shrinks"],
+)
+p_ratio
+
+# %% ratio
+print("one head, d = 128, 2 bytes, MiB      ratio to naive")
+print("    N   naive  tile loads  compulsory   tile loads  compulsory")
+for n in (4096, 8192, 16384):
+    shape = {"n": n, "d": 128, "block_q": 128}
+    four, loads, least = (
+        model.bytes(**shape) / 2**20
+        for model in (naive_four_trips, flash_tile_loads, flash_compulsory)
+    )
+    print(
+        f"{n:5}  {four:6.0f}  {loads:10.0f}  {least:10.0f}"
+        f"   {four / loads:10.2f}  {four / least:10.0f}"
+    )
+
+# %% reveal-ratio
+p_ratio.reveal(
+    "stays at about 2x",
+    "Both grow with N squared: 4 N^2 b against 2 N^2 d b / block_q. The ratio is "
+    "2 block_q / d. Only the compulsory bytes, each tensor once, grow with N.",
+)
+
+# %% ratio-read [markdown]
+# So O(N) **memory** is not O(N) **traffic**. The space on the GPU grows with
+# `N`. What the load instructions ask for grows with `N²`, a smaller `N²` than
+# before. Twice, at these tiles, does not look like a revolution.
+#
+# And yet fused attention is several times faster. The missing piece: a load
+# instruction does not always reach HBM.
+
+# %% l2-text [markdown]
+# ## Where the re-reads land
+#
+# Between the programs and HBM sits the **L2 cache**: 50 MB on an H100, shared
+# by all programs. What one program has just loaded, the next often finds there.
+# Think of a trolley in the corridor between the desks and the archive.
+#
+# So the traffic of HBM (DRAM is the same thing, seen by the counters) lies
+# between two bounds:
+#
+# - **at least** the compulsory bytes: everything once;
+# - **at most** the tile loads: nothing is ever found in L2.
+#
+# Where between them? No model of ours says. It was measured with the hardware
+# counters of an H100 (bf16, d = 128, PyTorch's flash kernel, batch 1). First
+# your predictions. The call has `N = 131072` and 8 heads. The tile loads ask
+# for 550 GB. The compulsory bytes are 1.07 GB.
+
+# %% predict-dram
+p_dram = Predict("4-dram", "No mask. How many GB does DRAM deliver and take?", unit="GB")
+p_dram
+
+# %% predict-dram-causal
+p_dram_causal = Predict(
+    "4-dram-causal",
+    "Now with a causal mask: half of the tiles, half of the loads. DRAM traffic, "
+    "compared with no mask:",
+    options=["about half", "about the same", "about 30 times as much"],
+)
+p_dram_causal
+
+# %% dram-plot
+record = load_measurements("h100_dram_traffic")
+lengths = 2 ** np.arange(13, 18)
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True)
+for ax, causal in zip(axes, (False, True)):
+    shape = {"d": 128, "heads": 8, "block_q": 128, "causal": causal}
+    low, high = (
+        [model.bytes(n=int(n), **shape) / 1e9 for n in lengths]
+        for model in (flash_compulsory, flash_tile_loads)
+    )
+    ax.plot(lengths, high, "--", label="model: tile loads")
+    ax.plot(lengths, low, ":", label="model: compulsory")
+    ax.fill_between(lengths, low, high, alpha=0.12)
+    rows = [r for r in record["rows"] if r["heads"] == 8 and r["causal"] == causal]
+    dram = [np.mean(r["dram_gb"]) for r in rows]
+    ax.plot([r["n"] for r in rows], dram, "o-", label="measured: DRAM")
+    ax.set(xscale="log", yscale="log", xlabel="N", xticks=lengths)
+    ax.set_xticklabels([f"{n // 1024}k" for n in lengths])
+    ax.set_xticks([], minor=True)
+    ax.set_title("causal" if causal else "no mask")
+axes[0].set_ylabel("GB, 8 heads, d = 128, bf16, H100")
+axes[0].legend()
+plt.show()
+
+# %% dram-numbers
+print(f"{record['device']}, {record['dtype']}, {record['source']}")
+print("      N  heads  causal  compulsory   DRAM measured  tile loads   (GB)")
+for r in record["rows"]:
+    shape = {"n": r["n"], "heads": r["heads"], "causal": r["causal"]}
+    least, most = (
+        model.bytes(d=128, block_q=128, **shape) / 1e9
+        for model in (flash_compulsory, flash_tile_loads)
+    )
+    seen = " - ".join(f"{gb:g}" for gb in sorted(set(r["dram_gb"])))
+    print(f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}  {least:10.3f}  {seen:>14}  {most:10.2f}")
+
+# %% reveal-dram
+p_dram.reveal(4.47, "About 4 times the lower bound; the tile loads ask for 123 times as much.")
+
+# %% reveal-dram-causal
+p_dram_causal.reveal(
+    "about 30 times as much", "143 GB against 4.47 GB: half of the tile loads now reach DRAM."
+)
+
+# %% dram-read [markdown]
+# Read it from left to right.
+#
+# - **N = 8192.** K and V of all heads are 34 MB. They fit into L2. DRAM
+#   traffic is the lower bound: "Q, K, V, O once" is true here. (Slightly less
+#   can show up: a part of O may still be in L2 when the counting ends.)
+# - **N = 32768, no mask.** K and V are 134 MB and do not fit. Still only 1.5
+#   times the bound. Programs that run at the same time walk over the same keys
+#   in step, so one delivery serves many.
+# - **N = 131072, causal.** The programs have walks of different length. They
+#   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
+#   reach DRAM.
+#
+# The numbers were measured. The reasons (fit, in step, out of step) are our
+# reading of them. Both sentences that one finds in public texts are half true:
+# "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
+# the load instructions. One point picked from this plot proves anything.
+#
+# The record behind the plot is
+# `course_lib/accounting/measurements/h100_dram_traffic.json`. It does not name
+# software versions; the course's own benchmark script is to measure it again.
+# The same record holds what the kernel asked of L2: 730 GB in the last row
+# without a mask, more than our model's 550. The model knows `block_q = 128`
+# and nothing else of that kernel.
+
+# %% causal-text [markdown]
+# ## Causal: skip, partial, full
+#
+# With a causal mask no query looks at a later key. For a tile there are three
+# cases:
+#
+# - **full**: every pair is allowed. Compute; no mask needed.
+# - **partial**: the diagonal cuts through. Compute, then mask: the scores of
+#   forbidden pairs become -inf.
+# - **skip**: no pair is allowed. Do not compute it, and do not even *load* K
+#   and V for it.
+
+# %% predict-causal
+p_causal = Predict(
+    "4-causal-tiles",
+    "A causal table of 4 x 4 tiles, 16 in all. How many must be visited?",
+    unit="tiles",
+)
+p_causal
+
+
+# %% causal-picture
+def tile_words(n, block):
+    """Return "skip", "partial" or "full" for every tile of a causal table."""
+    causal, starts = masks.causal(), range(0, n, block)
+    return [
+        [causal.classify(i, i + block, j, j + block, n, n).value for j in starts] for i in starts
+    ]
+
+
+fig, ax = plt.subplots(figsize=(5, 5))
+draw_tiles(ax, masks.causal().dense(16, 16), 4, "N = 16, tiles of 4, causal")
+for i, words in enumerate(tile_words(16, 4)):
+    for j, word in enumerate(words):
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        ax.text(4 * j + 1.5, 4 * i + 1.5, word, ha="center", color="black", bbox=box)
+plt.show()
+
+# %% reveal-causal
+counts = derived_counts(16, 16, 4, 4, causal=True)
+print({name: counts[name] for name in ("full_tiles", "partial_tiles", "skipped_tiles")})
+p_causal.reveal(
+    counts["visited_tiles"],
+    "4 on the diagonal and 6 below it. Six are skipped, which is 37.5 %, not half.",
+)
+
+# %% causal-half [markdown]
+# With `T × T` tiles the visited share is `(T + 1) / (2 T)`: the diagonal tiles
+# are computed in full and then half thrown away. "Causal halves the work" is
+# the limit for many tiles.
+
+# %% causal-share
+for T in (1, 2, 4, 8, 64):
+    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
+    print(f"T = {T:2}: {visited:4} of {T * T:4} tiles, {visited / T**2:.1%}")
+
+# %% rule-text [markdown]
+# ### Two rules, one of them reversed
+#
+# Here are two rules for tiles to skip. One stands in a public tutorial. Only
+# one is right.
+#
+# - Rule A: skip if `min(query) > max(key)`.
+# - Rule B: skip if `max(query) < min(key)`.
+#
+# `min(query)` is the smallest query index in the tile, and so on. Take the tile
+# with queries 0-3 and keys 12-15, which lies in the future. Which rule skips it?
+
+# %% predict-rule
+p_rule = Predict(
+    "4-skip-rule",
+    "Which rule finds the tiles without any allowed pair?",
+    options=["A: min(query) > max(key)", "B: max(query) < min(key)"],
+)
+p_rule
+
+# %% rule
+rules = {
+    "A": lambda q_min, q_max, k_min, k_max: q_min > k_max,
+    "B": lambda q_min, q_max, k_min, k_max: q_max < k_min,
+}
+allowed = masks.causal().dense(16, 16)
+for name, skip in rules.items():
+    lost = 0
+    print(f"rule {name}:")
+    for i in range(0, 16, 4):
+        skips = [skip(i, i + 3, j, j + 3) for j in range(0, 16, 4)]
+        lost += sum(allowed[i : i + 4, 4 * j : 4 * j + 4].sum() for j in range(4) if skips[j])
+        print("  ", " ".join("skip " if skipped else "visit" for skipped in skips))
+    print(f"   allowed pairs lost: {lost} of {allowed.sum()}")
+
+# %% reveal-rule
+p_rule.reveal(
+    "B: max(query) < min(key)",
+    "Rule A finds the opposite corner: tiles where every pair is allowed. It drops "
+    "them and visits the future.",
+)
+
+# %% optional-text [markdown]
+# ## Optional: four things real models add
+#
+# Skip this section on a first reading. All four fit into the same loop, and
+# that is why tiles are such a good frame.
+#
+# **A sliding window** (Mistral 7B): each query sees the last `w` keys only.
+# Tiles left of the window are skipped as well, so the visited tiles grow with
+# `N`, no longer with `N²`.
+
+# %% optional-window
+for n in (4096, 8192, 16384):
+    wide = derived_counts(n, n, 128, 128, causal=True)["visited_tiles"]
+    narrow = derived_counts(n, n, 128, 128, window=1024)["visited_tiles"]
+    print(f"N = {n:5}: causal {wide:5} tiles, window of 1024 {narrow:5} tiles")
+
+# %% optional-gqa-text [markdown]
+# **Grouped-query attention** (GQA): several query heads share one K/V head. K
+# and V in memory shrink by that factor. The tile loads do not, if each query
+# head has a program of its own: each loads its own copy. (They find it in L2.)
+
+# %% optional-gqa
+for kv_heads in (32, 8):
+    shape = {"n": 8192, "d": 128, "heads": 32, "kv_heads": kv_heads, "block_q": 128}
+    least, loads = (m.bytes(**shape) / 1e9 for m in (flash_compulsory, flash_tile_loads))
+    print(f"32 heads, {kv_heads:2} K/V heads: at least {least:.2f} GB, tile loads {loads:.1f} GB")
+
+# %% optional-mods-text [markdown]
+# **Score modifiers.** They change a score knowing only the score and its place
+# `(i, j)`. So they can be applied tile by tile, before the maximum.
+#
+# - *Soft-cap* (Gemma 2): `cap * tanh(s / cap)` keeps scores between -cap and cap.
+# - *ALiBi*: `s - slope * (i - j)`; far keys count for less.
+#
+# **A sink** (StreamingLLM describes them; some models learn one number per
+# head): an extra key whose value is zero. It takes weight and gives nothing.
+# In the loop it is a start: instead of no key at all, begin with `m = sink`,
+# ℓ = 1, `O = 0`.
+
+
+# %% optional-mods
+def modified(q, k, v, modify, block_k, sink=-np.inf):
+    """Attention of one head with modified scores: (n_q, d)."""
+    i = np.arange(len(q))[:, None]  # (n_q, 1)
+    extra = np.full((len(q), 1), sink)  # one more key, its value is zero
+    state = OnlineState.from_tile(extra, np.zeros((1, v.shape[1])))
+    for start in range(0, len(k), block_k):
+        cols = slice(start, start + block_k)
+        j = np.arange(len(k))[None, cols]  # (1, block_k)
+        s = modify(q @ k[cols].T / np.sqrt(q.shape[1]), i, j)
+        state = state.merge(OnlineState.from_tile(s, v[cols]))
+    return state.finalize()[0]
+
+
+# %% optional-mods-run
+def soft_cap(s, i, j):
+    return 3 * np.tanh(s / 3)
+
+
+def alibi(s, i, j):
+    return np.where(j <= i, s - 0.5 * (i - j), -np.inf)
+
+
+q, k, v = 2 * rng.standard_normal((3, 37, 8))
+for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
+    i, j = np.arange(37)[:, None], np.arange(37)[None, :]
+    s = modify(q @ k.T / np.sqrt(8), i, j)  # the whole table, as a check
+    s = np.hstack([np.full((37, 1), sink), s])
+    whole = softmax_rows(s) @ np.vstack([np.zeros((1, 8)), v])
+    error = np.abs(modified(q, k, v, modify, 16, sink) - whole).max()
+    print(f"{modify.__name__}, sink {sink}: largest difference {error:.1e}")
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** Tiled attention gives naive's answer for any tile sizes, to
+# rounding (run). It never holds the table of scores (measured, NumPy). Q and O
+# cross once, K and V once per Q tile (counted, and equal to the model to the
+# byte). The ratio to naive in that model is `2 block_q / d` and does not grow.
+# DRAM traffic lies between two bounds, and where depends on N and on the mask
+# (measured on one H100).
+#
+# **Not shown.** That any of this is fast: NumPy programs say nothing about
+# time. The desk of this lesson is a model; a compiler decides what really lies
+# in registers and shared memory. And tiles of attention do not make the **KV
+# cache** smaller, the stored K and V of earlier tokens: K and V are input and
+# must exist; the scores never had to.
+
+# %% questions [markdown]
+# ## Questions
+
+# %% quiz-largest
+Quiz(
+    "An A100 gives a block 163 KiB of shared memory. d = 128, 2 bytes per number, "
+    "four buffers of B x d and one of B x B. What is the largest B?",
+    answer=129,
+    tolerance=0,
+    unit="rows",
+    explanation="1024 B + 2 B^2 <= 166,912. B = 129 needs 165,378 bytes, B = 130 needs 166,920.",
+)
+
+# %% quiz-reloads
+Quiz(
+    "N = 8192, no mask, Q tiles of 128 rows, K/V tiles of 64 rows. How often do the "
+    "load instructions fetch one K tile (one head)?",
+    answer=64,
+    tolerance=0,
+    unit="times",
+    explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile have nothing to do "
+    "with it. How many of these loads reach DRAM is another question: at this N, about one.",
+)
+
+# %% quiz-small
+Quiz(
+    "Somebody proposes Q tiles of 16 rows, 'to re-read less'. What happens?",
+    options=[
+        (
+            "K and V are loaded more often",
+            True,
+            "More Q tiles, and each walks over all keys: 8 times the loads of 128 rows.",
+        ),
+        (
+            "K and V are loaded less often",
+            False,
+            "The boxes are not smaller, the folders are, and there are more of them.",
+        ),
+        (
+            "more kernels are launched",
+            False,
+            "One launch, as before. It has more programs.",
+        ),
+        (
+            "fewer multiplications are needed",
+            False,
+            "The number of scores is the same, whatever the tiles.",
+        ),
+    ],
+)
+
+# %% quiz-causal
+Quiz(
+    "Causal, 8 x 8 square tiles. Which share of the tiles is skipped?",
+    answer=43.75,
+    unit="%",
+    explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: 28 of 64. "
+    "'About half' is right for many tiles only.",
+)
+
+# %% quiz-asymmetry
+Quiz(
+    "Why is a Q tile loaded once, but a K/V tile many times?",
+    options=[
+        (
+            "A program owns its queries, and each of them needs every key",
+            True,
+            "Output rows do not depend on other queries. They all depend on all keys.",
+        ),
+        ("Q is smaller than K and V", False, "With N_q = N_k they have the same shape."),
+        (
+            "K and V are too large for HBM",
+            False,
+            "They live in HBM. They are too large for the desk.",
+        ),
+        (
+            "it is a law: the loops cannot be swapped",
+            False,
+            "They can. Then O, m and ℓ travel for every K/V tile; the first paper did that.",
+        ),
+    ],
+)
+
+# %% quiz-written
+Quiz(
+    "A Q tile meets 32 K/V tiles. How often is its output tile stored to HBM?",
+    answer=1,
+    tolerance=0,
+    unit="times",
+    explanation="After the last tile, divided by ℓ. Before that, O lives on the chip. "
+    "Storing after every tile would be right in the end, and 32 times the traffic.",
+)
+
+# %% quiz-cache
+Quiz(
+    "A chat runs out of GPU memory at a long context, although attention is tiled. What grew?",
+    options=[
+        (
+            "the KV cache: K and V of every token, layer and K/V head",
+            True,
+            "It is input that must be kept, and it grows with the length. Grouped heads, smaller "
+            "number formats or a window shrink it; tiles do not.",
+        ),
+        (
+            "the tables of scores",
+            False,
+            "They never exist. One tile per running program does, whatever the length.",
+        ),
+        (
+            "the cache, because it grows by whole tiles of 128 tokens",
+            False,
+            "Tokens are appended one by one. A tile is a way of reading, not of storing.",
+        ),
+        ("the tiles on the chip", False, "Their size is fixed when the kernel is compiled."),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Your turn
+#
+# Open `exercises/04_tiles.ipynb`. You write the loops (4.1 to 4.3), the three
+# words for causal tiles (4.4), predict loads and let the ledger decide (4.5),
+# and write the whole kernel in NumPy on flat memory (4.6). The starred exercise
+# has a window and shared heads.
+#
+# ## What comes next
+#
+# Lesson 05 starts Triton: programs, addresses and masks are the ones you have
+# just seen. In lesson 07 your NumPy program from 4.6 stands on the left, and
+# the Triton kernel on the right, line by line.
+#
+# ## To read
+#
+# - Dao, Fu, Ermon, Rudra, Ré 2022, *FlashAttention*,
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135): Algorithm 1 and
+#   section 3.2 on the number of HBM accesses.
+# - Dao 2023, *FlashAttention-2*,
+#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): section 3.1, the
+#   swapped loops.
+# - Rabe and Staats 2021, *Self-attention Does Not Need O(n²) Memory*,
+#   [arXiv:2112.05682](https://arxiv.org/abs/2112.05682): the same idea, told
+#   for memory alone.
+#
+# For the optional section: Mistral 7B
+# ([arXiv:2310.06825](https://arxiv.org/abs/2310.06825)), GQA
+# ([arXiv:2305.13245](https://arxiv.org/abs/2305.13245)), ALiBi
+# ([arXiv:2108.12409](https://arxiv.org/abs/2108.12409)), Gemma 2
+# ([arXiv:2408.00118](https://arxiv.org/abs/2408.00118)), StreamingLLM
+# ([arXiv:2309.17453](https://arxiv.org/abs/2309.17453)).

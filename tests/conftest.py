@@ -1,0 +1,52 @@
+"""What all tests share: one thread, a store of their own, and no silent skipping."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
+
+import pytest
+
+import course_lib  # noqa: F401  first of all: it chooses Triton's mode
+from course_lib import _mode
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = Path("/usr/bin/chromium")
+REQUIRED = os.environ.get("COURSE_REQUIRE_BROWSER", "") not in {"", "0"}
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path, monkeypatch) -> Path:
+    """Keep a test's attempts and predictions away from the developer's own."""
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "course_progress.json"))
+    return tmp_path / "course_progress.json"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """Return the browser; skip where there is none, fail where it may not be missing."""
+    if CHROMIUM.exists():
+        return CHROMIUM
+    if REQUIRED:
+        pytest.fail(f"{CHROMIUM} is missing, and COURSE_REQUIRE_BROWSER forbids to skip")
+    pytest.skip(f"there is no {CHROMIUM}: run .ci/install_browser")
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Skip what needs a GPU where there is none (`make test` does not even select it)."""
+    if _mode.cuda_devices():
+        return
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU"))
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say it loudly when browser tests did not run: green without them is half the truth."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "browser" in r.keywords]
+    if skipped:
+        terminalreporter.section("BROWSER TESTS DID NOT RUN", sep="!", red=True)
+        for reason in sorted({str(r.longrepr[2]) for r in skipped}):
+            terminalreporter.line(f"{len(skipped)} skipped: {reason}")

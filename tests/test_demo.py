@@ -1,0 +1,169 @@
+"""The live demo: peaks are real, running out of memory is a record, the picture says both."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from course_lib import demo
+
+LENGTHS = (512, 1024, 2048, 4096)
+HEADS, HEAD_DIM, LIMIT_GB = 4, 64, 0.2  # naive wants 512 MiB at 4096, 128 MiB at 2048
+
+linux_cpu = pytest.mark.skipif(
+    sys.platform != "linux" or os.path.exists("/dev/nvidia0"), reason="measures a Linux process"
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    patch = pytest.MonkeyPatch()
+    patch.setenv("OMP_NUM_THREADS", "1")
+    yield demo.peak_memory(
+        LENGTHS, heads=HEADS, head_dim=HEAD_DIM, dtype="float32", limit_gb=LIMIT_GB
+    )
+    patch.undo()
+
+
+def of(found, method):
+    return [r for r in found.records if r.method == method]
+
+
+def test_records_arrive_in_order_one_per_method_and_length(found):
+    assert [(r.n, r.method) for r in found.records] == [
+        (n, method) for n in LENGTHS for method in ("naive", "fused")
+    ]
+
+
+def test_running_out_of_memory_is_a_record_and_the_smaller_method_goes_on(found):
+    *ran, stopped = of(found, "naive")
+    assert all(not r.out_of_memory for r in ran)
+    assert "limit" in stopped.out_of_memory
+    assert stopped.predicted_bytes > LIMIT_GB * 1e9
+    assert stopped.ledger_bytes is stopped.measured_bytes is stopped.bytes is None
+    assert of(found, "fused")[-1].bytes < LIMIT_GB * 1e9
+
+
+@linux_cpu
+def test_the_ledger_counts_what_the_formula_predicts_to_the_byte(found):
+    for record in found.records:
+        if not record.out_of_memory:
+            assert record.ledger_bytes == record.predicted_bytes, record
+
+
+def test_the_prediction_is_two_score_matrices_or_o_and_lse():
+    naive, fused = (demo.predicted_bytes(m, 4096, 8, 128, 2, lse=False) for m in demo.METHODS)
+    assert (naive, fused) == (512 * 2**20, 8 * 2**20)  # as measured on an H100
+    assert demo.predicted_bytes("fused", 4096, 8, 128, 2) == fused + 4096 * 8 * 4
+
+
+@linux_cpu
+def test_the_process_really_grows_fourfold_for_naive_and_twofold_for_fused(found):
+    naive = [r.measured_bytes for r in of(found, "naive")[:-1]]
+    fused = [r.measured_bytes for r in of(found, "fused")]
+    assert [big / small for small, big in itertools.pairwise(naive)] == pytest.approx(
+        [4, 4], rel=0.15
+    )
+    assert 1.4 < fused[-1] / fused[-2] < 2.6
+    for record in of(found, "naive")[:-1]:
+        assert record.measured_bytes == pytest.approx(record.ledger_bytes, rel=0.15, abs=2**20)
+
+
+def test_the_backend_is_named_in_words(found):
+    assert {r.backend for r in of(found, "naive")[:-1]} == {"three lines of eager PyTorch"}
+    (fused,) = {r.backend for r in of(found, "fused")}
+    assert fused in demo._BACKENDS.values()
+    assert f"fused: {fused}" in found.table()
+
+
+def test_the_table_and_its_html_hold_every_record(found):
+    text = found.table()
+    assert all(f"{r.n:>7}  {r.method}" in text for r in found.records)
+    assert "out of memory" in text
+    assert str(found) == text
+    assert found._repr_html_().startswith("<pre>")
+
+
+def test_out_of_memory_is_a_hatched_bar_in_the_picture(found):
+    (axes,) = found.to_figure().axes
+    hatched = [bar for bar in axes.patches if bar.get_hatch()]
+    assert len(axes.patches) == len(found.records)
+    assert len(hatched) == 1
+    assert any("out of" in text.get_text() for text in axes.texts)
+
+
+def test_presenter_means_larger_type(found):
+    def sizes(presenter):
+        return {t.get_fontsize() for t in found.to_figure(presenter=presenter).axes[0].texts}
+
+    assert min(sizes(True)) > 1.5 * max(sizes(False))
+
+
+def test_an_empty_state_can_be_drawn(found):
+    demo.PeakMemory((), "a CPU", "nothing", "float32", 8, 64, None).to_figure()
+
+
+def test_a_terminal_gets_one_line_per_record(found, capsys):
+    show = demo._display(presenter=False)
+    for count in range(3):
+        show(demo.PeakMemory(found.records[:count], "a CPU", "", "float32", 4, 64, None))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[-2:]] == [["512", "naive"], ["512", "fused"]]
+
+
+def test_a_notebook_gets_one_picture_that_is_updated(found, monkeypatch):
+    IPython = pytest.importorskip("IPython")
+    import IPython.display
+
+    shown, updated = [], []
+    handle = SimpleNamespace(update=updated.append)
+    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr(
+        IPython.display, "display", lambda image, display_id: shown.append(image) or handle
+    )
+    show = demo._display(presenter=False)
+    for count in range(3):
+        show(demo.PeakMemory(found.records[:count], "a CPU", "", "float32", 4, 64, None))
+    assert (len(shown), len(updated)) == (1, 2)
+    assert updated[-1].data.startswith(b"\x89PNG")
+    assert "512  fused" in updated[-1].alt
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
+def test_a_child_killed_by_the_system_is_a_record_and_the_next_length_runs():
+    asked = {"n": 64, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None}
+    with demo._Worker("fused") as worker:
+        worker.process.send_signal(signal.SIGKILL)
+        worker.process.wait()
+        assert worker.measure(asked).out_of_memory == "the system ended the process"
+        assert worker.measure(asked).ledger_bytes >= 64 * 16 * 4
+
+
+def test_a_failure_that_is_not_about_memory_is_not_called_one():
+    with demo._Worker("naive") as worker, pytest.raises(RuntimeError, match="naive attention"):
+        worker.ask({"n": -5, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"lengths": (0,)}, "lengths"),
+        ({"heads": -1}, "heads"),
+        ({"limit_gb": 0}, "limit_gb"),
+        ({"dtype": "int8"}, "dtype"),
+    ],
+)
+def test_bad_input_gets_one_sentence(wrong, named):
+    with pytest.raises(ValueError, match=f"^{named} must be"):
+        demo.peak_memory(**wrong)
+
+
+def test_importing_the_demo_loads_no_torch():
+    code = "import sys, course_lib.demo; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,88 @@
+"""A bare page for each widget: the shipped module on the shim that pages without a kernel use."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep predictions of the tests out of the student's store."""
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no Chromium here: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def mount(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Return ``mount(widget, width=, dark=, reduced=) -> page``; it fails on errors and requests."""
+    from course_lib.widgets.base import standalone_page
+
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def mount(widget: Any, *, width: int = 900, dark: bool = False, reduced: bool = False) -> Any:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce" if reduced else "no-preference",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda m: m.type == "error" and wrong.append(m.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: wrong.append(f"request: {request.url}"))
+        page.set_content(standalone_page(widget))
+        page.wait_for_selector(".fac")
+        return page
+
+    yield mount
+    for context in contexts:
+        context.close()
+    assert not wrong, f"the page complained or asked the network: {wrong}"
+
+
+@pytest.fixture
+def check_page() -> Callable[[Any], None]:
+    """Return a check of what holds for every widget's page, whatever it shows."""
+    return _check_page
+
+
+def _check_page(page: Any) -> None:
+    bare = page.eval_on_selector_all(
+        "button, input, select, textarea, summary, a[href], [tabindex]",
+        "nodes => nodes.filter(n => n.dataset.lmSuppressShortcuts !== 'true').map(n => n.outerHTML)",
+    )
+    assert not bare, f"JupyterLab would swallow the keys of {bare}"
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, svg')].filter((n) => {
+             const labelled = n.labels?.length || n.getAttribute('aria-label')
+               || n.getAttribute('aria-labelledby') || n.getAttribute('aria-hidden');
+             return !labelled && !(n.tagName === 'BUTTON' && n.textContent.trim());
+           }).map((n) => n.outerHTML.slice(0, 120))"""
+    )
+    assert not nameless, f"a screen reader has no name for {nameless}"
+    classes = page.eval_on_selector_all(
+        ".fac, .fac *", "ns => [...new Set(ns.flatMap(n => [...n.classList]))]"
+    )
+    assert [c for c in classes if not c.startswith("fac")] == []
+    overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert overflow <= 0, f"the page is {overflow} px too wide"

@@ -1,0 +1,254 @@
+"""TileStepper: what it shows is what `course_lib.attention` computes, and each mistake shows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traitlets import TraitError
+
+from course_lib.attention import OnlineState, attention_float64, tiled
+from course_lib.widgets import TileStepper
+from course_lib.widgets.tile_stepper import LINES_PER_TILE, VARIANTS, trace
+
+PILES, VALUES = [[1, 3], [2, 5]], [[10, 20], [30, 40]]
+
+
+def by_hand(reverse: bool = False) -> TileStepper:
+    stepper = TileStepper.by_hand(PILES, values=VALUES)
+    stepper.reverse = reverse
+    return stepper
+
+
+@given(
+    n_q=st.integers(1, 5), n_k=st.integers(1, 20), tile=st.integers(1, 7), causal=st.booleans(),
+    seed=st.integers(0, 99), reverse=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_streaming_equals_float64_attention(n_q, n_k, tile, causal, seed, reverse):
+    """Any shape, ragged tiles, rows without keys, either order: the streamed row is the truth."""
+    rng = np.random.default_rng(seed)
+    q, k, v = (rng.normal(size=(n, 3)) * 4 for n in (n_q, n_k, n_k))
+    stepper = TileStepper(q, k, v, tile=tile, causal=causal)
+    stepper.reverse = reverse and n_k > tile
+    truth, _ = attention_float64(q, k, v, causal=causal)
+    for row in range(n_q):
+        stepper.row = row
+        np.testing.assert_allclose(stepper.streamed(), truth[row], rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(stepper.answer, truth[row])
+
+
+@given(seed=st.integers(0, 99), masked=st.sets(st.integers(0, 11), max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_each_state_is_a_merge_of_tiles(seed, masked):
+    """After every tile (m, l, O) equal the merge of the lesson's `OnlineState`s, masks included."""
+    rng = np.random.default_rng(seed)
+    scores, values = rng.normal(size=12) * 50, rng.normal(size=(12, 2))
+    scores[list(masked)] = -np.inf
+    tiles = [(0, 5), (5, 8), (8, 12)]
+    steps = trace(scores, values, tiles)
+    state = OnlineState.identity((), 2)
+    for i, (a, b) in enumerate(tiles):
+        state = state.merge(OnlineState.from_tile(scores[a:b], values[a:b]))
+        assert steps["m"][i] == state.m
+        np.testing.assert_allclose(steps["l"][i], state.l_sum, rtol=1e-12)
+        np.testing.assert_allclose(steps["o"][i], state.o, rtol=1e-12, atol=1e-12)
+
+
+def test_the_lesson_by_hand():
+    """FACTS of lesson 03: m, l, alpha and O of both piles, and every mistake in both orders."""
+    steps = by_hand()._steps("right")
+    assert steps["m"] == [3, 5]
+    assert steps["alpha"][1] == pytest.approx(math.exp(-2))
+    assert steps["l"] == pytest.approx([1.135335, 1.203442], abs=1e-6)
+    given = {name: by_hand().streamed(name)[0] for name in VARIANTS}
+    assert given == pytest.approx(
+        {"right": 36.88, "no_rescale_o": 52.22, "no_rescale_l": 20.31, "inverse": 21.11,
+         "neither": 28.76, "own_max": 36.88, "start_zero": 36.88}, abs=0.005,
+    )  # fmt: skip
+    other = {name: by_hand(reverse=True).streamed(name)[0] for name in VARIANTS}
+    assert other.pop("own_max") == pytest.approx(28.76, abs=0.005)
+    assert set(np.round(list(other.values()), 2)) == {36.88}
+
+
+def test_starting_the_maximum_at_zero_is_not_a_number_far_below():
+    stepper = TileStepper.by_hand([[-800, -801]], values=[[1, 2]])
+    assert np.isnan(stepper.streamed("start_zero")).all()
+    assert stepper.streamed()[0] == pytest.approx(1.2689, abs=1e-4)
+
+
+def test_table_and_figure_show_the_same_numbers_as_the_module_gets():
+    stepper = by_hand()
+    stepper.mistake = "no_rescale_o"
+    text = stepper.to_table()
+    assert all(number in text for number in ("1.20344", "36.881", "52.223", "m = 5"))
+    run = stepper.data["by_row"]["0"]["runs"]["given"]
+    assert run["right"]["l"] == [1.13534, 1.20344]
+    assert run["no_rescale_o"]["out"] == [52.2229]
+    lines = {line.get_label(): line.get_ydata() for line in stepper.to_figure().axes[1].lines}
+    assert lines["O is not rescaled"][-1] == pytest.approx(52.2229, abs=1e-4)
+    assert lines["as it should be"][-1] == pytest.approx(lines["all at once"][0])
+    heights = [bar.get_height() for bar in stepper.to_figure().axes[0].patches]
+    assert heights == [1, 3, 2, 5]
+
+
+def test_a_fused_kernels_visits_are_replayed_in_order():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    from course_lib.accounting.kernel_ledger import KernelLedger
+    from course_lib.kernels.flash_forward import flash_attention
+
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 40, 16, generator=generator) for _ in range(3))
+    with KernelLedger() as ledger:
+        o, _ = flash_attention(q, k, v, causal=True, block_q=16, block_k=16)
+    programs = sorted({v.program for v in ledger.visits})
+    first = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=programs[0])
+    assert first.data["tiles"] == [[0, 16]]  # causal: the first program stops at the diagonal
+    assert first.data["orders"] == ["given"]
+    stepper = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=(2, 0, 0))
+    assert stepper.data["tiles"] == [[0, 16], [16, 32], [32, 40]]
+    assert stepper.data["rows"] == list(range(32, 40))
+    for row in stepper.data["rows"]:
+        stepper.row = row
+        np.testing.assert_allclose(stepper.streamed(), o[0, 0, row].numpy(), atol=1e-5)
+    with pytest.raises(ValueError, match="program must have loaded q and k"):
+        TileStepper.from_kernel(ledger, q, k, v, program=(7,))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: TileStepper(np.ones((2, 2))), "given together"),
+        (lambda: TileStepper(tile=0), "tile must be"),
+        (lambda: TileStepper(np.ones(3), np.ones((2, 3)), np.ones((2, 3))), "q must be a matrix"),
+        (lambda: TileStepper(np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 4))), "head_dim"),
+        (lambda: TileStepper(*(np.full((2, 2), np.nan),) * 3), "q must be finite"),
+        (lambda: TileStepper(*(np.ones((300, 2)),) * 3), "at most 256 rows"),
+        (lambda: TileStepper(rows=[99]), "rows must be"),
+        (lambda: TileStepper.by_hand([], values=[]), "at least one pile"),
+        (lambda: TileStepper.by_hand([[1, 2]], values=[[1]]), "one value for every score"),
+        (lambda: TileStepper.by_hand([[1, 2]], values=[[1, [2, 3]]]), "vectors of one length"),
+        (lambda: TileStepper.by_hand([[math.nan]], values=[[1]]), "finite or -inf"),
+    ],
+)
+def test_bad_input_gets_one_sentence(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_bad_traits_keep_the_last_good_state():
+    stepper = by_hand()
+    for name, value in {"step": 16, "row": 5, "mistake": "typo", "by": "hour"}.items():
+        before = getattr(stepper, name)
+        with pytest.raises(TraitError):
+            setattr(stepper, name, value)
+        assert getattr(stepper, name) == before
+    single = TileStepper.by_hand([[1, 2]], values=[[1, 2]])
+    with pytest.raises(TraitError, match="reverse must be False"):
+        single.reverse = True
+    assert stepper.last_step == 2 * LINES_PER_TILE + 1
+
+
+@pytest.mark.browser
+def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
+    page = mount(by_hand(), width=320)
+    check_page(page)
+    text = lambda: page.inner_text(".fac")  # noqa: E731
+    assert "Start: no key seen yet." in text()
+    next_button = page.get_by_role("button", name="Next")
+    for _ in range(13):
+        next_button.click()
+    assert "line 6 of 7" in text()
+    assert "1.13534 → 1.20344" in text()
+    assert page.locator(".fac-tile.fac-folded").count() == 1
+    assert "now in SRAM" in page.inner_text(".fac-tile.fac-now")
+    assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
+    next_button.click()
+    next_button.click()
+    assert "Streamed, O / ℓ: [36.881]" in text()
+    assert "All at once: [36.881]" in text()
+    assert next_button.is_disabled()
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_keyboard_reaches_everything(mount):
+    page = mount(by_hand())
+    names = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.labels?.[0]?.textContent.slice(0, 8) "
+                                   "|| document.activeElement.ariaLabel "
+                                   "|| document.activeElement.textContent"))  # fmt: skip
+    expected = ["Order", "Step by", "What if", "Next", "Play", "Reset", "Step"]
+    assert [name for want, name in zip(expected, names, strict=False) if want not in name] == []
+    page.get_by_label("Step", exact=True).press("End")
+    assert page.evaluate("facModel.get('step')") == 15
+    page.get_by_label("Step", exact=True).press("ArrowLeft")
+    assert page.evaluate("facModel.get('step')") == 14
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert page.evaluate("facModel.get('step')") == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", list(VARIANTS)[1:])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_mistake_stands_beside_the_right_answer(mount, name, reverse):
+    stepper = by_hand()
+    page = mount(stepper)
+    page.get_by_label("Order").select_option("true" if reverse else "false")
+    page.get_by_label("What if").select_option(name)
+    page.get_by_label("Step", exact=True).press("End")
+    stepper.reverse = reverse
+    wrong, right = stepper.streamed(name)[0], stepper.answer[0]
+    text = page.inner_text(".fac-final")
+    assert f"{VARIANTS[name].says}: [{wrong:.5g}]" in text
+    assert ("The same answer: this order hides" in text) == (abs(wrong - right) < 1e-3)
+    assert ("Above every value" in text) == (wrong > 40)
+
+
+@pytest.mark.browser
+def test_every_row_and_tile_shows_pythons_numbers(mount):
+    stepper = TileStepper()
+    page = mount(stepper)
+    page.get_by_label("Step by").select_option("tile")
+    q_rows = stepper.data["rows"]
+    for row in (q_rows[0], q_rows[-1]):
+        page.get_by_label("Query row").select_option(str(row))
+        page.get_by_role("button", name="Reset").click()
+        stepper.row = row
+        steps = stepper._steps("right")
+        for i in range(4):
+            page.get_by_role("button", name="Next").click()
+            shown = page.locator("table").nth(0).locator("td").all_inner_texts()
+            now = [cell.split("→")[-1].strip().replace("−", "-") for cell in shown]
+            want = [steps["m"][i], steps["alpha"][i], steps["l"][i]]
+            assert [float(x) for x in now[:3]] == pytest.approx(want, rel=1e-5)
+            vector = [float(x) for x in now[3].strip("[]").split(",")]
+            assert vector == pytest.approx(list(steps["o"][i]), rel=1e-4)
+
+
+@pytest.mark.browser
+def test_play_runs_and_pauses_and_python_can_drive(mount):
+    page = mount(by_hand(), reduced=True)
+    assert page.evaluate("facModel.get('step')") == 0  # nothing plays by itself
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("facModel.get('step') >= 1")
+    page.get_by_role("button", name="Pause").click()
+    page.evaluate("facModel.set('step', 15)")
+    assert "Streamed" in page.inner_text(".fac")
+
+
+def test_numpy_tiled_agrees_with_the_default_example():
+    """The default q, k, v give what lesson 04's tiled attention gives for the same tiles."""
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((n, 8)) * 1.1 for n in (8, 32, 32))
+    o, _ = tiled(q, k, v, block_q=8, block_k=8)
+    stepper = TileStepper()
+    for row in range(8):
+        stepper.row = row
+        np.testing.assert_allclose(stepper.streamed(), o[row], rtol=1e-12)
