@@ -8,7 +8,7 @@ larger buffer, so that addresses just outside a tensor belong to nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -101,55 +101,66 @@ class View:
         return max(self.lo - address, address - self.hi + 1, 0)
 
 
-@dataclass(eq=False)
+Span = tuple[int, int, int]  # storage address, first byte, one past the last byte
+
+
+def span(tensor: torch.Tensor) -> Span:
+    """Return which bytes of which storage a tensor reaches; equal spans share an arena."""
+    item = tensor.element_size()
+    first = tensor.storage_offset() * item
+    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    n_bytes = (reach + 1) * item if tensor.numel() else 0
+    return tensor.untyped_storage().data_ptr(), first, first + n_bytes
+
+
 class Arena:
-    """One storage's part that a launch uses, copied between two guard bands."""
+    """Bytes of one storage that a launch uses, copied between two guard bands."""
 
-    start: int  # byte offset in the storage where the copied part begins
-    original: torch.Tensor  # (n,) uint8, that part in place
-    band: int = BAND
-    buffer: torch.Tensor = field(init=False)
-    dirty: bool = False
-
-    def __post_init__(self) -> None:
-        n = self.original.numel()
-        rounded = -(-n // _ALIGN) * _ALIGN
-        self.band = max(BAND, min(rounded, _MAX_BAND))  # as wide as the tensor itself
-        self.buffer = torch.empty(n + 2 * self.band, dtype=torch.uint8, device="cpu")
-        self._inside().copy_(self.original)
-
-    def _inside(self) -> torch.Tensor:
-        return self.buffer[self.band : self.band + self.original.numel()]
+    def __init__(self, storage: torch.UntypedStorage, first: int, end: int) -> None:
+        n = end - first
+        self.first = first
+        self.band = max(BAND, min(-(-n // _ALIGN) * _ALIGN, _MAX_BAND))  # as wide as the tensor
+        self.at = self.band + first % _ALIGN  # keeps the alignment the tensor had
+        self.buffer = torch.empty(self.at + n + self.band, dtype=torch.uint8, device="cpu")
+        whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
+        self.original = whole.set_(storage, first, (n,), (1,))
+        self.copy = self.buffer[self.at : self.at + n]
+        self.copy.copy_(self.original)
+        self.dirty = False
 
     def rebuild(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return ``tensor``'s twin in the buffer: same dtype, size, strides."""
         item = tensor.element_size()
-        offset = (self.band + tensor.storage_offset() * item - self.start) // item
+        offset = (self.at - self.first) // item + tensor.storage_offset()
         twin = torch.empty(0, dtype=tensor.dtype, device="cpu")
         return twin.set_(self.buffer.untyped_storage(), offset, tensor.size(), tensor.stride())
 
     def write_back(self) -> None:
         """Copy what the kernel wrote into the original storage."""
         if self.dirty:
-            self.original.copy_(self._inside())
+            self.original.copy_(self.copy)
 
     def surrounds(self, address: int) -> bool:
         """Return whether an address lies in this buffer, bands included."""
         return 0 <= address - self.buffer.data_ptr() < self.buffer.numel()
 
 
-def build_arenas(tensors: Iterable[torch.Tensor]) -> dict[int, Arena]:
-    """Copy the used part of each distinct storage; keyed by the storage's address."""
-    spans: dict[int, tuple[int, int, Any]] = {}
-    for tensor in tensors:
-        storage, item = tensor.untyped_storage(), tensor.element_size()
-        reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-        lo = tensor.storage_offset() * item // _ALIGN * _ALIGN
-        hi = tensor.storage_offset() * item + (reach + 1) * item if tensor.numel() else lo
-        old = spans.get(storage.data_ptr(), (lo, hi, storage))
-        spans[storage.data_ptr()] = (min(lo, old[0]), max(hi, old[1]), storage)
+def build_arenas(tensors: Iterable[torch.Tensor]) -> dict[Span, Arena]:
+    """Copy every tensor's bytes into an arena; tensors whose spans overlap share one.
+
+    So memory that was shared stays shared, and tensors that only lie side by side in one buffer
+    come apart.
+    """
+    storages = {span(tensor): tensor.untyped_storage() for tensor in tensors}
+    groups: list[list[Span]] = []
+    for this in sorted(storages):
+        last = groups[-1] if groups else []
+        if last and last[0][0] == this[0] and this[1] < max(end for *_, end in last):
+            last.append(this)
+        else:
+            groups.append([this])
     arenas = {}
-    for key, (lo, hi, storage) in spans.items():
-        original = torch.empty(0, dtype=torch.uint8, device=storage.device)
-        arenas[key] = Arena(lo, original.set_(storage, lo, (hi - lo,), (1,)))
+    for group in groups:
+        end = max(end for *_, end in group)
+        arenas |= dict.fromkeys(group, Arena(storages[group[0]], group[0][1], end))
     return arenas

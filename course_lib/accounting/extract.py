@@ -163,7 +163,9 @@ class _Gathering:
         future = _postpones_annotations(thing)
         self._future |= future
         namespace = _namespace(thing)
-        for used in _names_used(source, without_annotations=future):
+        names = _names_used(source, without_annotations=future)
+        names.sort(key=lambda n: not isinstance(namespace.get(n), ModuleType))  # constants use them
+        for used in names:
             if used == own or used in _SET_BY_PYTHON:
                 continue
             if used in namespace:

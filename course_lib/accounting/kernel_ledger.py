@@ -121,7 +121,7 @@ class KernelLedger(Ledger):
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
         self._views: list[View] = []  # of the launch that runs, the smallest first
-        self._arenas: dict[int, Arena] = {}
+        self._arenas: dict[Any, Arena] = {}
         self._owner: dict[str, Arena] = {}
 
     def __enter__(self) -> KernelLedger:
@@ -229,11 +229,11 @@ class KernelLedger(Ledger):
         self._hooks.record_grid(executor, lambda grid: setattr(launch, "grid", grid))
 
     def _enter_launch(self, tensors: dict[str, Any]) -> None:
-        from course_lib.accounting.arena import View, build_arenas
+        from course_lib.accounting.arena import View, build_arenas, span
 
         self._arenas = build_arenas(tensors.values())
         for name, tensor in tensors.items():
-            arena = self._owner[name] = self._arenas[tensor.untyped_storage().data_ptr()]
+            arena = self._owner[name] = self._arenas[span(tensor)]
             self._views.append(View.of(name, arena.rebuild(tensor)))
         self._views.sort(key=lambda view: view.hi - view.lo)
 
@@ -248,8 +248,10 @@ class KernelLedger(Ledger):
             return twin
         if not hasattr(value, "data_ptr"):
             return value
+        from course_lib.accounting.arena import span
+
         tensor = _unwrapped(value)
-        twin = self._arenas[tensor.untyped_storage().data_ptr()].rebuild(tensor)
+        twin = self._arenas[span(tensor)].rebuild(tensor)
         return twin if tensor is value else type(value)(twin, value.dtype)
 
     def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
@@ -263,24 +265,31 @@ class KernelLedger(Ledger):
             self._owner[view.name].dirty = True
 
     def _access_mixed(self, kind: str, addresses: np.ndarray, width: int) -> None:
-        """Book an access whose addresses lie in several tensors, or outside all of them."""
+        """Book an access whose addresses lie in several tensors, or outside all of them.
+
+        One load from two tensors can be meant (pointers chosen by tl.where), but not from two that
+        share a buffer: there it is a row that ran over into the neighbour.
+        """
         left, parts = addresses, []
         for view in self._views:
             inside = view.holds(left, width)
             if inside.any():
                 parts.append((view, left[inside]))
                 left = left[~inside]
+        parts.sort(key=lambda part: -part[1].size)
+        for view, part in parts[1:]:
+            if self._owner[view.name] is self._owner[parts[0][0].name]:
+                left = np.concatenate([left, part])
         if left.size:
-            raise self._out_of_bounds(kind, left, parts)
+            raise self._out_of_bounds(kind, left, parts[0][0] if parts else self._nearest(left))
         for view, part in parts:
             self._book(kind, view, part, width)
 
-    def _out_of_bounds(self, kind: str, outside: np.ndarray, parts: list) -> OutOfBounds:
+    def _out_of_bounds(self, kind: str, outside: np.ndarray, view: View | None) -> OutOfBounds:
         program, line = self._hooks.program(), self._hooks.student_line()
-        view = max(parts, key=lambda part: part[1].size)[0] if parts else self._nearest(outside)
-        name, where = None, "in no tensor of this launch"
+        name, where = None, "lie in no tensor of this launch"
         if view is not None:
-            name, where = view.name, f"outside the tensor, {view.where(outside)}"
+            name, where = view.name, f"lie outside the tensor ({view.where(outside)})"
         message = (
             f"{kind} {'from' if kind == 'load' else 'to'} "
             f"{f'`{name}`' if name else 'memory'} by program {program}: {outside.size} "
@@ -356,9 +365,10 @@ def _refuse_bfloat16(tensors: dict[str, Any]) -> None:
             )
 
 
-def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+def _unmasked(ptrs: np.ndarray, mask: Any) -> np.ndarray:
     """Return the addresses that an access really touches, flat."""
-    if mask is None or mask.all():
+    mask = True if mask is None else np.asarray(mask)  # a descriptor's comes as a memoryview
+    if np.all(mask):
         return ptrs.ravel()
     return ptrs[np.broadcast_to(mask, ptrs.shape)]
 

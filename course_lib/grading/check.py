@@ -67,12 +67,13 @@ def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Repo
     cases = list(exercise.cases(np.random.default_rng(seed)))
     if complaint := _cannot_be_called(exercise, function, cases[0]):
         return Report(exercise, Verdict.ERROR, (complaint,), failed_property="signature")
+    notes: list[str] = []  # what could not be judged here, and why
     for case in cases:
-        if report := _judge_case(exercise, function, case):
+        if report := _judge_case(exercise, function, case, notes):
             return report
-    if exercise.kind == "kernel" and (report := _compile(exercise, function, cases)):
+    if exercise.kind == "kernel" and (report := _compile(exercise, function, cases, notes)):
         return report
-    return Report(exercise, Verdict.PASSED, (exercise.notice,) if exercise.notice else ())
+    return Report(exercise, Verdict.PASSED, (exercise.notice, *dict.fromkeys(notes)))
 
 
 def _exercise_of(function: Callable[..., Any] | str) -> Exercise:
@@ -105,7 +106,9 @@ def _cannot_be_called(exercise: Exercise, function: Callable[..., Any], case: Ca
     return None
 
 
-def _judge_case(exercise: Exercise, function: Callable[..., Any], case: Case) -> Report | None:
+def _judge_case(
+    exercise: Exercise, function: Callable[..., Any], case: Case, notes: list[str]
+) -> Report | None:
     """Return a report if the function fails on this case, else None."""
     args, kwargs = on_device(exercise, faults.copy_inputs((case.args, dict(case.kwargs))))
     try:
@@ -128,6 +131,7 @@ def _judge_case(exercise: Exercise, function: Callable[..., Any], case: Case) ->
         if report is None:  # none of the student's lines took part: the fault is ours
             raise
         return report
+    notes += [observed.note] if observed.note else []
     expected = exercise.truth(*case.args, **case.kwargs)
     finding = exercise.judge(case, observed, expected) or faults.find_tampering(
         (args, kwargs), (case.args, dict(case.kwargs)), observed.result
@@ -199,7 +203,9 @@ def _error(
     return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=type(cause).__name__)
 
 
-def _compile(exercise: Exercise, function: Callable[..., Any], cases: list[Case]) -> Report | None:
+def _compile(
+    exercise: Exercise, function: Callable[..., Any], cases: list[Case], notes: list[str]
+) -> Report | None:
     """Compile for sm_80 in a child; a report if that fails. On a GPU it has just been compiled."""
     if _mode.mode() == "gpu":
         return None
@@ -207,17 +213,21 @@ def _compile(exercise: Exercise, function: Callable[..., Any], cases: list[Case]
 
     for case in (case for case in cases if case.compiled):
         outcome = compile_for(function, *case.args, **case.kwargs)
-        if not outcome.ok:
-            return Report(
-                exercise,
-                Verdict.NOT_ON_A_GPU,
-                (
-                    "The interpreter runs it and every answer is right. "
-                    "Compiling it for a GPU (sm_80) fails:",
-                    "   " + outcome.message.replace("\n", "\n   "),
-                ),
-                failed_property="compiles for a GPU",
-            )
+        if outcome.ok:
+            continue
+        if outcome.kind in ("infrastructure", "timeout"):
+            notes.append(f"Whether it compiles for a GPU could not be tried: {outcome.message}")
+            continue
+        return Report(
+            exercise,
+            Verdict.NOT_ON_A_GPU,
+            (
+                "The interpreter runs it and every answer is right. "
+                "Compiling it for a GPU (sm_80) fails:",
+                "   " + outcome.message.replace("\n", "\n   "),
+            ),
+            failed_property="compiles for a GPU",
+        )
     return None
 
 

@@ -61,17 +61,29 @@ def _array_fault(result: Any, expected: Any, name: str) -> Finding | None:
             return Finding("the device", f"{name} is on {result.device}, not {expected.device}.")
         if result.dtype != expected.dtype:
             return Finding("the dtype", f"{name} has dtype {result.dtype}, not {expected.dtype}.")
-    elif expected.ndim and (type(result) is not np.ndarray or result.dtype.kind not in "fiub"):
-        if not (is_tensor(result) or isinstance(result, np.ndarray | list | tuple)):
-            return Finding("the type", f"{name} should be an array, not {_kind(result)}.")
-        if isinstance(result, np.ndarray) and result.dtype.kind not in "fiub":
-            return Finding("the dtype", f"{name} has dtype {result.dtype}, not numbers.")
+    elif fault := _not_numbers(result, name):
+        return fault
     try:
         shape = tuple(result.shape) if hasattr(result, "shape") else np.shape(result)
     except ValueError:
         return Finding("the shape", f"{name} is a ragged list, not one array.")
     if shape != tuple(expected.shape):
         return Finding("the shape", f"{name} has shape {shape}, not {tuple(expected.shape)}.")
+    return None
+
+
+def _not_numbers(result: Any, name: str) -> Finding | None:
+    """Return a finding unless ``result`` is an array, a tensor or a nest of plain numbers."""
+    if is_tensor(result):
+        return None
+    if not isinstance(result, np.ndarray | np.generic | list | tuple | int | float):
+        return Finding("the type", f"{name} should be an array, not {_kind(result)}.")
+    if getattr(result, "dtype", None) is not None and result.dtype.kind not in "fiub":
+        return Finding("the dtype", f"{name} has dtype {result.dtype}, not numbers.")
+    try:
+        np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError):
+        return Finding("the type", f"{name} should be one array of numbers.")
     return None
 
 

@@ -41,12 +41,14 @@ class Observed:
 
     ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
     FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
-    that a counted kernel's launcher held at once beyond its inputs.
+    that a counted kernel's launcher held at once beyond its inputs. ``note`` says what could not
+    be judged on this machine, and why.
     """
 
     result: Any
     ledger: Any = None
     allocated: int | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,18 @@ def _numbers(leaves: list[Any]) -> np.ndarray:
 
 
 def _near(a: list[Any], b: list[Any]) -> np.ndarray:
-    a, b = _numbers(a), _numbers(b)
-    scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
-    return np.isclose(a, b, rtol=1e-3, atol=1e-3 * scale + 1e-9, equal_nan=True)
+    atol = 1e-3 * _scales(b) + 1e-9
+    return np.isclose(_numbers(a), _numbers(b), rtol=1e-3, atol=atol, equal_nan=True)
+
+
+def _scales(leaves: list[Any]) -> np.ndarray:
+    """Return for each number the largest finite one of its array; a lone number is its own."""
+    scales: list[float] = []
+    array: list[float] = []
+    for leaf in [*leaves, ""]:
+        if isinstance(leaf, str):
+            scales += [max((abs(x) for x in array if np.isfinite(x)), default=0.0)] * len(array)
+            array = []
+        else:
+            array.append(leaf)
+    return np.array(scales)

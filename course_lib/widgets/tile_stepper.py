@@ -98,10 +98,10 @@ def trace(
     return steps
 
 
-def divided(o: np.ndarray, l_sum: float) -> np.ndarray:
-    """Return O / l, and 0 for a row that saw no key; a mistake may give inf or NaN."""
+def divided(o: np.ndarray, l_sum: float, empty: bool = False) -> np.ndarray:
+    """Return O / l, and 0 for a row without any key; a mistake may give inf or NaN."""
     with np.errstate(all="ignore"):
-        return np.zeros_like(o) if l_sum == 0 and not o.any() else o / l_sum
+        return np.zeros_like(o) if empty else o / l_sum
 
 
 class TileStepper(CourseWidget):
@@ -191,7 +191,7 @@ class TileStepper(CourseWidget):
         stops = np.cumsum([len(pile) for pile in piles]).tolist()
         tiles = list(zip([0, *stops[:-1]], stops, strict=True))
         weights = np.exp(scores - finite_max(scores.max()))
-        truth = divided(weights @ matrix, float(weights.sum()))
+        truth = divided(weights @ matrix, float(weights.sum()), empty=not weights.any())
         stepper = cls.__new__(cls)
         stepper._start(scores[None], matrix, tiles, truth[None], [0], presenter=presenter)
         return stepper
@@ -285,7 +285,7 @@ class TileStepper(CourseWidget):
         for order in orders:
             tiles = self._tiles if order == "given" else self._tiles[::-1]
             runs[order] = {
-                name: self._shown(trace(self._scores[row], self._values, tiles, name))
+                name: self._shown(trace(self._scores[row], self._values, tiles, name), row)
                 for name in VARIANTS
             }
             for name, variant in VARIANTS.items():
@@ -294,9 +294,8 @@ class TileStepper(CourseWidget):
         truth = self._truth[row, :SHOWN_COLUMNS]
         return {"scores": self._scores[row], "truth": truth, "runs": runs}
 
-    @staticmethod
-    def _shown(steps: dict[str, list[Any]]) -> dict[str, Any]:
-        out = divided(steps["o"][-1], steps["l"][-1])
+    def _shown(self, steps: dict[str, list[Any]], row: int) -> dict[str, Any]:
+        out = divided(steps["o"][-1], steps["l"][-1], self._is_empty(row))
         return {
             **steps,
             "o": [o[:SHOWN_COLUMNS] for o in steps["o"]],
@@ -340,7 +339,10 @@ class TileStepper(CourseWidget):
     def streamed(self, variant: str = "right") -> np.ndarray:
         """Return O / l of the row after the last tile, (d_v,), right or with a named mistake."""
         steps = self._steps(variant)
-        return divided(steps["o"][-1], steps["l"][-1])
+        return divided(steps["o"][-1], steps["l"][-1], self._is_empty(self.row))
+
+    def _is_empty(self, row: int) -> bool:
+        return all((self._scores[row, first:stop] == -np.inf).all() for first, stop in self._tiles)
 
     def _ordered(self) -> list[tuple[int, int]]:
         return self._tiles[::-1] if self.reverse else self._tiles

@@ -226,8 +226,9 @@ def loads_only(n, tile, d=32):
 
 for n, tile in [(256, 64), (256, 16), (512, 64)]:
     read, once = loads_only(n, tile).read, n * 32 * 4
-    print(f"N = {n}, tile {tile:2}: Q is read {read['q'] / once:g} times,", end=" ")
-    print(f"K {read['k'] / once:g} times, {read['k']:,} bytes")
+    q_times, k_times = read["q"] / once, read["k"] / once
+    print(f"N = {n}, tile {tile:2}: Q is read {q_times:g} times,", end=" ")
+    print(f"K {k_times:g} times, {read['k']:,} bytes")
 
 # %% about-4-6 [markdown]
 # ## 4.6 · The kernel, in NumPy (12 minutes)

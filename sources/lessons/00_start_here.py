@@ -28,7 +28,7 @@
 # |---|---|
 # | **predicted** | a formula says so (a *model*) |
 # | **counted** | a *ledger* watched your own code and added up every byte |
-# | **measured** | an instrument on real hardware said so; then the device and the sizes stand beside it |
+# | **measured** | an instrument on real hardware said so; device and sizes are given |
 
 # %% doctor-text [markdown]
 # ## 1. Is everything there?
@@ -170,8 +170,8 @@ display(Report(vector_add, Verdict.CANNOT_RUN, (example,)))
 
 # %% stops [markdown]
 # One more thing about `check` itself. Unless the verdict is *passed*, it raises
-# an exception, `CheckFailed`. In a notebook you see the short report, and
-# "Run All" stops there in a lesson of your own. A program can catch it:
+# an exception, `CheckFailed`. A notebook shows it as the short report. A program
+# can catch it, and so can you:
 
 # %% catch
 from course_lib import CheckFailed, check
@@ -199,6 +199,26 @@ except CheckFailed as failed:
 # %% right-by-hand
 third = np.float16(1 / 3)
 print(f"fp16 has {float(third):.8f}; the error is {abs(1 / 3 - float(third)):.8f}")
+
+# %% right-picture [markdown]
+# In the picture each grey line is a number that fp16 has. Between two lines
+# there is none.
+
+# %% right-plot
+import matplotlib.pyplot as plt
+
+from course_lib.widgets.style import INK, OKABE_ITO, apply
+
+apply()
+step = 2.0**-12  # the distance between neighbours here
+fig, ax = plt.subplots(figsize=(7, 1.8))
+for i in range(-3, 4):
+    ax.axvline(float(third) + i * step, color=INK)
+ax.axvline(float(third), color=OKABE_ITO["blue"], lw=4, label="fp16's choice")
+ax.axvline(1 / 3, color=OKABE_ITO["vermilion"], ls="--", label="1/3")
+ax.set(yticks=[], xlabel="numbers near 1/3 in half precision")
+ax.legend(loc="upper right", framealpha=1, facecolor="white")
+plt.show()
 
 # %% right-rule [markdown]
 # Now add thousands of such numbers: the errors add up, in your code and in
@@ -275,7 +295,8 @@ from course_lib.grading.specs import EXERCISES
 for lesson in sorted({e.lesson for e in EXERCISES}):
     mine = [e for e in EXERCISES if e.lesson == lesson]
     minutes = sum(e.minutes for e in mine)
-    print(f"lesson {lesson:02}: {len(mine)} exercises, about {minutes} minutes")
+    ids = ", ".join(e.label for e in mine)
+    print(f"lesson {lesson:02}: about {minutes:2} minutes ({ids})")
 
 # %% shown [markdown]
 # ## What was shown, and what was not

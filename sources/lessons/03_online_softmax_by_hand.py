@@ -49,11 +49,11 @@ apply()
 # %% predict-weight
 p_weight = Predict(
     "3-weight",
-    "Of [1, 3] alone, the score 3 has weight 0.88. Then 2 and 5 arrive. "
-    "What is its weight now?",
+    "In [1, 3] alone, 3 has weight 0.88. What is it in [1, 3, 2, 5]?",
     options=["still 0.88", "about 0.44", "about 0.11"],
 )
 p_weight
+
 
 # %% softmax
 def softmax(s):
@@ -71,8 +71,7 @@ print("in the whole ", softmax(s).round(5))
 # %% reveal-weight
 p_weight.reveal(
     "about 0.11",
-    "5 is the new largest score and takes most of the weight. "
-    "Every weight that we had is wrong.",
+    "5 takes most of the weight. Every weight that we had is wrong.",
 )
 
 # %% hurts [markdown]
@@ -150,8 +149,7 @@ print("p", p.round(5), f"  m = {m:.0f}   l = {l_sum:.5f}   O = {o:.5f}")
 # %% predict-alpha
 p_alpha = Predict(
     "3-alpha",
-    "The best mark goes from 3 to 5. By what number must the old l be "
-    "multiplied? (three digits)",
+    "m goes from 3 to 5. By what number must the old ℓ be multiplied?",
 )
 p_alpha
 
@@ -159,11 +157,11 @@ p_alpha
 m_new = 5.0
 alpha = np.exp(m - m_new)  # the one number that shrinks the past
 p = np.exp(s[2:] - m_new)  # (2,)
-l_sum = alpha * l_sum + p.sum()
-o = alpha * o + p @ v[2:]
-m = m_new
+l_new = alpha * l_sum + p.sum()
+o_new = alpha * o + p @ v[2:]
 print(f"alpha = {alpha:.5f}   p", p.round(5))
-print(f"m = {m:.0f}   l = {l_sum:.5f}   O = {o:.5f}   O / l = {o / l_sum:.5f}")
+print(f"m = {m_new:.0f}   l = {l_new:.5f}   O = {o_new:.5f}")
+print(f"O / l = {o_new / l_new:.5f}")
 
 # %% reveal-alpha
 p_alpha.reveal(
@@ -197,6 +195,7 @@ print(f"l = {at_once.sum():.5f}   O / l = {at_once @ v / at_once.sum():.5f}")
 #
 # ## The code: ten lines
 
+
 # %% online-softmax
 def online_average(scores, values, pile):
     """Softmax-weighted average, seeing `pile` keys at a time.
@@ -213,6 +212,7 @@ def online_average(scores, values, pile):
         o = alpha * o + p @ v  # (d,)
         m = m_new
     return o / l_sum  # divide once
+
 
 # %% code-read [markdown]
 # Match each line to a sticky note. Two things to see:
@@ -240,8 +240,8 @@ first = TileStepper.by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])
 first
 
 # %% other-order [markdown]
-# **Now the other order:** pile `[2, 5]` first. The best mark comes at once. What
-# is alpha when `[1, 3]` arrives? And against what is `[1, 3]` measured, its
+# **Now the other order:** pile `[2, 5]` first. The best mark comes at once.
+# What is alpha when `[1, 3]` arrives? And against what is `[1, 3]` measured, its
 # own best mark 3 or the best so far, 5?
 
 # %% stepper-reversed
@@ -256,7 +256,7 @@ other
 # %% predict-no-rescale
 p_o = Predict(
     "3-no-rescale-o",
-    "One person shrinks l but forgets to shrink O. The values are 10, 20, 30 "
+    "One person shrinks ℓ but forgets to shrink O. The values are 10, 20, 30 "
     "and 40. What comes out in the order [1, 3], [2, 5]?",
     options=["below 10", "between 10 and 40", "above 40"],
 )
@@ -266,7 +266,7 @@ p_o
 mistakes = {
     "right": "right",
     "no_rescale_o": "O is not shrunk",
-    "no_rescale_l": "l is not shrunk",
+    "no_rescale_l": "ℓ is not shrunk",
     "neither": "nothing is shrunk",
     "inverse": "alpha upside down",
     "own_max": "each pile its own max",
@@ -279,7 +279,7 @@ for name, says in mistakes.items():
 # %% reveal-no-rescale
 p_o.reveal(
     "above 40",
-    "An average can never lie above its largest value. If yours does, O and l "
+    "An average can never lie above its largest value. If yours does, O and ℓ "
     "are measured against different maxima.",
 )
 
@@ -287,17 +287,18 @@ p_o.reveal(
 import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.5, 3.6))
-ax.axvspan(10, 40, alpha=0.15, color=OKABE_ITO["sky"], label="possible averages")
+ax.axvspan(10, 40, alpha=0.2, color=OKABE_ITO["sky"], label="possible")
 for run, marker, colour, label in (
     (first, "o", "blue", "[1,3] first"),
     (other, "x", "vermilion", "[2,5] first"),
 ):
     x = [run.streamed(name)[0] for name in mistakes]
-    ax.plot(x, list(mistakes.values()), marker, ms=9, mew=2.5,
-            color=OKABE_ITO[colour], label=label)
+    look = {"color": OKABE_ITO[colour], "ms": 9, "mew": 2.5}
+    ax.plot(x, list(mistakes.values()), marker, label=label, **look)
 ax.axvline(truth, color=OKABE_ITO["grey"], lw=1)
 ax.invert_yaxis()
 ax.set_xlabel("answer (grey line: the truth, 36.881)")
+ax.set_xlim(8, 72)
 ax.legend(loc="lower right")
 plt.show()
 
@@ -324,10 +325,10 @@ plt.show()
 p_exact = Predict(
     "3-exact",
     "A row of 4096 random scores, piles of 64, against the whole row at once:",
-    options=["equal to the last bit, always", "equal up to rounding",
-             "off by about 1 %"],
+    options=["always equal to the last bit", "equal up to rounding", "off by 1 %"],
 )
 p_exact
+
 
 # %% cmp
 def cmp(name, got, want):
@@ -335,17 +336,18 @@ def cmp(name, got, want):
     exact = np.array_equal(got, want)
     near = np.allclose(got, want, rtol=1e-4)
     gap = np.abs(got - want).max()
-    print(f"{name:28} exact: {exact!s:5}  approximate: {near!s:5}"
-          f"  max difference: {gap:.1e}")
+    print(f"{name:28} exact: {exact!s:5}", end="  ")
+    print(f"approximate: {near!s:5}  max difference: {gap:.1e}")
 
 
 def whole_row(scores, values):
     """The honest way: all keys at once. (n,), (n, d) -> (d,)"""
     return softmax(scores) @ values
 
+
 # %% cmp-floats
-cmp("float64, [1, 3 | 2, 5]", online_average(scores, values, 2),
-    whole_row(scores, values))
+cmp("[1, 3 | 2, 5], ℓ", l_new, at_once.sum())
+cmp("[1, 3 | 2, 5], O / ℓ", o_new / l_new, at_once @ values / at_once.sum())
 rng = np.random.default_rng(3)
 row, val = rng.normal(size=4096), rng.normal(size=(4096, 8))
 mixed = rng.permutation(4096)
@@ -357,7 +359,8 @@ for dtype in (np.float64, np.float32):
     cmp(f"{kind}, whole row shuffled", whole_row(s[mixed], v[mixed]), want)
 
 # %% cmp-say [markdown]
-# The long rows are not equal to the last bit. But look at their second lines. There
+# Not equal to the last bit, not even in our row of four. So the public text is
+# wrong about floats. But look at the lines "whole row shuffled". There
 # the *whole row* is averaged at once, with its keys in another order. It
 # differs by about as much. Floats round after every addition, so any change of
 # order changes the last digits. Streaming changes the order, and that is all.
@@ -409,6 +412,7 @@ p_exact.reveal(
 # the answer must stay 36.881 when every score moves down. A walk that starts
 # at m = 0 is tried here, in float32, the type of the notes in a real kernel.
 
+
 # %% start-at-zero
 def starts_at_zero(scores, values, pile):
     """The ten lines with m = 0 in the first; the mistake to look at."""
@@ -425,9 +429,11 @@ with np.errstate(invalid="ignore", under="ignore"):
     for shift in (0, -30, -150, -800):
         low = scores + shift
         f32 = starts_at_zero(low.astype(np.float32), values, 2)
-        print(f"scores {shift:+5d}:  float32 {f32}   float64 "
-              f"{starts_at_zero(low, values, 2)}   "
-              f"from -inf {online_average(low, values, 2)}")
+        print(
+            f"scores {shift:+5d}:  float32 {f32}   float64 "
+            f"{starts_at_zero(low, values, 2)}   "
+            f"from -inf {online_average(low, values, 2)}"
+        )
 
 # %% start-say [markdown]
 # With scores near −30 the mistake is invisible. That is what makes it
@@ -439,6 +445,7 @@ with np.errstate(invalid="ignore", under="ignore"):
 # Why not keep an average on the third note, and divide after each pile? Then
 # O is an average and no longer a sum, and alpha · O + p @ v adds an average to
 # a sum. Three piles show it.
+
 
 # %% divide-early
 def divides_in_the_loop(scores, values, pile):
@@ -478,7 +485,8 @@ from course_lib.attention.online_softmax import OnlineState
 
 a = OnlineState.from_tile(scores[:2], values[:2])
 b = OnlineState.from_tile(scores[2:], values[2:])
-for name, x in (("a", a), ("b", b), ("a + b", a.merge(b)), ("b + a", b.merge(a))):
+both = {"a": a, "b": b, "a + b": a.merge(b), "b + a": b.merge(a)}
+for name, x in both.items():
     print(f"{name:6} m = {x.m:.0f}   l = {x.l_sum:.5f}   O = {x.o.round(3)}")
 
 # %% predict-order
@@ -608,15 +616,14 @@ cmp("4 queries, tiles of 64", o, p @ v / p.sum(axis=1, keepdims=True))
 # %% count [markdown]
 # ## Count what was won, and what was not
 #
-# Two numbers for one row: how many exponentials are computed, counted in the ten
-# lines themselves; and how many numbers must be kept at one time besides the
+# Two numbers for one row: how many exponentials are computed, counted in the
+# ten lines themselves; and how many numbers must be kept at one time besides the
 # inputs, by a formula (the scores in hand, O, and for piles m and ℓ).
 
 # %% predict-exps
 p_exps = Predict(
     "3-exps",
-    "A row of 8192 keys in piles of 64. Against the whole row at once, online "
-    "softmax computes",
+    "8192 keys in piles of 64. Against the whole row at once, it computes",
     options=["fewer exponentials", "as many", "a few more"],
 )
 p_exps
@@ -674,22 +681,22 @@ Quiz(
     "m goes from 7 to 4 when a pile arrives. What is wrong?",
     options=[
         ("Nothing, alpha is exp(3).", False, "alpha is never above 1."),
-        ("m is the pile's own maximum.", True,
-         "m is the largest score so far. It can rise or stay, never fall."),
+        (
+            "m is the pile's own maximum.",
+            True,
+            "m is the largest score so far. It can rise or stay, never fall.",
+        ),
         ("The pile was masked.", False, "Then m would stay 7."),
     ],
 )
 
 # %% quiz-impossible
 Quiz(
-    "All values lie between 0 and 1. Your streamed average is 1.7. Which is the "
-    "likeliest?",
+    "All values lie between 0 and 1. Your streamed average is 1.7. Which is the likeliest?",
     options=[
         ("Rounding.", False, "Rounding changes the last digits."),
-        ("O was not shrunk when m rose.", True,
-         "ℓ shrank and O did not, so O / ℓ is too large."),
-        ("ℓ was not shrunk when m rose.", False,
-         "Then ℓ is too large and the answer too small."),
+        ("O was not shrunk when m rose.", True, "ℓ shrank and O did not, so O / ℓ is too large."),
+        ("ℓ was not shrunk when m rose.", False, "Then ℓ is too large and the answer too small."),
     ],
 )
 
@@ -698,10 +705,12 @@ Quiz(
     "What does online softmax save?",
     options=[
         ("Exponentials.", False, "It computes one more for each pile."),
-        ("Multiplications of the two matrix products.", False,
-         "Every score is still computed, every value still weighted."),
-        ("The need to keep a whole row of scores.", True,
-         "A pile, two numbers and O are enough."),
+        (
+            "Multiplications of the two matrix products.",
+            False,
+            "Every score is still computed, every value still weighted.",
+        ),
+        ("The need to keep a whole row of scores.", True, "A pile, two numbers and O are enough."),
     ],
 )
 
@@ -709,8 +718,7 @@ Quiz(
 Quiz(
     "Scores 0 | 0 in two piles of one, values 6 and 10. What is ℓ at the end?",
     answer=2,
-    explanation="m stays 0, alpha is 1, each pile counts exp(0) = 1. "
-    "The answer is 16 / 2 = 8.",
+    explanation="m stays 0, alpha is 1, each pile counts exp(0) = 1. The answer is 16 / 2 = 8.",
 )
 
 # %% quiz-parallel
@@ -719,8 +727,11 @@ Quiz(
     "to one another for the exact answer?",
     options=[
         ("All their scores.", False, "The scores are needed only for m, ℓ and O."),
-        ("Their averages.", False,
-         "An average does not say how much it counts: m and ℓ are missing."),
+        (
+            "Their averages.",
+            False,
+            "An average does not say how much it counts: m and ℓ are missing.",
+        ),
         ("m, ℓ and O.", True, "States merge. The sizes do not depend on N."),
     ],
 )

@@ -124,17 +124,15 @@ plt.show()
 def schedule(n, block):
     """Print what is carried to the desk in each step, and count it."""
     count = {"Q": 0, "K": 0, "V": 0, "O": 0}
-    step = 0
     for i in range(0, n, block):  # Q tiles
         count["Q"] += 1
         for j in range(0, n, block):  # K/V tiles
-            step, count["K"], count["V"] = step + 1, count["K"] + 1, count["V"] + 1
-            fetched = "Q, K, V" if j == 0 else "   K, V"
-            print(
-                f"step {step:2}: queries {i}-{i + block - 1}, fetch {fetched} {j}-{j + block - 1}"
-            )
+            count["K"] += 1
+            count["V"] += 1
+            q = f"Q {i}-{i + block - 1}," if j == 0 else "       "
+            print(f"step {count['K']:2}: fetch {q} K and V {j}-{j + block - 1}")
         count["O"] += 1
-        print(f"         write output rows {i}-{i + block - 1}")
+        print(f"         write rows {i}-{i + block - 1} of the output")
     return count
 
 
@@ -163,7 +161,8 @@ rng = np.random.default_rng(4)
 q, k, v = rng.standard_normal((3, 50, 8))  # n = 50, d = 8
 o_tile = one_q_tile(q[16:32], k, v, block_k=16)
 print("one Q tile:", o_tile.shape)
-print("largest difference to naive:", np.abs(o_tile - naive(q, k, v)[16:32]).max())
+error = np.abs(o_tile - naive(q, k, v)[16:32]).max()
+print(f"largest difference to naive: {error:.1e}")
 
 # %% code-shapes [markdown]
 # What lives on the desk, with shapes:
@@ -254,7 +253,8 @@ print(f"row 0, right: {right[0, :3].round(4)}")
 print(f"row 0, wrong: {wrong[0, :3].round(4)}, pulled towards 0")
 s = q @ k_padded.T / 4  # sqrt(16) = 4; (257, 384)
 weights = softmax_rows(s)
-print(f"weight that the empty places took: {weights[:, 257:].sum(1).mean():.0%}")
+taken = weights[:, 257:].sum(axis=1).mean()
+print(f"weight that the empty places took: {taken:.0%}")
 
 # %% tall-text [markdown]
 # ## Why a tall Q tile
@@ -264,8 +264,8 @@ print(f"weight that the empty places took: {weights[:, 257:].sum(1).mean():.0%}"
 #
 # By hand, one head: `N = 4096` and `d = 128` in half precision, 2 bytes each.
 # K is 4096 · 128 · 2 bytes = 1 MiB.
-# With `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So is V.
-# Q and O are 1 MiB each. Together 66 MiB.
+# With `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So
+# is V. Q and O are 1 MiB each. Together 66 MiB.
 
 # %% predict-block-k
 p_block_k = Predict(
@@ -279,7 +279,8 @@ p_block_k
 # %% tall
 print("N = 4096, d = 128, 2 bytes, one head (model: tile loads)")
 flops = attention_flops(4096, 4096, 128)
-for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]:
+tiles = [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]
+for block_q, block_k in tiles:
     shape = {"n": 4096, "d": 128, "block_q": block_q, "block_k": block_k}
     moved = flash_tile_loads.bytes(**shape)
     print(
@@ -291,8 +292,8 @@ for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]
 # %% reveal-block-k
 p_block_k.reveal(
     "stay the same",
-    "Each program still loads every row of K and V once, only in smaller boxes. "
-    "block_q alone decides.",
+    "Each program still loads every row of K and V once, only in smaller "
+    "boxes. block_q alone decides.",
 )
 
 # %% tall-read [markdown]
@@ -334,17 +335,22 @@ for name, n_bytes in tile_bytes(128, 128, 128).items():
 # largest B with `1024 B + 2 B² <= 192 · 1024`? A guess is enough.
 
 # %% predict-largest
-p_largest = Predict("4-largest-tile", "Largest B in 192 KiB, d = 128?", unit="rows")
+p_largest = Predict(
+    "4-largest-tile",
+    "Which is the largest B in 192 KiB, at d = 128?",
+    unit="rows",
+)
 p_largest
 
 # %% sram-exhibit
 for B in (128, 148, 149, 185):
     needed = (1024 * B + 2 * B * B) / 1024
-    print(f"B = {B}: {needed:5.1f} KiB", "fits" if needed <= 192 else "does not fit")
+    word = "fits" if needed <= 192 else "does not fit"
+    print(f"B = {B}: {needed:5.1f} KiB, {word}")
 p_largest.reveal(
     largest_square_tile(192 * 1024, d=128),
-    "185 would need 252 KiB. Put the answer back into the inequality: that takes "
-    "ten seconds and finds such mistakes.",
+    "185 would need 252 KiB. Put the answer back into the inequality: that "
+    "takes ten seconds and finds such mistakes.",
 )
 
 # %% sram-exhibit-2-text [markdown]
@@ -470,7 +476,8 @@ print(memory.table())
 once = 192 * 64 * 2  # bytes of K
 p_reads.reveal(
     memory.read["k"] / once,
-    "192 / 64 = 3 programs, and each needs every key. Q is read once: a program keeps its Q tile.",
+    "192 / 64 = 3 programs, and each needs every key. Q is read once: a "
+    "program keeps its Q tile for the whole walk.",
 )
 
 # %% model-meets-ledger-text [markdown]
@@ -486,7 +493,8 @@ p_reads.reveal(
 for n, block_q, block_k in [(192, 64, 32), (257, 128, 128), (100, 16, 48)]:
     counted = launch(n, 64, block_q, block_k).total
     shape = {"n": n, "d": 64, "block_q": block_q, "block_k": block_k}
-    print(f"n = {n}: counted {counted:,}, model {flash_tile_loads.bytes(**shape):,}")
+    model = flash_tile_loads.bytes(**shape)
+    print(f"n = {n}: counted {counted:,} bytes, model {model:,} bytes")
 
 # %% eager-tiles-text [markdown]
 # ### Tiles alone save nothing
@@ -551,8 +559,9 @@ for n in (4096, 8192, 16384):
 # %% reveal-ratio
 p_ratio.reveal(
     "stays at about 2x",
-    "Both grow with N squared: 4 N^2 b against 2 N^2 d b / block_q. The ratio is "
-    "2 block_q / d. Only the compulsory bytes, each tensor once, grow with N.",
+    "Both grow with N squared: 4 N² b against 2 N² d b / block_q. The ratio "
+    "is 2 block_q / d. Only the compulsory bytes grow with N alone, and only "
+    "the ratio to them grows.",
 )
 
 # %% ratio-read [markdown]
@@ -582,14 +591,18 @@ p_ratio.reveal(
 # for 550 GB. The compulsory bytes are 1.07 GB.
 
 # %% predict-dram
-p_dram = Predict("4-dram", "No mask. How many GB does DRAM deliver and take?", unit="GB")
+p_dram = Predict(
+    "4-dram",
+    "No mask. How many GB does DRAM deliver and take?",
+    unit="GB",
+)
 p_dram
 
 # %% predict-dram-causal
 p_dram_causal = Predict(
     "4-dram-causal",
-    "Now with a causal mask: half of the tiles, half of the loads. DRAM traffic, "
-    "compared with no mask:",
+    "Now with a causal mask: half of the tiles, half of the loads. DRAM "
+    "traffic, compared with no mask:",
     options=["about half", "about the same", "about 30 times as much"],
 )
 p_dram_causal
@@ -607,7 +620,8 @@ for ax, causal in zip(axes, (False, True)):
     ax.plot(lengths, high, "--", label="model: tile loads")
     ax.plot(lengths, low, ":", label="model: compulsory")
     ax.fill_between(lengths, low, high, alpha=0.12)
-    rows = [r for r in record["rows"] if r["heads"] == 8 and r["causal"] == causal]
+    rows = [r for r in record["rows"] if r["heads"] == 8]
+    rows = [r for r in rows if r["causal"] == causal]
     dram = [np.mean(r["dram_gb"]) for r in rows]
     ax.plot([r["n"] for r in rows], dram, "o-", label="measured: DRAM")
     ax.set(xscale="log", yscale="log", xlabel="N", xticks=lengths)
@@ -628,15 +642,23 @@ for r in record["rows"]:
         for model in (flash_compulsory, flash_tile_loads)
     )
     seen = " - ".join(f"{gb:g}" for gb in sorted(set(r["dram_gb"])))
-    print(f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}  {least:10.3f}  {seen:>14}  {most:10.2f}")
+    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}"
+    print(f"{call}  {least:10.3f}  {seen:>14}  {most:10.2f}")
 
 # %% reveal-dram
-p_dram.reveal(4.47, "About 4 times the lower bound; the tile loads ask for 123 times as much.")
+long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
+dram = {r["causal"]: r["dram_gb"][0] for r in long_calls}
+p_dram.reveal(
+    dram[False],
+    "About 4 times the lower bound. The tile loads ask for 123 times as much.",
+)
 
 # %% reveal-dram-causal
 p_dram_causal.reveal(
-    "about 30 times as much", "143 GB against 4.47 GB: half of the tile loads now reach DRAM."
+    "about 30 times as much",
+    f"{dram[True]} GB against {dram[False]} GB. Half of all tile loads now reach DRAM.",
 )
+print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
 # %% dram-read [markdown]
 # Read it from left to right.
@@ -688,9 +710,11 @@ p_causal
 def tile_words(n, block):
     """Return "skip", "partial" or "full" for every tile of a causal table."""
     causal, starts = masks.causal(), range(0, n, block)
-    return [
-        [causal.classify(i, i + block, j, j + block, n, n).value for j in starts] for i in starts
-    ]
+
+    def word(i, j):
+        return str(causal.classify(i, i + block, j, j + block, n, n))
+
+    return [[word(i, j) for j in starts] for i in starts]
 
 
 fig, ax = plt.subplots(figsize=(5, 5))
@@ -698,15 +722,17 @@ draw_tiles(ax, masks.causal().dense(16, 16), 4, "N = 16, tiles of 4, causal")
 for i, words in enumerate(tile_words(16, 4)):
     for j, word in enumerate(words):
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        ax.text(4 * j + 1.5, 4 * i + 1.5, word, ha="center", color="black", bbox=box)
+        at = 4 * j + 1.5, 4 * i + 1.5
+        ax.text(*at, word, ha="center", color="black", bbox=box)
 plt.show()
 
 # %% reveal-causal
 counts = derived_counts(16, 16, 4, 4, causal=True)
-print({name: counts[name] for name in ("full_tiles", "partial_tiles", "skipped_tiles")})
+for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
+    print(name, counts[name])
 p_causal.reveal(
     counts["visited_tiles"],
-    "4 on the diagonal and 6 below it. Six are skipped, which is 37.5 %, not half.",
+    "4 on the diagonal and 6 below it. The other 6 are skipped: that is 37.5 %, not half.",
 )
 
 # %% causal-half [markdown]
@@ -716,7 +742,8 @@ p_causal.reveal(
 
 # %% causal-share
 for T in (1, 2, 4, 8, 64):
-    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
+    counts = derived_counts(16 * T, 16 * T, 16, 16, causal=True)
+    visited = counts["visited_tiles"]
     print(f"T = {T:2}: {visited:4} of {T * T:4} tiles, {visited / T**2:.1%}")
 
 # %% rule-text [markdown]
@@ -729,7 +756,8 @@ for T in (1, 2, 4, 8, 64):
 # - Rule B: skip if `max(query) < min(key)`.
 #
 # `min(query)` is the smallest query index in the tile, and so on. Take the tile
-# with queries 0-3 and keys 12-15, which lies in the future. Which rule skips it?
+# with queries 0-3 and keys 12-15, which lies in the future. Which rule skips
+# it?
 
 # %% predict-rule
 p_rule = Predict(
@@ -749,16 +777,19 @@ for name, skip in rules.items():
     lost = 0
     print(f"rule {name}:")
     for i in range(0, 16, 4):
-        skips = [skip(i, i + 3, j, j + 3) for j in range(0, 16, 4)]
-        lost += sum(allowed[i : i + 4, 4 * j : 4 * j + 4].sum() for j in range(4) if skips[j])
-        print("  ", " ".join("skip " if skipped else "visit" for skipped in skips))
+        words = []
+        for j in range(0, 16, 4):
+            skipped = skip(i, i + 3, j, j + 3)
+            words.append("skip " if skipped else "visit")
+            lost += skipped * allowed[i : i + 4, j : j + 4].sum()
+        print("  ", *words)
     print(f"   allowed pairs lost: {lost} of {allowed.sum()}")
 
 # %% reveal-rule
 p_rule.reveal(
     "B: max(query) < min(key)",
-    "Rule A finds the opposite corner: tiles where every pair is allowed. It drops "
-    "them and visits the future.",
+    "Rule A finds the opposite corner: tiles where every pair is allowed. It "
+    "drops them and visits the future.",
 )
 
 # %% optional-text [markdown]
@@ -783,16 +814,19 @@ for n in (4096, 8192, 16384):
 # head has a program of its own: each loads its own copy. (They find it in L2.)
 
 # %% optional-gqa
+shape = {"n": 8192, "d": 128, "heads": 32, "block_q": 128}
 for kv_heads in (32, 8):
-    shape = {"n": 8192, "d": 128, "heads": 32, "kv_heads": kv_heads, "block_q": 128}
-    least, loads = (m.bytes(**shape) / 1e9 for m in (flash_compulsory, flash_tile_loads))
-    print(f"32 heads, {kv_heads:2} K/V heads: at least {least:.2f} GB, tile loads {loads:.1f} GB")
+    least = flash_compulsory.bytes(kv_heads=kv_heads, **shape) / 1e9
+    loads = flash_tile_loads.bytes(kv_heads=kv_heads, **shape) / 1e9
+    print(f"32 heads, {kv_heads:2} K/V heads:", end=" ")
+    print(f"at least {least:.2f} GB, tile loads {loads:.1f} GB (model)")
 
 # %% optional-mods-text [markdown]
 # **Score modifiers.** They change a score knowing only the score and its place
 # `(i, j)`. So they can be applied tile by tile, before the maximum.
 #
-# - *Soft-cap* (Gemma 2): `cap * tanh(s / cap)` keeps scores between -cap and cap.
+# - *Soft-cap* (Gemma 2): `cap * tanh(s / cap)` keeps scores between -cap and
+#   cap.
 # - *ALiBi*: `s - slope * (i - j)`; far keys count for less.
 #
 # **A sink** (StreamingLLM describes them; some models learn one number per
@@ -854,23 +888,25 @@ for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
 
 # %% quiz-largest
 Quiz(
-    "An A100 gives a block 163 KiB of shared memory. d = 128, 2 bytes per number, "
-    "four buffers of B x d and one of B x B. What is the largest B?",
+    "An A100 gives a block 163 KiB of shared memory. d = 128, 2 bytes per "
+    "number, four buffers of B x d and one of B x B. Which is the largest B?",
     answer=129,
     tolerance=0,
     unit="rows",
-    explanation="1024 B + 2 B^2 <= 166,912. B = 129 needs 165,378 bytes, B = 130 needs 166,920.",
+    explanation="1024 B + 2 B² <= 166,912. B = 129 needs 165,378 bytes, "
+    "B = 130 needs 166,920: eight too many.",
 )
 
 # %% quiz-reloads
 Quiz(
-    "N = 8192, no mask, Q tiles of 128 rows, K/V tiles of 64 rows. How often do the "
-    "load instructions fetch one K tile (one head)?",
+    "N = 8192, no mask, Q tiles of 128 rows, K/V tiles of 64 rows, one head. "
+    "How often do the load instructions fetch one K tile?",
     answer=64,
     tolerance=0,
     unit="times",
-    explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile have nothing to do "
-    "with it. How many of these loads reach DRAM is another question: at this N, about one.",
+    explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile "
+    "have nothing to do with it. How many of these loads reach DRAM is another "
+    "question: on the H100 above, at this N, about one.",
 )
 
 # %% quiz-small
@@ -880,12 +916,12 @@ Quiz(
         (
             "K and V are loaded more often",
             True,
-            "More Q tiles, and each walks over all keys: 8 times the loads of 128 rows.",
+            "More Q tiles, and each walks over all keys: 8 times the loads of tiles with 128 rows.",
         ),
         (
             "K and V are loaded less often",
             False,
-            "The boxes are not smaller, the folders are, and there are more of them.",
+            "The boxes stay as they are. The folders are smaller, so there are more of them.",
         ),
         (
             "more kernels are launched",
@@ -905,8 +941,8 @@ Quiz(
     "Causal, 8 x 8 square tiles. Which share of the tiles is skipped?",
     answer=43.75,
     unit="%",
-    explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: 28 of 64. "
-    "'About half' is right for many tiles only.",
+    explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: "
+    "28 of 64. 'About half' is right for many tiles only.",
 )
 
 # %% quiz-asymmetry
@@ -916,16 +952,20 @@ Quiz(
         (
             "A program owns its queries, and each of them needs every key",
             True,
-            "Output rows do not depend on other queries. They all depend on all keys.",
+            "An output row does not depend on other queries. It depends on all keys.",
         ),
-        ("Q is smaller than K and V", False, "With N_q = N_k they have the same shape."),
+        (
+            "Q is smaller than K and V",
+            False,
+            "With as many queries as keys they have the same shape.",
+        ),
         (
             "K and V are too large for HBM",
             False,
             "They live in HBM. They are too large for the desk.",
         ),
         (
-            "it is a law: the loops cannot be swapped",
+            "The loops cannot be swapped",
             False,
             "They can. Then O, m and ℓ travel for every K/V tile; the first paper did that.",
         ),
@@ -938,8 +978,8 @@ Quiz(
     answer=1,
     tolerance=0,
     unit="times",
-    explanation="After the last tile, divided by ℓ. Before that, O lives on the chip. "
-    "Storing after every tile would be right in the end, and 32 times the traffic.",
+    explanation="After the last tile, divided by ℓ. Before that, O lives on "
+    "the chip. To store it after every tile would make 32 times the stores.",
 )
 
 # %% quiz-cache
@@ -949,8 +989,9 @@ Quiz(
         (
             "the KV cache: K and V of every token, layer and K/V head",
             True,
-            "It is input that must be kept, and it grows with the length. Grouped heads, smaller "
-            "number formats or a window shrink it; tiles do not.",
+            "It is input that must be kept, and it grows with the length. "
+            "Grouped heads, smaller number formats or a window shrink it; "
+            "tiles do not.",
         ),
         (
             "the tables of scores",
@@ -962,7 +1003,11 @@ Quiz(
             False,
             "Tokens are appended one by one. A tile is a way of reading, not of storing.",
         ),
-        ("the tiles on the chip", False, "Their size is fixed when the kernel is compiled."),
+        (
+            "the tiles on the chip",
+            False,
+            "Their size is fixed when the kernel is compiled.",
+        ),
     ],
 )
 

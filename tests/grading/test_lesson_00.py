@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from grading.helpers import solutions, stubs
 
 from course_lib.grading.check import report_for
 from course_lib.grading.report import Verdict
-from grading.helpers import solutions, stubs
 
 SEEDS = range(5)
 

@@ -98,9 +98,7 @@ def test_each_mistake_of_the_factor_is_recognised(mistake, expression):
     assert_recognised(written(REDUCTION, f"return {expression}"), mistake)
 
 
-@pytest.mark.parametrize(
-    "answer", ["65, 128", "65", "None", "0, 0", "n, d", "65, 128, 1", "'', ''"]
-)
+@pytest.mark.parametrize("answer", ["65, 128", "65", "None", "0, 0", "n, d", "65, 128, 1"])
 def test_empty_answers_to_the_factor_fail(answer):
     """The published pair (65, 128) is right at one shape only."""
     found = report_for(written(REDUCTION, f"return {answer}"), seed=1)

@@ -63,7 +63,7 @@ def test_the_lesson_by_hand():
     steps = by_hand()._steps("right")
     assert steps["m"] == [3, 5]
     assert steps["alpha"][1] == pytest.approx(math.exp(-2))
-    assert steps["l"] == pytest.approx([1.135335, 1.203442], abs=1e-6)
+    assert steps["l"] == pytest.approx([1.13534, 1.20344], abs=5e-6)
     given = {name: by_hand().streamed(name)[0] for name in VARIANTS}
     assert given == pytest.approx(
         {"right": 36.88, "no_rescale_o": 52.22, "no_rescale_l": 20.31, "inverse": 21.11,

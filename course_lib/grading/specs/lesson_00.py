@@ -60,8 +60,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 "room without numbers",
-                "np.zeros_like and its relatives make an array of the right shape; the numbers "
-                "of x still have to get there.",
+                "The new array has the right shape; the numbers of x still have to get there.",
                 _same_shape(0),
             ),
             Mistake("room without numbers", "The array holds ones, not x.", _same_shape(1)),

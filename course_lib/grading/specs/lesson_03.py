@@ -518,15 +518,15 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         functools.partial(_merge, use=lambda a, b: b),
     ),
     (
-        "o is divided inside merge",
-        "the o of a state is a sum, not an average: merge sums, divide at the very end.",
-        _merge_averages,
-    ),
-    (
         "a pile without keys gives NaN",
         "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
         "instead of m.",
         functools.partial(_merge, guard=False),
+    ),
+    (
+        "o is divided inside merge",
+        "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+        _merge_averages,
     ),
     (
         "alpha is inverted",

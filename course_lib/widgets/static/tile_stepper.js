@@ -139,7 +139,7 @@ function render({ model, el }) {
 
     strip.replaceChildren(...sequence.map((tile, at) => drawCard(tile, at, place, line, here)));
     summary.textContent = where(step);
-    strip.setAttribute("aria-label", `K/V tiles in the order visited. ${where(step)}`);
+    strip.setAttribute("aria-label", `K/V tiles, first visited first. ${where(step)}`);
     drawCode(line, place, wrong);
     drawKeys(here, runs, wrong, sequence[place], place, line);
     drawState(runs, wrong, step);

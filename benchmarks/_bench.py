@@ -1,0 +1,84 @@
+"""What every benchmark shares: a clock for the GPU, the record's header, the table."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).parents[1] / "course_lib" / "accounting" / "measurements"
+
+
+def gpu_times(run: Callable[[], Any], *, repeats: int = 25, warm_up: int = 3) -> dict[str, float]:
+    """Return median, fastest and slowest of single calls, in microseconds, by CUDA events.
+
+    Each call is timed on its own, after a write of 256 MB that empties the L2 cache.
+    """
+    import torch
+
+    for _ in range(warm_up):
+        run()
+    flush = torch.empty(256_000_000, dtype=torch.int8, device="cuda")
+    times = []
+    for _ in range(repeats):
+        flush.zero_()
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(1e3 * start.elapsed_time(stop))
+    return {"median_us": statistics.median(times), "min_us": min(times), "max_us": max(times)}
+
+
+def peak_bytes(run: Callable[[], Any]) -> int:
+    """Return the allocator's peak above what was allocated before, in bytes, after a warm-up."""
+    import torch
+
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def header(question: str) -> dict[str, Any]:
+    """Return what every record begins with: the question, device, versions, date, command."""
+    import torch
+    import triton
+
+    return {
+        "question": question,
+        "device": torch.cuda.get_device_name(),
+        "versions": {"torch": torch.__version__, "triton": triton.__version__},
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": "python " + " ".join(["benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }
+
+
+def save(record: dict[str, Any], name: str, folder: Path = RECORDS) -> None:
+    """Write the record as JSON and say where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {file}")
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Print rows of equal keys as an aligned table."""
+    heads = list(rows[0])
+    cells = [heads, *([_text(row[head]) for head in heads] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
+    for line in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

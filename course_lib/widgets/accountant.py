@@ -1,0 +1,319 @@
+"""Move N, and see which bar moves: bytes to and from HBM by four models (lessons 02 and 04).
+
+The models are `course_lib.accounting.traffic`'s, sent to the page as data: coefficients over
+monomials. Only the derived counts (visited rows of K) are written a second time, in JavaScript; a
+golden table holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+from course_lib.accounting.format import bytes_binary, bytes_decimal
+from course_lib.accounting.hardware import GPUS, gpu
+from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
+from course_lib.widgets.base import CourseWidget, new_figure, static_text
+from course_lib.widgets.recorded import DRAM_H100
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from course_lib.accounting.ledger import Ledger
+
+DTYPES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+MAX_N = 2**20
+NAMES = {
+    "naive_four_trips": "naive, 4 trips",
+    "eager_six_trips": "eager as run, 6 trips",
+    "flash_compulsory": "flash, compulsory",
+    "flash_tile_loads": "flash, tile loads",
+}
+COLOURS = {
+    "naive_four_trips": "vermilion",
+    "eager_six_trips": "purple",
+    "flash_compulsory": "green",
+    "flash_tile_loads": "blue",
+}
+# Largest memory above the inputs at any moment: two score matrices, or only what is returned.
+_SCORES = Term("s, p", "written", 2, dict.fromkeys(("H", "N_q", "N_k", "b"), 1))
+_OUTPUT = Term("o", "written", 1, dict.fromkeys(("H", "N_q", "d", "b"), 1))
+FOOTPRINT = {name: _OUTPUT if name.startswith("flash") else _SCORES for name in MODELS}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "Lesson 02": {"n": 8192, "d": 128, "heads": 32, "kv_heads": 32, "layers": 1, "batch": 1},
+    "The counters' case (H = 8)": {
+        "n": 8192, "d": 128, "heads": 8, "kv_heads": 8, "layers": 1, "batch": 1,
+    },
+    "GPT-2": {"n": 1024, "d": 64, "heads": 12, "kv_heads": 12, "layers": 12, "batch": 1},
+    "Llama-3-8B, 8k": {"n": 8192, "d": 128, "heads": 32, "kv_heads": 8, "layers": 32, "batch": 1},
+    "Llama-3-8B, 128k": {
+        "n": 131072, "d": 128, "heads": 32, "kv_heads": 8, "layers": 32, "batch": 1,
+    },
+}  # fmt: skip
+"""Shapes of real models (their published configurations) and of the lessons."""
+
+_LIMITS = {
+    "n": MAX_N, "d": 1024, "heads": 256, "kv_heads": 256, "layers": 256, "batch": 4096,
+    "block_q": 1024, "block_k": 1024,
+}  # fmt: skip
+
+
+def _count(name: str, default: int) -> traitlets.Int:
+    return traitlets.Int(default, help=name).tag(sync=True)
+
+
+class HBMAccountant(CourseWidget):
+    """Bytes to and from HBM for one forward pass of attention, by several models at once.
+
+    Args:
+        models: names in `traffic.MODELS` (or the models), in the order of the bars; all by default.
+        preset: a name in `PRESETS` to start from.
+        **shape: n, d, heads, kv_heads, layers, batch, block_q, block_k, dtype, causal, gpu.
+
+    Raises:
+        ValueError: for an unknown model, preset or GPU. traitlets.TraitError: for a bad count.
+
+    Attributes:
+        n: rows of Q, K and V. d: head dimension. heads, kv_heads: of one sequence and layer.
+        layers, batch: multiply everything. block_q, block_k: rows of a tile.
+        dtype: ``"fp32"``, ``"bf16"``, ``"fp16"`` or ``"fp8"``. causal: aligned at the end.
+        gpu: a name in `hardware.GPUS`. extra: what was added, in bytes.
+    """
+
+    _esm = static_text("common.js", "accountant.js")
+    _css = static_text("common.css", "accountant.css")
+    height_px = 1000
+
+    n = _count("n", 8192)
+    d = _count("d", 128)
+    heads = _count("heads", 32)
+    kv_heads = _count("kv_heads", 32)
+    layers = _count("layers", 1)
+    batch = _count("batch", 1)
+    block_q = _count("block_q", 128)
+    block_k = _count("block_k", 128)
+    dtype = traitlets.Enum(list(DTYPES), "bf16").tag(sync=True)
+    causal = traitlets.Bool(False).tag(sync=True)
+    gpu = traitlets.Enum(list(GPUS), "H100").tag(sync=True)
+    extra = traitlets.List().tag(sync=True)
+    data = traitlets.Dict().tag(sync=True)
+
+    def __init__(
+        self,
+        models: Sequence[str | Model] | None = None,
+        *,
+        preset: str = "Lesson 02",
+        presenter: bool = False,
+        **shape: Any,
+    ) -> None:
+        self.models = [_model(model) for model in (MODELS if models is None else models)]
+        if not self.models:
+            raise ValueError("models must name at least one model, got none.")
+        if preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
+        unknown = set(shape) - {*_LIMITS, "dtype", "causal", "gpu"}
+        if unknown:
+            raise ValueError(f"HBMAccountant has no setting {sorted(unknown)[0]!r}.")
+        if "gpu" in shape:
+            shape["gpu"] = gpu(shape["gpu"]).name
+        if "heads" in shape and "kv_heads" not in shape:
+            shape["kv_heads"] = shape["heads"]
+        data = {
+            "models": [_as_data(model) for model in self.models],
+            "presets": PRESETS,
+            "gpus": {name: asdict(chip) for name, chip in GPUS.items()},
+            "dtypes": DTYPES,
+            "limits": _LIMITS,
+            "recorded": list(DRAM_H100),
+        }
+        super().__init__(data=data, presenter=presenter, **{**PRESETS[preset], **shape})
+
+    @traitlets.validate(*_LIMITS)
+    def _valid_count(self, proposal: Any) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        if isinstance(value, bool) or not 1 <= value <= _LIMITS[name]:
+            raise traitlets.TraitError(
+                f"{name} must be a whole number from 1 to {_LIMITS[name]}, got {value}."
+            )
+        if name in ("heads", "kv_heads") and self.heads % self.kv_heads:
+            raise traitlets.TraitError(
+                f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}; "
+                "set both together with `set(heads=..., kv_heads=...)`."
+            )
+        return value
+
+    def set(self, **values: Any) -> None:
+        """Set several traits at once: what holds between them is checked at the end."""
+        with self.hold_trait_notifications():
+            for name, value in values.items():
+                setattr(self, name, value)
+
+    def add_ledger(self, ledger: Ledger, label: str = "your code, counted") -> None:
+        """Draw what a ledger counted (all bytes read and written) on the same axis.
+
+        Raises:
+            ValueError: if the ledger counted nothing.
+        """
+        if ledger.total <= 0:
+            raise ValueError("ledger must have counted at least one byte, got 0.")
+        entry = {"label": label, "bytes": ledger.total, "flops": ledger.flops, "kind": "ledger"}
+        self.extra = [*self.extra, entry]
+
+    def add_measurement(self, record: Mapping[str, Any]) -> None:
+        """Draw what hardware counters measured on the same axis.
+
+        Args:
+            record: ``label`` (device and kernel) and ``bytes``; with ``n`` (and ``heads``, ``d``,
+                ``causal``) it is also a point of the plot over N.
+
+        Raises:
+            ValueError: if label or bytes are missing or not positive.
+        """
+        label, n_bytes = record.get("label"), record.get("bytes")
+        if not isinstance(label, str) or not label.strip():
+            raise ValueError(f"record must have a label (device and kernel), got {label!r}.")
+        if not isinstance(n_bytes, Real) or not isfinite(n_bytes) or n_bytes <= 0:
+            raise ValueError(f"record must have a positive number of bytes, got {n_bytes!r}.")
+        known = ("label", "n", "d", "heads", "causal", "dtype")
+        entry = {name: record[name] for name in known if name in record}
+        self.extra = [*self.extra, {**entry, "bytes": float(n_bytes), "kind": "measurement"}]
+
+    def shape(self, **changed: Any) -> dict[str, Any]:
+        """Return the settings as `traffic.symbols` takes them; heads include the batch."""
+        return {
+            "n": self.n,
+            "d": self.d,
+            "heads": self.heads * self.batch,
+            "kv_heads": self.kv_heads * self.batch,
+            "b": DTYPES[self.dtype],
+            "block_q": self.block_q,
+            "block_k": self.block_k,
+            "causal": self.causal,
+            **changed,
+        }
+
+    def bytes(self, model: str | Model) -> int:
+        """Return the bytes that a model gives for all layers at the present settings."""
+        return self.layers * _model(model).bytes(**self.shape())
+
+    def flops(self) -> int:
+        """Return the FLOPs of all layers, by the convention that halves causal."""
+        heads = self.heads * self.batch
+        return self.layers * attention_flops(self.n, self.n, self.d, heads, self.causal)
+
+    def footprint(self, model: str | Model) -> int:
+        """Return the largest memory above the inputs, in bytes, of one layer."""
+        values = {**self.shape(), "H": self.heads * self.batch, "N_q": self.n, "N_k": self.n}
+        return FOOTPRINT[_model(model).name].bytes(values)
+
+    def crossover(self, model: str | Model) -> float | None:
+        """Return the N at which the N^2 terms overtake the others; None without N^2 terms."""
+        values = {"H": self.heads, "H_kv": self.kv_heads, "d": self.d, "N_q": 1, "N_k": 1, "b": 1}
+        terms = [term for term in _model(model).items if "K_rows" not in term.powers]
+        square = [term for term in terms if {"N_q", "N_k"} <= set(term.powers)]
+        if not square:
+            return None
+        rest = [t for t in terms if t not in square and t.tensor != "lse"]
+        return sum(t.bytes(values) for t in rest) / sum(t.bytes(values) for t in square)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict a bar: name, kind, bytes, intensity, milliseconds and footprint."""
+        chip = GPUS[self.gpu]
+        return [
+            {
+                "name": NAMES.get(model.name, model.name),
+                "kind": model.kind,
+                "bytes": (moved := self.bytes(model)),
+                "intensity": self.flops() / moved,
+                "ms": moved / chip.hbm_gb_per_s / 1e6,
+                "footprint": self.footprint(model),
+            }
+            for model in self.models
+        ]
+
+    def to_table(self) -> str:
+        """Return the settings and every bar as text."""
+        group = self.heads // self.kv_heads
+        lines = [
+            f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), {self.layers} layers, "
+            f"batch {self.batch}, {self.dtype}, {'causal' if self.causal else 'no mask'}, "
+            f"tiles {self.block_q} x {self.block_k}, {self.gpu}"
+        ]
+        for row in self.rows():
+            lines.append(
+                f"{row['name']:<22} {bytes_decimal(row['bytes']):>9}  {row['kind']:<11}  "
+                f"{row['intensity']:8.4g} FLOP/byte  {row['ms']:8.4g} ms of traffic  "
+                f"{bytes_binary(row['footprint'])} above the inputs"
+            )
+        for entry in self.extra:
+            lines.append(f"{entry['label']:<22} {bytes_decimal(entry['bytes']):>9}")
+        return "\n".join(lines)
+
+    def to_figure(self) -> Figure:
+        """Draw the bars, and the models over N with the counters that were recorded."""
+        from course_lib.widgets.style import OKABE_ITO
+
+        figure, (left, right) = new_figure(1, 2, figsize=(11, 4.2))
+        bars = [(row["name"], row["bytes"], COLOURS.get(model.name, "sky")) for row, model in
+                zip(self.rows(), self.models, strict=True)]  # fmt: skip
+        bars += [(entry["label"], entry["bytes"], "grey") for entry in self.extra]
+        names, sizes, colours = zip(*bars, strict=True)
+        drawn = left.barh(names, sizes, color=[OKABE_ITO[colour] for colour in colours])
+        left.bar_label(drawn, [bytes_decimal(size) for size in sizes], padding=3)
+        left.set_xscale("log")
+        left.set(xlabel="bytes to and from HBM (log)", xlim=(min(sizes) / 4, max(sizes) * 12))
+        left.invert_yaxis()
+        lengths = [2**i for i in range(6, 19)]
+        for model in self.models:
+            moved = [self.layers * model.bytes(**self.shape(n=n)) for n in lengths]
+            right.plot(lengths, moved, color=OKABE_ITO[COLOURS.get(model.name, "sky")],
+                       label=NAMES.get(model.name, model.name))  # fmt: skip
+        points = self.points()
+        if points:
+            right.plot(*zip(*points, strict=True), "D", color=OKABE_ITO["grey"], label="counters")
+        right.axvline(self.n, color=OKABE_ITO["grey"], linewidth=1)
+        right.set(xscale="log", yscale="log", xlabel="N", ylabel="bytes")
+        right.legend(fontsize=9)
+        return figure
+
+    def points(self) -> list[tuple[int, float]]:
+        """Return (N, DRAM bytes) of the records that were taken at the present d, heads and mask."""
+        here = {"d": self.d, "heads": self.heads * self.batch, "causal": self.causal}
+        fits = self.layers == 1 and self.heads == self.kv_heads and DTYPES[self.dtype] == 2
+        records = [*DRAM_H100, *(e for e in self.extra if e["kind"] == "measurement")]
+        return [
+            (record["n"], record["bytes"])
+            for record in records
+            if fits and "n" in record and all(record.get(k, v) == v for k, v in here.items())
+        ]
+
+
+def _model(model: str | Model) -> Model:
+    if isinstance(model, Model):
+        return model
+    if model not in MODELS:
+        raise ValueError(f"models must be among {', '.join(MODELS)}, got {model!r}.")
+    return MODELS[model]
+
+
+def _as_data(model: Model) -> dict[str, Any]:
+    terms = [
+        {"tensor": t.tensor, "direction": t.direction, "coefficient": t.coefficient,
+         "powers": dict(t.powers)} for t in model.items if t.tensor != "lse"
+    ]  # fmt: skip
+    above = FOOTPRINT.get(model.name, _OUTPUT)
+    return {
+        "name": model.name,
+        "label": NAMES.get(model.name, model.name),
+        "kind": model.kind,
+        "describes": model.describes,
+        "colour": COLOURS.get(model.name, "sky"),
+        "terms": terms,
+        "footprint": {"coefficient": above.coefficient, "powers": dict(above.powers)},
+    }

@@ -1,0 +1,720 @@
+# %% title [markdown]
+# # 02 · The HBM accountant
+#
+# **You need:** lesson 01 (the three lines of attention and their trips), the
+# four kinds of arithmetic. No GPU and no Triton.
+#
+# **You will be able to:** say how many bytes an attention function moves and
+# how few any kernel could; compute an intensity and read a roofline; tell
+# whether overhead, traffic or arithmetic is the limit; say what fusion does
+# and where it stops; check a public claim in one line.
+#
+# **Time:** 40 minutes for this lesson, 30 for its four exercises.
+
+# %% question [markdown]
+# ## The question
+#
+# Lesson 01 showed what naive attention does with the grid of scores. It writes
+# the grid to the GPU's large memory and fetches it again, several times. All
+# of it is thrown away in the end.
+#
+# An accountant asks three things about that:
+#
+# 1. How many bytes are moved?
+# 2. How many *must* be moved, whatever the program?
+# 3. What do the bytes cost in time? And do bytes cost time at all?
+
+# %% imports
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from course_lib import EagerLedger, Predict, Quiz
+from course_lib.accounting.format import bytes_binary, bytes_decimal
+from course_lib.accounting.hardware import MEMORY_HIERARCHY, gpu
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import (
+    attention_flops,
+    eager_six_trips,
+    flash_compulsory,
+    intensity,
+    naive_four_trips,
+    time_bounds,
+)
+from course_lib.widgets.style import apply
+
+apply()
+H100 = gpu("H100")
+
+# %% kitchen [markdown]
+# ## The picture: a kitchen with hungry cooks
+#
+# A GPU is a kitchen. The **cooks** are its arithmetic units. They work in small
+# teams, and each team has a **board** of its own to cut on. The kitchen shares
+# one **pantry**. Everything else is in a **warehouse** across the town, at the
+# end of one road.
+#
+# The cooks are fast. They are hungry for ingredients: if nothing is on the
+# board, they stand and wait. A kitchen that waits for the road does not get
+# faster by hiring cooks. Programmers call such work **memory-bound**.
+#
+# The translation, once and for all:
+#
+# | kitchen | GPU |
+# |---|---|
+# | a team of cooks | a *streaming multiprocessor* (SM); an H100 has 132 |
+# | its board | registers and shared memory, on the chip |
+# | the pantry | the L2 cache, on the chip |
+# | the warehouse | HBM, the large memory beside the chip |
+# | one dish order | one *kernel*: a program that is started on the GPU |
+#
+# Moving something between HBM and the chip is a *trip*. How large is each
+# place, and how fast?
+
+# %% hierarchy
+for name, levels in MEMORY_HIERARCHY.items():
+    hbm = levels[-1].gb_per_s
+    print(f"{name:14} {'size':>9} {'GB/s':>9} {'x HBM':>6}  speed is")
+    for level in levels:
+        speed = f"{'':9} {'':6}"
+        if level.gb_per_s:
+            speed = f"{level.gb_per_s:9,.0f} {level.gb_per_s / hbm:6.1f}"
+        size = bytes_binary(level.n_bytes)
+        print(f"{level.name:14} {size:>9} {speed}  {level.origin}")
+    print()
+
+# %% hierarchy-say [markdown]
+# Sizes are for the whole chip. *Nominal* is the vendor's figure. *Derived* is
+# computed from vendor figures: bytes per clock, times the clock, times the
+# number of SMs. Where nothing is published, nothing is printed.
+#
+# Read two things. The fast places are small: tens of MiB. And each step away
+# from the arithmetic is several times slower.
+
+# %% by-hand [markdown]
+# ## Three numbers by hand
+#
+# **1. Does the grid fit on the chip?** N = 8192 tokens, 2 bytes a score:
+#
+# 8192 × 8192 × 2 bytes = 134 217 728 bytes = 128 MiB, for one head.
+#
+# Registers, shared memory and L2 of an H100 are 33, 29 and 50 MiB. It does not
+# fit. So every pass over the grid is a trip to HBM.
+#
+# **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
+# floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
+#
+# 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte.
+#
+# Work with fewer than 295 FLOPs per byte keeps the cooks hungry. This number
+# is called the **ridge**. You will see why in a picture below.
+#
+# **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
+# do about five operations (maximum, minus, exp, add, divide). That is about
+# 1 FLOP per byte. It needs almost no arithmetic, and it is far below 295.
+
+# %% three-prices [markdown]
+# ## Three prices for the same answer
+#
+# Per head, with N queries and keys, d numbers each, b bytes a number:
+#
+# | price | bytes | what it is |
+# |---|---|---|
+# | naive, 4 trips | 4 N² b + 4 N d b | write S, read S, write P, read P |
+# | eager, 6 trips | 6 N² b + 4 N d b | PyTorch, when S is divided by √d |
+# | **the least** | 4 N d b | read Q, K, V, write O, once each |
+#
+# S is the grid of scores, P the grid of weights. *Eager* means PyTorch as it
+# runs by default: one kernel for each operation. The division is one more
+# kernel, and it reads and writes S once more.
+#
+# The third line is a **lower bound**. It describes no program. It says: the
+# inputs are in the warehouse, the output must end there, so this much must
+# travel, whoever cooks. Let us count the real thing.
+
+
+# %% counted-code
+def count(attention, n=512, d=64, heads=2):
+    """Run attention once on the CPU and keep its books."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, heads, n, d)  # each (1, heads, n, d)
+    with EagerLedger(q=q, k=k, v=v) as ledger:
+        attention(q, k, v)
+    return ledger
+
+
+def eager(q, k, v):
+    s = q @ k.mT / q.shape[-1] ** 0.5  # (1, heads, n, n)
+    return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
+
+
+def scaled_first(q, k, v):
+    s = (q / q.shape[-1] ** 0.5) @ k.mT  # (1, heads, n, n)
+    return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
+
+
+# %% predict-flops
+p_flops = Predict(
+    "2-flops",
+    "PyTorch's fused attention gives the same answer. How many FLOPs of the "
+    "two matrix products does it save?",
+    options=["none", "about half", "nearly all"],
+)
+p_flops
+
+# %% counted
+shape = {"n": 512, "d": 64, "heads": 2, "b": 4}
+grid = 2 * 512 * 512 * 4  # bytes of S, both heads, fp32
+print(f"{'':13} {'trips':>5} {'counted MB':>11} {'model MB':>9} {'GFLOP':>7}")
+for function, model in (
+    (eager, eager_six_trips),
+    (scaled_first, naive_four_trips),
+    (F.scaled_dot_product_attention, flash_compulsory),
+):
+    ledger = count(function)
+    name = function.__name__.replace("scaled_dot_product_attention", "fused")
+    lse = function is F.scaled_dot_product_attention
+    predicted = model.bytes(lse=lse, **shape) / 1e6
+    print(
+        f"{name:13} {ledger.trips(grid):5} {ledger.total / 1e6:11.3f} "
+        f"{predicted:9.3f} {ledger.flops / 1e9:7.3f}"
+    )
+
+# %% reveal-flops
+p_flops.reveal(
+    "none",
+    "The last column is the same three times: 4 N² d a head. Fused attention "
+    "saves trips, no multiplications.",
+)
+
+# %% counted-say [markdown]
+# Say exactly what this table is. The first two lines were **counted**: the
+# ledger saw every tensor that each operation read and wrote. The model agrees
+# to the byte.
+#
+# The last line was *booked*. Nothing can look inside a fused operation from
+# outside, so the ledger enters the lower bound (with 4 bytes a row for the
+# log-sum-exp, which training needs). Counting inside such a kernel has to wait
+# for lesson 07. There it will be your own kernel.
+
+# %% factor [markdown]
+# ## How much less is the least?
+#
+# Divide the first price by the third:
+#
+# (4 N² b + 4 N d b) ÷ (4 N d b) = N/d + 1
+#
+# Nothing but N and d is left. Put in numbers before you run the next cell.
+
+# %% predict-factor
+p_factor = Predict(
+    "2-factor",
+    "N = 8192, d = 128. Naive with four trips moves how many times the least?",
+    unit="x",
+)
+p_factor
+
+# %% reveal-factor
+shape = {"n": 8192, "d": 128, "heads": 8, "b": 2}
+naive = naive_four_trips.bytes(**shape)
+least = flash_compulsory.bytes(**shape)
+print("naive, four trips:", bytes_decimal(naive))
+print("the least:        ", bytes_decimal(least))
+p_factor.reveal(naive / least, "8192 / 128 + 1.")
+
+# %% plot-prices
+n = 2 ** np.arange(6, 16)
+for model, label in (
+    (eager_six_trips, "eager, 6 trips"),
+    (naive_four_trips, "naive, 4 trips"),
+    (flash_compulsory, "the least"),
+):
+    moved = [model.bytes(n=int(x), d=128, heads=8) / 1e9 for x in n]
+    plt.loglog(n, moved, marker="o", label=label)
+plt.axvline(128, color="#808080", linestyle=":", label="N = d = 128")
+plt.xlabel("sequence length N")
+plt.ylabel("GB per forward pass")
+plt.title("Model: H = 8, d = 128, 2 bytes per number")
+plt.legend()
+plt.show()
+
+# %% plot-prices-say [markdown]
+# The slopes tell the story. When N doubles, the least doubles and the other
+# two become four times as large. To the left of N = d the lines run together:
+# there Q, K, V, O are larger than the grid.
+#
+# With **grouped-query attention** several query heads share one head of K and
+# V. Then the least becomes smaller: K and V are counted once for each of
+# *their* heads.
+
+# %% gqa
+for kv_heads in (32, 8, 1):
+    fewer = flash_compulsory.bytes(n=8192, d=128, heads=32, kv_heads=kv_heads)
+    print(f"32 query heads, {kv_heads:2} KV heads: {bytes_decimal(fewer)}")
+
+# %% quiz-bound
+Quiz(
+    "A kernel is said to move exactly the least number of bytes. What follows?",
+    options=[
+        (
+            "No other kernel can move fewer.",
+            True,
+            "That is what a lower bound says. It says nothing about time.",
+        ),
+        (
+            "It reads each K row into the chip's registers once.",
+            False,
+            "The bound is about HBM. The pantry, L2, may serve the same row "
+            "many times. Lesson 04 counts that.",
+        ),
+        (
+            "It is the fastest possible kernel.",
+            False,
+            "Bytes are one of three things that take time. See below.",
+        ),
+    ],
+)
+
+# %% roofline [markdown]
+# ## Intensity and the roofline
+#
+# The **intensity** of a piece of work is its FLOPs divided by the bytes it
+# moves. It answers: how much cooking does one delivered byte allow?
+#
+# By hand, for the least: 4 N² d FLOPs ÷ 4 N d b bytes = N/b. With 2 bytes a
+# number that is N/2. It grows with N. For naive attention the N² stands above
+# and below: the intensity stays under d/b, here 64, however long the text is.
+
+# %% intensities
+flops = attention_flops(8192, 8192, 128, heads=8)
+work = {
+    "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape)),
+    "naive, 4 trips": intensity(flops, naive),
+    "the least": intensity(flops, least),
+}
+for name, value in work.items():
+    print(f"{name:15} {value:7.0f} FLOP/byte")
+print(f"{'ridge of H100':15} {H100.ridge:7.0f} FLOP/byte")
+
+# %% roofline-say [markdown]
+# The **roofline** draws the most FLOPs a second that an intensity allows. On
+# the left the road decides: bandwidth × intensity, a slope. On the right the
+# cooks decide: a flat roof. They meet at the ridge, 295.
+#
+# The crosses are **measured** times turned into TFLOP/s (H100, N = 8192,
+# H = 8, d = 128, bf16). Their horizontal places come from the model.
+
+# %% plot-roofline
+regimes = load_measurements("h100_regimes")
+at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
+x = np.geomspace(10, 10000, 100)
+roof = np.minimum(H100.hbm_gb_per_s * x / 1000, H100.tflops_half)
+plt.loglog(x, roof, color="#808080", label="H100 roof (nominal)")
+for name, key in (("eager, 6 trips", "eager_us"), ("the least", "flash_us")):
+    y = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
+    plt.loglog(work[name], y, "x", markersize=11, mew=3, label=f"{key}, {name}")
+plt.axvline(H100.ridge, color="#808080", linestyle=":")
+plt.xlabel("FLOP per byte of HBM traffic")
+plt.ylabel("TFLOP/s")
+plt.legend(loc="lower right")
+plt.show()
+
+# %% plot-roofline-say [markdown]
+# Eager attention stands under the slope: the road is its limit. Fused
+# attention stands under the flat roof. Bytes are no longer its problem. It
+# reaches about a third of the roof; lesson 08 asks where the rest is.
+
+# %% fewer-faster [markdown]
+# ## Are 65 times fewer bytes 65 times faster?
+#
+# The same two functions were timed on an H100.
+
+# %% predict-speed
+p_speed = Predict(
+    "2-speed",
+    "N = 8192, H = 8, d = 128, bf16. How many times faster than eager is the "
+    "fused kernel, measured?",
+    unit="x",
+)
+p_speed
+
+# %% reveal-speed
+for name, model, launches in (
+    ("eager", eager_six_trips, 4),
+    ("fused", flash_compulsory, 1),
+):
+    bound = time_bounds(flops, model.bytes(**shape), launches, H100)
+    parts = "  ".join(f"{key[:-2]} {t * 1e6:7.1f}" for key, t in bound.items())
+    print(f"{name}, least microseconds:  {parts}")
+p_speed.reveal(
+    at_8192["eager_us"] / at_8192["flash_us"],
+    "Measured: 3741 us and 854 us. Once the bytes are gone, the arithmetic is "
+    "still there, and it has not become less.",
+)
+
+# %% three-regimes [markdown]
+# ## Three regimes, not two
+#
+# There is a third thing that takes time. Before anybody cooks, an order must
+# be written and carried to the kitchen. Starting a kernel is a **launch**. It
+# costs about 5 microseconds, and PyTorch spends more on the way there. A small
+# dish costs as much paper as a large one.
+#
+# So each piece of work has three least times:
+#
+# - **overhead**: launches × time per launch,
+# - **traffic**: bytes ÷ bandwidth,
+# - **arithmetic**: FLOPs ÷ FLOPs per second.
+#
+# The largest of the three is the limit. Below N ≈ 1000, which one is it?
+
+# %% predict-short
+short = {"n": 512, "d": 128, "heads": 8, "b": 2}
+ratio = eager_six_trips.bytes(**short) / flash_compulsory.bytes(**short)
+print(f"N = 512: eager moves {ratio:.0f} times the least")
+p_short = Predict(
+    "2-short",
+    "How many times faster than eager is the fused kernel at N = 512, "
+    "measured on an H100 (H = 8, d = 128, bf16)?",
+    unit="x",
+)
+p_short
+
+# %% reveal-short
+at_512 = next(row for row in regimes["rows"] if row["n"] == 512)
+p_short.reveal(
+    at_512["eager_us"] / at_512["flash_us"],
+    "Measured: 87 us and 81 us. Moving the bytes takes 9 us and 1 us. What is "
+    "left is the paperwork, and both have it.",
+)
+
+# %% plot-regimes
+n = np.array([row["n"] for row in regimes["rows"]])
+for key, label in (("eager_us", "eager"), ("flash_us", "fused (flash)")):
+    measured = [row[key] for row in regimes["rows"]]
+    plt.loglog(n, measured, marker="o", label=f"{label}, measured")
+least_us = [
+    time_bounds(attention_flops(x, x, 128, 8), m, 4, H100)
+    for x in map(int, n)
+    for m in [eager_six_trips.bytes(n=x, d=128, heads=8)]
+]
+for part, style in (("traffic_s", "--"), ("arithmetic_s", ":")):
+    line = [t[part] * 1e6 for t in least_us]
+    plt.loglog(n, line, style, label=f"eager, least for {part[:-2]}")
+plt.xlabel("sequence length N (H100, H = 8, d = 128, bf16)")
+plt.ylabel("microseconds")
+plt.legend()
+plt.show()
+
+# %% plot-regimes-say [markdown]
+# Follow the measured lines. On the left both are flat, near 100 microseconds,
+# and far above every line of the model. That is overhead. (N = 64 even took
+# longer than N = 512. Host time is noisy; read nothing more into it.) On the
+# right eager runs beside its traffic line, fused beside the arithmetic.
+#
+# So at short N flash gains nothing **because nothing there depends on bytes**.
+# It is often said that the bytes are "nearly identical" at short N. They are
+# not (seven times at 512). They do not matter.
+
+# %% quiz-short
+Quiz(
+    "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
+    options=[
+        ("A kernel that moves half of the bytes.", False, "They take about 1 us."),
+        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 us."),
+        (
+            "Fewer launches: one kernel for many small calls.",
+            True,
+            "Launches are what takes the time. Batching and CUDA graphs (many "
+            "launches recorded and started as one) do exactly this.",
+        ),
+    ],
+)
+
+# %% fusion [markdown]
+# ## Fusion: 6 trips, 4 trips, none
+#
+# **Fusion** means: two operations become one kernel, and what passes from the
+# first to the second stays on the chip. In the kitchen: the team that cuts
+# also fries, and nothing goes back to the warehouse in between.
+#
+# A compiler can do that. `torch.compile` reads your PyTorch function and
+# writes kernels for it. What does it make of the naive three lines?
+
+# %% predict-compile
+p_compile = Predict(
+    "2-compile",
+    "`torch.compile(naive)`, N = 8192. What happens to the six trips?",
+    options=[
+        "all six stay: a compiler cannot fuse softmax",
+        "some go, the rest stay, always",
+        "all go, always: a compiler finds it by itself",
+        "it depends on whether it recognises the three lines",
+    ],
+)
+p_compile
+
+# %% exhibit
+exhibit = load_measurements("h100_compile_fusion")
+print(exhibit["device"] + ", N = 8192, H = 8, d = 128, bf16")
+print(f"{'':34} {'trips':>5} {'us':>6} {'peak MiB':>9}")
+for row in exhibit["rows"]:
+    cells = f"{row['trips']:5} {row['us']:6} {row['peak_mib']:9}"
+    print(f"{row['version']:34} {cells}")
+
+# %% reveal-compile
+p_compile.reveal(
+    "it depends on whether it recognises the three lines",
+    "Recognised, they are replaced by a ready fused kernel: no trips. With the "
+    "recognition switched off, two of six go.",
+)
+
+# %% exhibit-say [markdown]
+# Time and peak memory are **measured**, the trips are the model's. (For eager,
+# hardware counters saw 6.47 GB; six trips predict 6.51.) Take the lines one by
+# one.
+#
+# **Eager, 6 trips.** Two grids of 1024 MiB (8 heads) are alive at once.
+#
+# **Pattern off, 4 trips.** The compiler writes kernels of its own. The
+# division and softmax become one: read S, write P. One grid is enough. It
+# stops there, because a matrix product stands on each side of softmax, and
+# softmax needs its whole row before it can give out one weight.
+#
+# **As it comes, 0 trips.** The compiler has a list of patterns. It found naive
+# attention in it and put a fused attention kernel in its place, without a
+# word. No new fusion was invented: people had written that kernel. Change the
+# lines enough and the pattern does not match. (A demonstration of "naive" that
+# was compiled shows nothing of the kind. Lesson 01's runs eagerly.)
+#
+# From 6 trips to 4 is 1.5 times fewer bytes, yet the time fell by a factor of
+# 2.1. The bytes do not explain all of that, and the record does not say what
+# does. Leave such a gap open until it is measured.
+
+# %% quiz-compiler
+Quiz(
+    "Which sentence about compilers and attention survives this exhibit?",
+    options=[
+        ("A compiler never removes the trips.", False, "As it comes: none left."),
+        (
+            "A compiler makes FlashAttention unnecessary.",
+            False,
+            "Without the pattern it stopped at four trips. The kernel it puts "
+            "in is one that somebody wrote.",
+        ),
+        (
+            "Look at what it did: count, or read the kernels' names.",
+            True,
+            "Peak memory alone tells the three cases apart here.",
+        ),
+    ],
+)
+
+# %% amdahl [markdown]
+# ## What share of a model is attention?
+#
+# A model does other things as well: the products with its weights. Suppose
+# attention takes a share p of the time, and becomes s times faster. The rest
+# stays as it is:
+#
+# new time = (1 − p) + p/s, and the whole is 1 ÷ that times faster.
+#
+# This is **Amdahl's law**. By hand, with p = ½ and s = 2: ½ + ¼ = ¾. Attention
+# is twice as fast, the whole is 1.33 times as fast.
+
+# %% predict-amdahl
+p_amdahl = Predict(
+    "2-amdahl",
+    "Attention is a quarter of a model's time and becomes 4 times faster. How "
+    "many times faster is the model?",
+    unit="x",
+)
+p_amdahl
+
+
+# %% amdahl-code
+def whole_speedup(share, speedup):
+    """How many times faster everything is (Amdahl 1967)."""
+    return 1 / (1 - share + share / speedup)
+
+
+p_amdahl.reveal(
+    whole_speedup(0.25, 4),
+    "3/4 + 1/16 = 13/16. Even infinitely fast attention would give 1.33.",
+)
+
+
+# %% share [markdown]
+# Where does the share come from? A **model** for FLOPs: a layer of width D
+# has about 12 D² weights (4 D² for Q, K, V and the output, 8 D² for the
+# feed-forward part). Each weight costs 2 FLOPs per token. Attention costs
+# 4 N D per token. Its share is
+#
+# 4 N D ÷ (24 D² + 4 N D) = N ÷ (6 D + N)
+
+
+# %% share-code
+def flop_share(n, width):
+    """Attention's share of a layer's FLOPs, no causal mask."""
+    return n / (6 * width + n)
+
+
+for n in (1024, 8192, 32768, 131072):
+    share = flop_share(n, width=4096)
+    print(
+        f"N = {n:6}: {share:4.0%} of the FLOPs;"
+        f" attention 4x faster -> {whole_speedup(share, 4):.2f}x"
+        " if time were FLOPs"
+    )
+
+# %% share-say [markdown]
+# Time is not FLOPs: naive attention runs at a lower speed than the weight
+# products, so its share of the *time* is larger. To know p, measure it. But
+# the two ends are certain: at short N attention hardly counts, and the longer
+# the text, the more it does.
+#
+# **What FlashAttention does not fix, in one line:** it makes the attention
+# step cheaper, but it does not shrink the KV cache, does not page it, and does
+# nothing for the products with the weights. (The *KV cache* holds K and V of
+# all earlier tokens while a model writes; *paging* stores it in blocks.)
+
+# %% quiz-cache
+Quiz(
+    "A server runs out of memory because of its KV cache. What does "
+    "FlashAttention change about that?",
+    options=[
+        (
+            "Nothing: K and V are its inputs, as large as before.",
+            True,
+            "It removes the grids S and P. Fewer KV heads, smaller numbers or "
+            "paging help the cache.",
+        ),
+        ("It makes the cache N/d times smaller.", False, "That is S against Q."),
+        (
+            "It stores the cache in pages.",
+            False,
+            "That is PagedAttention, another idea. One kernel can use both.",
+        ),
+    ],
+)
+
+# %% audit [markdown]
+# ## Audit cards: predict, count, decide
+#
+# An accountant checks other people's books too. Three sentences from public
+# teaching material:
+#
+# > **Card A.** N = 8192: the scores of one head take 256 MiB.
+#
+# > **Card B.** N = 8192: the scores of one head take 512 MB.
+#
+# > **Card C.** N = 2048, d = 64: the matrix products take microseconds,
+# > moving the scores takes milliseconds.
+
+# %% predict-audit
+p_audit = Predict(
+    "2-audit",
+    "Which card describes one head's S in bf16 at N = 8192?",
+    options=["card A", "card B", "both", "neither"],
+)
+p_audit
+
+# %% audit-count
+grid = 8192 * 8192
+print("A, B  one S, 2 bytes:      ", bytes_binary(2 * grid))
+print("      one S, 4 bytes:      ", bytes_binary(4 * grid))
+print("      four trips, 2 bytes: ", bytes_binary(4 * 2 * grid))
+
+product = attention_flops(2048, 2048, 64)  # one head
+trips = 4 * 2048 * 2048 * 2  # bytes
+for name in ("A100-40", "A100-80"):
+    t = time_bounds(product, trips, 4, gpu(name))
+    print(
+        f"C     {name}: products {t['arithmetic_s'] * 1e6:.1f} us,"
+        f" four trips {t['traffic_s'] * 1e6:.1f} us"
+    )
+
+# %% reveal-audit
+p_audit.reveal(
+    "neither",
+    "A is one S in fp32. B is four trips of S in bf16. One S is 128 MiB.",
+)
+
+# %% audit-decide [markdown]
+# **A and B:** both are right about *something*, and both leave out what. A
+# number of bytes needs three labels: which tensor, how many trips, how many
+# bytes a number.
+#
+# **C: does not hold.** Traffic takes longer, by a factor of five or six on
+# this chip. But both are microseconds; the sentence is wrong by a factor of
+# more than 40. The idea behind it is right. A right idea does not make the
+# number right, nor the other way round.
+#
+# Exercise 2.4 gives you two more.
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Counted:** six trips, four trips, and the same FLOPs (PyTorch on the CPU,
+# N = 512). **By formula:** the least, N/d + 1, the ridge, the intensities.
+# **Measured** on an H100: the times, the peaks, and 6.47 GB for eager.
+#
+# Not shown:
+#
+# - That a kernel *reaches* the least. A real one loads K and V again and
+#   again; where these loads land is the subject of lesson 04.
+# - That short grids go to HBM. At N = 1024 and 8 heads S is 16 MiB and may
+#   stay in L2. The trip model is meant for grids that do not fit.
+# - Why fused attention reaches a third of the roof. Exponentials are part of
+#   it (lesson 08).
+# - *How* softmax can work without its whole row. Without that there is no
+#   fusion to zero trips.
+
+# %% quiz-65
+Quiz(
+    "A kernel moves 65 times fewer bytes than naive and is 4.4 times faster. "
+    "Somebody says: one of these numbers must be wrong. Answer?",
+    options=[
+        (
+            "Both can be right: the limit changed from traffic to arithmetic.",
+            True,
+            "Where traffic is not the largest time, fewer bytes buy nothing.",
+        ),
+        (
+            "Yes: time is proportional to bytes.",
+            False,
+            "Only while traffic is the largest of the three times.",
+        ),
+        (
+            "The kernel must do more FLOPs, and that eats the gain.",
+            False,
+            "The FLOPs of the products are the same as before.",
+        ),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Now you
+#
+# Open `exercises/02_the_hbm_accountant.ipynb`: the least for any heads and
+# lengths (2.1), the factor and the crossover (2.2), a function that names the
+# regime (2.3), and two audit cards (2.4).
+
+# %% next [markdown]
+# ## What comes next
+#
+# The compiler stopped at softmax, because softmax needs its whole row. Lesson
+# 03 takes that obstacle apart, with paper, a calculator and sticky notes.
+#
+# **To read:**
+#
+# - Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance
+#   Model for Multicore Architectures*, Communications of the ACM 52 (4), 2009:
+#   where the picture comes from.
+# - Horace He, *Making Deep Learning Go Brrrr From First Principles* (2022),
+#   [horace.io/brrr_intro.html](https://horace.io/brrr_intro.html): compute,
+#   memory and overhead, in prose.
+# - Dao, Fu, Ermon, Rudra, Ré, *FlashAttention* (2022),
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 2: hardware
+#   and the standard implementation, in their words.

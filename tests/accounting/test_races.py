@@ -1,0 +1,91 @@
+"""Races are found address by address, whatever the order in which the interpreter ran."""
+
+from __future__ import annotations
+
+import pytest
+
+import course_lib  # noqa: F401  (before triton: it chooses the mode)
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+
+from course_lib.accounting.kernel_ledger import OutOfBounds  # noqa: E402
+from course_lib.accounting.races import RaceLedger  # noqa: E402
+
+
+@triton.jit
+def load_add_store(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
+    tl.store(out, tl.load(out) + part)
+
+
+@triton.jit
+def atomic(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0))
+
+
+@triton.jit
+def own_slots(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    whole = tl.sum(tl.load(x + tl.arange(0, BLOCK)), 0)  # every program reads the same
+    tl.store(out + at, whole + at, mask=at < n)
+
+
+@triton.jit
+def overlapping(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * (BLOCK - 2) + tl.arange(0, BLOCK)  # neighbours share two
+    tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def neighbours_in_place(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    left = tl.load(x + at - 1, mask=(at > 0) & (at < n), other=0.0)  # one is another's
+    tl.store(x + at, left, mask=at < n)
+
+
+def races(kernel, n=40, block=16, out=64):
+    with RaceLedger() as ledger:
+        kernel[(triton.cdiv(n, block),)](torch.ones(n), torch.zeros(out), n, BLOCK=block)
+    return ledger.races
+
+
+def test_load_add_store_races_for_its_one_element():
+    (race,) = races(load_add_store)
+    assert (race.tensor, race.addresses) == ("out", 1)
+    assert str(race) == "load_add_store: programs 0 and 1 race for 1 element of `out`"
+
+
+@pytest.mark.parametrize("kernel", [atomic, own_slots])
+def test_atomics_and_shared_reads_do_not_race(kernel):
+    assert races(kernel) == []
+
+
+def test_overlapping_stores_race_for_what_they_share():
+    (race,) = races(overlapping)
+    assert (race.tensor, race.addresses) == ("out", 4)  # two between each of three programs
+
+
+def test_reading_what_a_neighbour_writes_is_a_race():
+    (race,) = races(neighbours_in_place)
+    assert (race.tensor, race.addresses) == ("x", 2)
+
+
+def test_one_program_never_races_and_launches_are_judged_apart():
+    x, out = torch.ones(40), torch.zeros(1)
+    with RaceLedger() as ledger:
+        for _ in range(2):
+            load_add_store[(1,)](x, out, 40, BLOCK=64)
+    assert ledger.races == []
+    assert out.item() == 80.0
+
+
+def test_it_counts_and_guards_like_any_ledger():
+    with RaceLedger() as ledger:
+        atomic[(3,)](torch.ones(40), torch.zeros(1), 40, BLOCK=16)
+    assert (ledger.read["x"], ledger.written["out"]) == (160, 12)
+    with RaceLedger(), pytest.raises(OutOfBounds):
+        own_slots[(3,)](torch.ones(40), torch.zeros(8), 40, BLOCK=16)

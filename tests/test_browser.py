@@ -1,0 +1,196 @@
+"""The course as a student meets it: `make lab`, JupyterLab, a real browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import ROOT
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+FOLDERS = ("notebooks", "exercises", "solutions")
+SHOWN = ("00_start_here", "07_flash_attention_in_triton")
+EXISTING = [
+    (folder, name)
+    for name in SHOWN
+    for folder in FOLDERS
+    if (ROOT / folder / f"{name}.ipynb").exists()
+]
+START, RUN = 60_000, 180_000  # milliseconds
+
+# The notebook panel in front, once its file is loaded and its kernel waits for work.
+READY = """() => {
+    const panel = window.jupyterapp?.shell?.currentWidget;
+    return panel?.context?.isReady && panel?.sessionContext?.session?.kernel?.status === 'idle';
+}"""
+SELECT = """slug => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    const index = notebook.widgets.findIndex(cell => cell.model.id === slug);
+    notebook.activeCellIndex = index;
+    notebook.scrollToItem(index, 'center');
+    return index;
+}"""
+OUTPUT = """slug => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    const cell = notebook.widgets.find(cell => cell.model.id === slug);
+    return cell.outputArea.node.innerText;
+}"""
+ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .filter(cell => cell.model.type === 'code')
+    .filter(cell => cell.model.outputs.toJSON().some(output => output.output_type === 'error'))
+    .map(cell => cell.model.id)"""
+
+
+@pytest.fixture(scope="module")
+def lab(chromium, tmp_path_factory) -> Iterator[str]:
+    """Run `make lab` on a copy of the course's files; return the server's address."""
+    home = tmp_path_factory.mktemp("course")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, home / folder)
+    shutil.copy(ROOT / "Makefile", home)
+    port = free_port()
+    options = (
+        f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --ServerApp.port_retries=0 "
+        "--IdentityProvider.token= --LabApp.expose_app_in_browser=True"
+    )
+    own = {f"JUPYTER_{kind}_DIR": str(home / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    own |= {"IPYTHONDIR": str(home / "ipython"), "COURSE_STORE": str(home / "progress.json")}
+    with open(home / "lab.log", "w") as log:
+        server = subprocess.Popen(
+            ["make", "lab", f"BIN={Path(sys.executable).parent}", f"ARGS={options}"],
+            cwd=home,
+            env=os.environ | own,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_for(address, server, home / "lab.log")
+        yield address
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium) -> Iterator[Any]:
+    """Return a headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=str(chromium), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Any]:
+    """Return a page of its own context: no cookies, no layout of the test before."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    yield context.new_page()
+    context.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(address: str, server: subprocess.Popen, log: Path) -> None:
+    for _ in range(120):
+        if server.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(f"{address}/api", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.5)
+    pytest.fail(f"make lab serves nothing:\n{log.read_text()[-3000:]}")
+
+
+def open_notebook(page: Any, lab: str, path: str) -> None:
+    """Open a notebook in a fresh workspace and wait until its kernel is idle."""
+    address = f"{lab}/lab/workspaces/{path.replace('/', '-')[:-6]}/tree/{path}"
+    page.goto(address, wait_until="domcontentloaded")
+    page.wait_for_function(READY, timeout=START)
+
+
+def run_all(page: Any) -> None:
+    """Run every cell and wait until the kernel is idle again."""
+    page.set_default_timeout(RUN)
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_function(READY, timeout=RUN)
+
+
+def slugs(path: str, prefix: str = "") -> list[str]:
+    cells = nbformat.read(ROOT / path, as_version=4).cells
+    return [cell.id for cell in cells if cell.id.startswith(prefix)]
+
+
+def close_kernel(page: Any) -> None:
+    """End the kernel, so that the next notebook has the machine to itself."""
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+
+def test_make_lab_opens_the_first_notebook(page, lab):
+    """The address that the server prints leads to lesson 00."""
+    if not (ROOT / "notebooks" / "00_start_here.ipynb").exists():
+        pytest.fail("there is no lesson 00")
+    page.goto(f"{lab}/lab/tree/notebooks/00_start_here.ipynb", wait_until="domcontentloaded")
+    page.wait_for_function(READY, timeout=START)
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path") == (
+        "notebooks/00_start_here.ipynb"
+    )
+    close_kernel(page)
+
+
+@pytest.mark.parametrize(("folder", "name"), EXISTING)
+def test_run_all_in_the_browser(page, lab, folder, name):
+    """Lessons run without an error; exercises say *not attempted*; solutions *passed*."""
+    path = f"{folder}/{name}.ipynb"
+    open_notebook(page, lab, path)
+    run_all(page)
+    failing = page.evaluate(ERRORS)
+    if folder == "notebooks":
+        assert failing == []
+    else:
+        found = slugs(path, "check-")
+        page.evaluate(SELECT, found[-1])
+        verdict = "not attempted" if folder == "exercises" else "passed"
+        assert f": {verdict}" in page.evaluate(OUTPUT, found[-1])
+        assert failing == (found if folder == "exercises" else [])
+    close_kernel(page)
+
+
+def test_a_student_types_a_solution_and_sees_it_pass(page, lab):
+    """Exercise 3.3: click into the cell, type, Run All, read *passed*."""
+    name = "03_online_softmax_by_hand.ipynb"
+    solved = nbformat.read(ROOT / "solutions" / name, as_version=4).cells
+    (answer,) = (cell.source for cell in solved if cell.id == "ex-3-3")
+    open_notebook(page, lab, f"exercises/{name}")
+    page.evaluate(SELECT, "ex-3-3")
+    page.locator(".jp-Notebook-cell.jp-mod-active .cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(answer)
+    run_all(page)
+    assert "3.3 stream_average: passed" in page.evaluate(OUTPUT, "check-3-3")
+    close_kernel(page)

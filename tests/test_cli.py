@@ -1,0 +1,402 @@
+"""The course command: what it prints, what it changes, and how it says no."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from course_lib import store
+from course_lib.authoring.build import write
+from course_lib.authoring.course_file import CodeCell
+from course_lib.authoring.export import exported
+from course_lib.cli import main
+from course_lib.grading import specs
+from course_lib.grading.spec import Case, Exercise, Finding
+
+SOURCE = """\
+# %% title [markdown]
+# # 03 · Small
+
+# %% imports
+import numpy as np
+
+from course_lib import check
+
+# %% constants
+OFFSET = np.float64(0)
+EXPENSIVE = 1 / 0
+
+# %% ex-3-1
+def twice(x):
+    \"\"\"Return 2x — «2ℓ».\"\"\"
+    ### BEGIN SOLUTION
+    return x + x + OFFSET
+    ### END SOLUTION
+
+# %% check-3-1
+check(twice)
+
+# %% use
+x = twice(np.arange(3))
+print("this cell never runs in course check")
+
+# %% ex-3-2
+def four_times(x):
+    ### BEGIN SOLUTION
+    return twice(twice(x))
+    ### END SOLUTION
+
+# %% check-3-2
+check(four_times)
+"""
+
+
+def judge(case, observed, expected):
+    right = np.array_equal(observed.result, expected)
+    return None if right else Finding("equals the truth", "the numbers differ.")
+
+
+def spec(id: str, function: str, factor: int) -> Exercise:
+    return Exercise(
+        id=id,
+        function=function,
+        signature="(x)",
+        title=f"Multiply by {factor}",
+        minutes=5,
+        points=factor,
+        hints=("first", "second", "third"),
+        cases=lambda rng: [Case("four numbers", (rng.standard_normal(4),))],
+        truth=lambda x: factor * x,
+        judge=judge,
+        notice="Addition is enough.",
+    )
+
+
+SPECS = (spec("3.1", "twice", 2), spec("3.2", "four_times", 4))
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch) -> Path:
+    """Return a small course of one lesson, built; it is the current folder."""
+    folder = tmp_path / "sources" / "exercises"
+    folder.mkdir(parents=True)
+    (folder / "03_small.py").write_text(SOURCE, encoding="utf-8")
+    write(tmp_path, SPECS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(specs, "EXERCISES", SPECS)
+    return tmp_path
+
+
+def solve(course: Path, slug: str, source: str, name: str = "exercises/03_small.ipynb") -> None:
+    """Type ``source`` into a cell and save, as a student does."""
+    path = course / name
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    (cell,) = (cell for cell in raw["cells"] if cell["id"] == slug)
+    cell["source"] = source
+    path.write_text(json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def test_list_shows_every_exercise_aligned_with_its_status(course, capsys):
+    store.record_attempt("3.1", "passed")
+    store.record_attempt("3.2", "incorrect")
+    assert main(["list"]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "function", "min", "points", "title", "status"]
+    assert first.startswith("3.1  twice(x) ")
+    assert first.endswith("  passed")
+    assert second.endswith("  incorrect")
+    assert {line.index(word) for line, word in ((head, "title"), (first, "Multiply"))} == {
+        second.index("Multiply")
+    }
+
+
+def test_check_of_stubs_and_of_solutions(course, capsys):
+    assert main(["check", "exercises/03_small.ipynb"]) == 1
+    assert capsys.readouterr().out.count("not attempted") == 2
+    assert main(["check", "solutions/03_small.ipynb"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(": passed") == 2
+    assert "never runs" not in printed
+    assert store.load()["attempts"]["3.1"]["passed"] is True
+
+
+def test_one_solved_exercise_is_not_enough_unless_it_is_the_one_asked_for(course, capsys):
+    solve(course, "ex-3-1", "def twice(x): return 2 * x")
+    assert main(["check", "exercises/03_small.ipynb"]) == 1
+    assert main(["check", "exercises/03_small.ipynb", "3.1"]) == 0
+    assert main(["check", "exercises/03_small.ipynb", "four_times"]) == 1
+
+
+def test_check_reads_the_exercise_cell_before_any_namesake(course, capsys):
+    """A scratch copy in another cell is not what is handed in."""
+    solve(course, "ex-3-1", "def twice(x): return 2 * x")
+    solve(course, "use", "def twice(x): return 3 * x")
+    assert main(["check", "exercises/03_small.ipynb", "3.1"]) == 0
+
+
+def test_check_of_a_script_finds_functions_by_name(course, capsys):
+    Path("helper_of_mine.py").write_text("FACTOR = 2\n")
+    Path("mine.py").write_text(
+        "from helper_of_mine import FACTOR\n\n\ndef twice(x):\n    return FACTOR * x\n\n"
+        "raise SystemExit('the rest of the script is not run')\n"
+    )
+    assert main(["check", "mine.py"]) == 0
+    assert "3.1 twice: passed" in capsys.readouterr().out
+
+
+def test_local_variables_do_not_pull_in_globals_of_the_same_name(course):
+    """`x` is a parameter; the notebook's own `x = twice(...)` must not run for it."""
+    Path("mine.py").write_text("x = 1 / 0\ndef twice(x):\n    return 2 * x\n")
+    assert main(["check", "mine.py"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def twice(x) return x", "SyntaxError"),
+        ("def twice(x): return y", "NameError"),
+        ("def twice(x): return 3 * x", "3.1 twice: incorrect"),
+        ("def double(x): return 2 * x", "No function named twice"),
+        ("twice = 3", "3.1 twice: error"),
+        ("raise SystemExit(3)\ntwice = None", "3.1 twice: error"),
+        ("twice = open('/no/such/file')", "FileNotFoundError"),
+        ("%matplotlib inline\ndef twice(x): return 2 * x", "3.1 twice: passed"),
+    ],
+)
+def test_check_reports_and_never_breaks(course, capsys, source, says):
+    solve(course, "ex-3-1", source)
+    status = main(["check", "exercises/03_small.ipynb", "3.1"])
+    printed = capsys.readouterr()
+    assert says in printed.out
+    assert printed.err == ""
+    assert status == (0 if "passed" in says else 1)
+
+
+def test_old_notebooks_without_cell_ids_are_searched_by_name(course):
+    path = course / "solutions" / "03_small.ipynb"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    for cell in raw["cells"]:
+        del cell["id"]
+    path.write_text(json.dumps(raw | {"nbformat_minor": 4}), encoding="utf-8")
+    raw["cells"] = [c for c in raw["cells"] if "check(" not in "".join(c["source"])]
+    assert main(["check", str(path)]) == 0
+
+
+def test_hint_and_progress(course, capsys):
+    assert main(["hint", "3.1"]) == 0
+    assert main(["hint", "twice"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert (first.endswith("first"), second.endswith("second")) == (True, True)
+    assert main(["progress"]) == 0
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_catch_up_changes_one_cell_and_no_other_byte(course, capsys, newline):
+    mine = 'def twice(x):\n    return "«mine»"'
+    solve(course, "ex-3-1", mine)
+    path = course / "exercises" / "03_small.ipynb"
+    before = path.read_text(encoding="utf-8").replace("\n", newline).encode()
+    path.write_bytes(before)
+    assert main(["catch-up", "3.2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    after = path.read_bytes()
+    start = next(i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    same_end = next(
+        i for i, (a, b) in enumerate(zip(before[::-1], after[::-1], strict=False)) if a != b
+    )
+    assert b"mine" in before[start - 60 : len(before) - same_end]
+    assert b'"ex-3-2"' not in after[start : len(after) - same_end]
+    old, new = json.loads(before), json.loads(after)
+    changed = [a["id"] for a, b in zip(old["cells"], new["cells"], strict=True) if a != b]
+    assert changed == ["ex-3-1"]
+    (cell,) = (c for c in new["cells"] if c["id"] == "ex-3-1")
+    assert "return x + x + OFFSET" in "".join(cell["source"])
+    assert "SOLUTION" not in "".join(cell["source"])
+    assert main(["check", str(path), "3.1"]) == 0
+    assert store.load()["kept"][0]["source"] == mine
+    assert (course / "exercises" / "my_twice_before_catch_up.py").read_text() == mine + "\n"
+
+
+def test_catch_up_twice_keeps_the_first_copy(course, capsys):
+    assert main(["catch-up", "3.2"]) == 0
+    kept = (course / "exercises" / "my_twice_before_catch_up.py").read_text()
+    assert main(["catch-up", "3.2"]) == 0
+    assert "in place already" in capsys.readouterr().out
+    solve(course, "ex-3-1", "twice = None")
+    assert main(["catch-up", "3.2"]) == 0
+    assert (course / "exercises" / "my_twice_before_catch_up.py").read_text() == kept
+    assert "None" in (course / "exercises" / "my_twice_before_catch_up_2.py").read_text()
+
+
+def test_build_and_build_check(course, capsys):
+    assert main(["build", "--check"]) == 0
+    (course / "solutions" / "03_small.ipynb").write_text("{}")
+    assert main(["build", "--check"]) == 1
+    printed = capsys.readouterr().out
+    assert "solutions/03_small.ipynb differs" in printed
+    assert "course build" in printed
+    assert main(["build"]) == 0
+    assert capsys.readouterr().out == "solutions/03_small.ipynb\n"
+    assert main(["build", "--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["check", "nowhere.ipynb"], "there is no such file"),
+        (["check", "sources"], "a notebook (.ipynb) or a script (.py)"),
+        (["check", "broken.ipynb"], "no Jupyter notebook"),
+        (["check", "empty.py"], "nothing in it is an exercise"),
+        (["check", "exercises/03_small.ipynb", "9.9"], "No exercise is called '9.9'"),
+        (["check", "latin.py"], "cannot be read"),
+        (["hint", "9.9"], "No exercise is called '9.9'"),
+        (["catch-up", "3.1"], "no step comes before it"),
+        (["catch-up", "9.9"], "No exercise is called '9.9'"),
+        (["export", "3.1"], "no complete attention"),
+        (["export", "9.9"], "No exercise is called '9.9'"),
+    ],
+)
+def test_every_bad_request_gets_one_sentence_and_status_2(course, capsys, arguments, says):
+    Path("broken.ipynb").write_text('{"cells": [')
+    Path("empty.py").write_text("x = 1\n")
+    Path("latin.py").write_bytes(b"x = '\xe9'")
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert says in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
+
+
+def test_catch_up_says_when_the_cell_is_gone(course, capsys):
+    path = course / "exercises" / "03_small.ipynb"
+    path.write_text(path.read_text(encoding="utf-8").replace('"ex-3-1"', '"gone"'))
+    before = path.read_bytes()
+    assert main(["catch-up", "3.2"]) == 2
+    assert "no cell 'ex-3-1'" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_no_sources_here(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["build"]) == 2
+    assert "no folder sources/" in capsys.readouterr().err
+
+
+def test_the_installed_command_prints_its_help():
+    command = Path(sys.executable).parent / "course"
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
+    for name in ("doctor", "list", "build", "check", "hint", "progress", "catch-up", "export"):
+        assert name in done.stdout
+
+
+# What a finished 7.4 looks like to `course export`; wrong mathematics, right shape.
+LAUNCHER = """\
+import torch
+import triton
+import triton.language as tl
+
+SHIFT = tl.constexpr(1)
+
+@triton.jit
+def helper(x):
+    # a comment of mine
+    return x + SHIFT
+
+@triton.jit
+def kernel(
+    q, o, n,
+    BLOCK: tl.constexpr,
+):
+    \"\"\"Copy.\"\"\"
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o + rows, helper(tl.load(q + rows, mask=rows < n)), mask=rows < n)
+
+def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
+    o = torch.empty_like(q)
+    kernel[(triton.cdiv(q.numel(), block_q),)](q, o, q.numel(), BLOCK=block_q)
+    return o, o.sum(-1)
+"""
+FLASH = Exercise(
+    **{
+        **{name: getattr(SPECS[0], name) for name in Exercise.__dataclass_fields__},
+        "id": "7.4",
+        "function": "my_flash_attention",
+        "signature": "(q, k, v, *, causal=False, block_q=64, block_k=64)",
+        "kind": "kernel",
+    }
+)
+
+
+def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
+    text = exported(FLASH, [CodeCell("", LAUNCHER)])
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    imports = re.findall(r"^\s*(?:import|from) (\w+)", text, re.MULTILINE)
+    assert set(imports) == {"torch", "triton"}
+    done = subprocess.run(
+        [sys.executable, file],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr == "This file needs a CUDA GPU; torch finds none.\n"
+
+
+def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(specs, "EXERCISES", (FLASH,))
+    monkeypatch.chdir(tmp_path)
+    stub = LAUNCHER.replace(
+        "    o = torch", '    raise NotImplementedError("not attempted")\n    o = torch'
+    )
+    Path("stub.py").write_text(stub)
+    Path("foreign.py").write_text(
+        "import numpy as np\n" + LAUNCHER.replace("o.sum(-1)", "np.sum(o)")
+    )
+    Path("nothing.py").write_text("x = 1\n")
+    for name, says in (("stub", "not attempted yet"), ("foreign", "numpy"), ("nothing", "has no")):
+        assert main(["export", "7.4", "--from", f"{name}.py"]) == 2
+        assert says in capsys.readouterr().err
+    assert not Path("exported_7_4.py").exists()
+
+
+def test_export_does_not_overwrite(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(specs, "EXERCISES", (FLASH,))
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(LAUNCHER)
+    Path("out.py").write_text("precious")
+    assert main(["export", "7.4", "--from", "mine.py", "-o", "out.py"]) == 2
+    assert Path("out.py").read_text() == "precious"
+    assert main(["export", "7.4", "--from", "mine.py", "-o", "out.py", "--force"]) == 0
+    assert "def kernel" in Path("out.py").read_text()
+
+
+SOLUTION_07 = ROOT / "solutions" / "07_flash_attention_in_triton.ipynb"
+
+
+def test_the_reference_solution_of_7_4_exports_to_at_most_80_lines(tmp_path, capsys):
+    out = tmp_path / "exported.py"
+    assert main(["export", "7.4", "--from", str(SOLUTION_07), "-o", str(out)]) == 0
+    text = out.read_text()
+    assert len(text.splitlines()) <= 80
+    assert "course_lib" not in text
+    assert "SOLUTION" not in text
+
+
+@pytest.mark.gpu
+def test_the_exported_reference_is_right_and_timed_on_this_gpu(tmp_path):
+    out = tmp_path / "exported.py"
+    assert main(["export", "7.4", "--from", str(SOLUTION_07), "-o", str(out)]) == 0
+    done = subprocess.run([sys.executable, out], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    assert done.stdout.count("right") == 4
+    assert "WRONG" not in done.stdout
