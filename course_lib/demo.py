@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 METHODS = ("naive", "fused")
 _CPU_LENGTHS = (512, 1024, 2048, 4096, 8192)
 _GPU_LENGTHS = (4096, 8192, 16384, 32768)
-_CPU_LIMIT_GB = 2.0
+_CPU_LIMIT_GB = 1.0
 _COLOURS = {"naive": "#D55E00", "fused": "#0072B2"}  # Okabe-Ito vermilion and blue
 _INK = "#808080"  # mid-grey: legible on white and on a dark page alike
 _BACKENDS = {  # the operator that ran -> what it is
@@ -69,7 +69,7 @@ class Peak:
         return self.ledger_bytes if self.measured_bytes is None else self.measured_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PeakMemory:
     """What ``peak_memory`` found: its ``records``, as a table or as a figure."""
 
@@ -100,7 +100,7 @@ class PeakMemory:
         """Draw a pair of bars per N on a logarithmic scale; ``presenter``: type for a room."""
         return _draw(self, presenter)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.table()
 
     def _repr_html_(self) -> str:
@@ -123,7 +123,7 @@ def peak_memory(
         heads: query heads; the batch is 1.
         head_dim: 128 on a GPU, else 64.
         dtype: a torch dtype or its name. bfloat16 on a GPU (float16 before Ampere), else float32.
-        limit_gb: what one call may hold above its inputs, GB (powers of ten). 2 on a CPU, all that
+        limit_gb: what one call may hold above its inputs, GB (powers of ten). 1 on a CPU, all that
             the GPU has.
         presenter: large type for a room.
 

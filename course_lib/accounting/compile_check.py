@@ -284,7 +284,8 @@ def _diagnose(
             f"{root.limit // 1024} KiB there: use smaller tiles or fewer num_stages"
         )
     elif type(root).__name__ == "PTXASError" or "ptxas" in str(root):
-        reason = f"Triton's assembler ptxas is missing or failed: {root}"
+        first = str(root).splitlines()[0]
+        reason = f"Triton's assembler ptxas is missing or failed: {first}"
         return answer | {"kind": "infrastructure", "message": reason}
     elif watched.current:
         reason = explain(str(root))

@@ -17,9 +17,9 @@ import traitlets
 
 from course_lib.accounting.format import bytes_binary, bytes_decimal
 from course_lib.accounting.hardware import GPUS, gpu
+from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
 from course_lib.widgets.base import CourseWidget, new_figure, static_text
-from course_lib.widgets.recorded import DRAM_H100
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 DTYPES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 MAX_N = 2**20
 NAMES = {
-    "naive_four_trips": "naive, 4 trips",
-    "eager_six_trips": "eager as run, 6 trips",
-    "flash_compulsory": "flash, compulsory",
-    "flash_tile_loads": "flash, tile loads",
+    "naive_four_trips": "naive (4 trips)",
+    "eager_six_trips": "eager as run (6 trips)",
+    "flash_compulsory": "flash (compulsory)",
+    "flash_tile_loads": "flash (tile loads)",
 }
 COLOURS = {
     "naive_four_trips": "vermilion",
@@ -130,7 +130,7 @@ class HBMAccountant(CourseWidget):
             "gpus": {name: asdict(chip) for name, chip in GPUS.items()},
             "dtypes": DTYPES,
             "limits": _LIMITS,
-            "recorded": list(DRAM_H100),
+            "recorded": dram_points(load_measurements("h100_dram_traffic")),
         }
         super().__init__(data=data, presenter=presenter, **{**PRESETS[preset], **shape})
 
@@ -141,9 +141,11 @@ class HBMAccountant(CourseWidget):
             raise traitlets.TraitError(
                 f"{name} must be a whole number from 1 to {_LIMITS[name]}, got {value}."
             )
-        if name in ("heads", "kv_heads") and self.heads % self.kv_heads:
+        pair = {"heads": self.heads, "kv_heads": self.kv_heads, name: value}
+        if pair["heads"] % pair["kv_heads"]:
             raise traitlets.TraitError(
-                f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}; "
+                f"heads must be a multiple of kv_heads, got {pair['heads']} and "
+                f"{pair['kv_heads']}; "
                 "set both together with `set(heads=..., kv_heads=...)`."
             )
         return value
@@ -170,11 +172,16 @@ class HBMAccountant(CourseWidget):
 
         Args:
             record: ``label`` (device and kernel) and ``bytes``; with ``n`` (and ``heads``, ``d``,
-                ``causal``) it is also a point of the plot over N.
+                ``causal``) it is also a point of the plot over N. Or a record of
+                `course_lib.accounting.measurements` whose rows have ``dram_gb``.
 
         Raises:
             ValueError: if label or bytes are missing or not positive.
         """
+        if "rows" in record:
+            for point in dram_points(record):
+                self.add_measurement(point)
+            return
         label, n_bytes = record.get("label"), record.get("bytes")
         if not isinstance(label, str) or not label.strip():
             raise ValueError(f"record must have a label (device and kernel), got {label!r}.")
@@ -241,7 +248,7 @@ class HBMAccountant(CourseWidget):
         """Return the settings and every bar as text."""
         group = self.heads // self.kv_heads
         lines = [
-            f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), {self.layers} layers, "
+            f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), {self.layers} layer(s), "
             f"batch {self.batch}, {self.dtype}, {'causal' if self.causal else 'no mask'}, "
             f"tiles {self.block_q} x {self.block_k}, {self.gpu}"
         ]
@@ -286,12 +293,37 @@ class HBMAccountant(CourseWidget):
         """Return (N, DRAM bytes) of the records that were taken at the present d, heads and mask."""
         here = {"d": self.d, "heads": self.heads * self.batch, "causal": self.causal}
         fits = self.layers == 1 and self.heads == self.kv_heads and DTYPES[self.dtype] == 2
-        records = [*DRAM_H100, *(e for e in self.extra if e["kind"] == "measurement")]
+        added = [entry for entry in self.extra if entry["kind"] == "measurement"]
+        records = [*self.data["recorded"], *added]
         return [
             (record["n"], record["bytes"])
             for record in records
             if fits and "n" in record and all(record.get(k, v) == v for k, v in here.items())
         ]
+
+
+def dram_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a measurement's DRAM traffic as one entry a row; of a range, its middle.
+
+    Raises:
+        ValueError: if the rows carry no ``dram_gb``.
+    """
+    rows = record["rows"]
+    if not rows or any("dram_gb" not in row for row in rows):
+        raise ValueError("record must have rows with n, heads, causal and dram_gb.")
+    source = f"{record['source']}, {record['device']}"
+    return [
+        {
+            "label": source,
+            "n": row["n"],
+            "d": record["head_dim"],
+            "heads": row["heads"],
+            "causal": row["causal"],
+            "dtype": record["dtype"],
+            "bytes": sum(row["dram_gb"]) / len(row["dram_gb"]) * 1e9,
+        }
+        for row in rows
+    ]
 
 
 def _model(model: str | Model) -> Model:

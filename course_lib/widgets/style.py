@@ -43,6 +43,9 @@ def rc_params() -> dict[str, object]:
         **dict.fromkeys(ink.split(), INK),
         **dict.fromkeys(clear.split(), "none"),
         **dict.fromkeys(sizes.split(), FONT_SIZE),
+        # Jupyter paints a ground behind a clear figure whose tick labels are all light or all
+        # dark. INK counts as light, this as dark, so together they leave the page as it is.
+        "ytick.labelcolor": "#7f7f7f",
         "axes.prop_cycle": cycler(color=list(OKABE_ITO.values())),
         "axes.spines.top": False,
         "axes.spines.right": False,

@@ -32,12 +32,14 @@ from course_lib import check, hint, progress
 # 3. Write a line with a mistake in it, for example `return y`.
 # 4. Then write the right line.
 
+
 # %% ex-0-1
 def echo(x):
     """Return a new array equal to x: same numbers, same shape, same dtype."""
     ### BEGIN SOLUTION
     return x.copy()
     ### END SOLUTION
+
 
 # %% check-0-1
 check(echo)

@@ -35,12 +35,14 @@ from course_lib import EagerLedger, check, hint, progress
 #
 # For example, `return 8, 3` says "eight times, line 3".
 
+
 # %% ex-1-1
 def predict_doubling():
     """Return (how many times as many scores, number of the dearest line)."""
     ### BEGIN SOLUTION
     return 4, 2
     ### END SOLUTION
+
 
 # %% check-1-1
 check(predict_doubling)
@@ -61,6 +63,7 @@ check(predict_doubling)
 # Small example: with `q = [[1.]]`, `k = [[1.], [3.]]`, `v = [[10.], [20.]]` the
 # scores are 1 and 3, and the answer is `[[18.81]]`, rounded.
 
+
 # %% ex-1-2
 def naive_attention(q, k, v):
     """Attention: q (n_q, d), k (n_k, d), v (n_k, d) -> o (n_q, d)."""
@@ -70,6 +73,7 @@ def naive_attention(q, k, v):
     weights = e / e.sum(axis=1, keepdims=True)  # rows sum to 1
     return weights @ v  # (n_q, d)
     ### END SOLUTION
+
 
 # %% check-1-2
 check(naive_attention)
@@ -95,6 +99,7 @@ check(naive_attention)
 # Small example, the three guests of the lesson: `trip_bytes(3, 2, 2)` has
 # `"write_s": 18`, `"qkvo": 48` and `"total": 120`.
 
+
 # %% ex-1-3
 def trip_bytes(n, d, itemsize):
     """Return the bytes that naive attention moves, trip by trip, as a dict."""
@@ -114,6 +119,7 @@ def trip_bytes(n, d, itemsize):
     }
     ### END SOLUTION
 
+
 # %% check-1-3
 check(trip_bytes)
 
@@ -121,6 +127,7 @@ check(trip_bytes)
 # ## 1.4 · Six trips become four (★★, 8 minutes)
 #
 # This function is right, and the ledger counts **six** trips of an N × N matrix:
+
 
 # %% six-trips
 def scale_scores(q, k, v):
@@ -147,6 +154,7 @@ ledger
 # * The result has the dtype of `q`.
 # * Write the lines yourself: no fused operator.
 
+
 # %% ex-1-4
 def scale_queries_first(q, k, v):
     """Attention in four trips: q (..., n_q, d), k, v (..., n_k, d) -> (..., n_q, d)."""
@@ -154,6 +162,7 @@ def scale_queries_first(q, k, v):
     scores = (q / math.sqrt(q.shape[-1])) @ k.mT  # (..., n_q, n_k)
     return torch.softmax(scores, dim=-1) @ v  # (..., n_q, d)
     ### END SOLUTION
+
 
 # %% check-1-4
 check(scale_queries_first)

@@ -106,6 +106,7 @@ view.reveal(
 # **Not attempted** means that the lines to write are still missing. Every
 # exercise begins like this. It is no failure.
 
+
 # %% verdict-not-attempted
 def echo(x):
     raise NotImplementedError("not attempted")
@@ -116,6 +117,7 @@ report_for(echo)
 # %% verdict-error-text [markdown]
 # **Error** means that Python stopped inside your function. You see the message
 # and your own lines, no others.
+
 
 # %% verdict-error
 def echo(x):
@@ -131,6 +133,7 @@ report_for(echo)
 # first. If your answer looks like a mistake that many people make, the report
 # names the mistake.
 
+
 # %% verdict-incorrect
 def echo(x):
     return np.zeros_like(x)
@@ -141,6 +144,7 @@ report_for(echo)
 # %% verdict-passed-text [markdown]
 # **Passed** means that every input gave the right answer. The line below it
 # says what to notice now.
+
 
 # %% verdict-passed
 def echo(x):
@@ -198,7 +202,8 @@ except CheckFailed as failed:
 
 # %% right-by-hand
 third = np.float16(1 / 3)
-print(f"fp16 has {float(third):.8f}; the error is {abs(1 / 3 - float(third)):.8f}")
+print(f"fp16 has {float(third):.8f}")
+print(f"error     {abs(1 / 3 - float(third)):.8f}")
 
 # %% right-picture [markdown]
 # In the picture each grey line is a number that fp16 has. Between two lines
@@ -251,7 +256,8 @@ for dtype in (torch.float32, torch.float16):
     eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
     error = abs(eager - truth).max()
     allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
-    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be by {allowed:.1e}")
+    print(f"{dtype}: PyTorch is off by {error:.1e},", end=" ")
+    print(f"you may be off by {allowed:.1e}")
 print(f"the largest true value is {abs(truth).max():.2f}")
 
 # %% right-after [markdown]
@@ -313,9 +319,17 @@ from course_lib import Quiz
 Quiz(
     "Your function has a typing error and Python stops in it. The verdict is …",
     [
-        ("incorrect", False, "This is for functions that finish with a wrong answer."),
+        (
+            "incorrect",
+            False,
+            "This is for functions that finish with a wrong answer.",
+        ),
         ("error", True, "You see the message and your own lines."),
-        ("not attempted", False, "This is only for lines that were never written."),
+        (
+            "not attempted",
+            False,
+            "This is only for lines that were never written.",
+        ),
     ],
 )
 
@@ -325,7 +339,11 @@ Quiz(
     [
         ("Yes", True, "Up to twice PyTorch's own error is fair: 0.0012 here."),
         ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012."),
-        ("No, only exact answers count", False, "fp16 has no exact answer to give."),
+        (
+            "No, only exact answers count",
+            False,
+            "fp16 has no exact answer to give.",
+        ),
     ],
 )
 
@@ -335,7 +353,11 @@ Quiz(
     [
         ("predicted", False, "A predicted number comes from a formula."),
         ("counted", True, "A ledger counts what your code asks for."),
-        ("measured", False, "A measured number comes from real hardware, by instrument."),
+        (
+            "measured",
+            False,
+            "A measured number comes from real hardware, by instrument.",
+        ),
     ],
 )
 

@@ -42,6 +42,7 @@ from course_lib.accounting.traffic import (
     naive_four_trips,
     time_bounds,
 )
+from course_lib.widgets import HBMAccountant
 from course_lib.widgets.style import apply
 
 apply()
@@ -100,7 +101,8 @@ for name, levels in MEMORY_HIERARCHY.items():
 # 8192 × 8192 × 2 bytes = 134 217 728 bytes = 128 MiB, for one head.
 #
 # Registers, shared memory and L2 of an H100 are 33, 29 and 50 MiB. It does not
-# fit. So every pass over the grid is a trip to HBM.
+# fit, not even into all of them together. So every pass over the grid is a
+# trip to HBM.
 #
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
@@ -190,8 +192,10 @@ p_flops.reveal(
 
 # %% counted-say [markdown]
 # Say exactly what this table is. The first two lines were **counted**: the
-# ledger saw every tensor that each operation read and wrote. The model agrees
-# to the byte.
+# ledger saw every tensor that each operation read and wrote. For `eager` the
+# model agrees to the byte. `scaled_first` shows half a MB more than the model:
+# the scaled copy of q is written and read too. The model leaves out these two
+# small trips; at N = 8192 they are one part in 130.
 #
 # The last line was *booked*. Nothing can look inside a fused operation from
 # outside, so the ledger enters the lower bound (with 4 bytes a row for the
@@ -243,10 +247,24 @@ plt.show()
 # The slopes tell the story. When N doubles, the least doubles and the other
 # two become four times as large. To the left of N = d the lines run together:
 # there Q, K, V, O are larger than the grid.
+
+# %% accountant [markdown]
+# ## The instrument
 #
-# With **grouped-query attention** several query heads share one head of K and
-# V. Then the least becomes smaller: K and V are counted once for each of
-# *their* heads.
+# Here is the accountant. Try three things. Double N and see which bars become
+# four times as long. Make N as small as d. Then lower the number of KV heads:
+# with **grouped-query attention** (GQA) several query heads share one head of
+# K and V. Which bar moves?
+
+# %% accountant-widget
+HBMAccountant(
+    models=["naive_four_trips", "eager_six_trips", "flash_compulsory"],
+)
+
+# %% accountant-say [markdown]
+# With fewer KV heads only the small terms shrink, and the grid does not. So
+# the naive bars hardly change. The least does: it counts K and V once for each
+# of *their* heads.
 
 # %% gqa
 for kv_heads in (32, 8, 1):
@@ -303,7 +321,9 @@ print(f"{'ridge of H100':15} {H100.ridge:7.0f} FLOP/byte")
 # cooks decide: a flat roof. They meet at the ridge, 295.
 #
 # The crosses are **measured** times turned into TFLOP/s (H100, N = 8192,
-# H = 8, d = 128, bf16). Their horizontal places come from the model.
+# H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
+# counters agree with both: 6.47 GB for eager (six trips predict 6.51), 0.065
+# to 0.067 GB for the fused kernel (the least is 0.067).
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
@@ -311,9 +331,12 @@ at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
 x = np.geomspace(10, 10000, 100)
 roof = np.minimum(H100.hbm_gb_per_s * x / 1000, H100.tflops_half)
 plt.loglog(x, roof, color="#808080", label="H100 roof (nominal)")
-for name, key in (("eager, 6 trips", "eager_us"), ("the least", "flash_us")):
+for label, name, key in (
+    ("eager, measured", "eager, 6 trips", "eager_us"),
+    ("fused (flash), measured", "the least", "flash_us"),
+):
     y = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
-    plt.loglog(work[name], y, "x", markersize=11, mew=3, label=f"{key}, {name}")
+    plt.loglog(work[name], y, "x", markersize=11, mew=3, label=label)
 plt.axvline(H100.ridge, color="#808080", linestyle=":")
 plt.xlabel("FLOP per byte of HBM traffic")
 plt.ylabel("TFLOP/s")
@@ -321,9 +344,10 @@ plt.legend(loc="lower right")
 plt.show()
 
 # %% plot-roofline-say [markdown]
-# Eager attention stands under the slope: the road is its limit. Fused
-# attention stands under the flat roof. Bytes are no longer its problem. It
-# reaches about a third of the roof; lesson 08 asks where the rest is.
+# Eager attention stands under the slope: the road is its limit, and it gets
+# half of what the road allows. Fused attention stands under the flat roof.
+# Bytes are no longer its limit. It reaches a third of the roof; lesson 08 asks
+# where the rest is.
 
 # %% fewer-faster [markdown]
 # ## Are 65 times fewer bytes 65 times faster?
@@ -394,14 +418,14 @@ n = np.array([row["n"] for row in regimes["rows"]])
 for key, label in (("eager_us", "eager"), ("flash_us", "fused (flash)")):
     measured = [row[key] for row in regimes["rows"]]
     plt.loglog(n, measured, marker="o", label=f"{label}, measured")
-least_us = [
-    time_bounds(attention_flops(x, x, 128, 8), m, 4, H100)
-    for x in map(int, n)
-    for m in [eager_six_trips.bytes(n=x, d=128, heads=8)]
-]
-for part, style in (("traffic_s", "--"), ("arithmetic_s", ":")):
-    line = [t[part] * 1e6 for t in least_us]
-    plt.loglog(n, line, style, label=f"eager, least for {part[:-2]}")
+traffic, arithmetic = [], []
+for x in map(int, n):
+    moved = eager_six_trips.bytes(n=x, d=128, heads=8)
+    bound = time_bounds(attention_flops(x, x, 128, 8), moved, 4, H100)
+    traffic.append(bound["traffic_s"] * 1e6)
+    arithmetic.append(bound["arithmetic_s"] * 1e6)
+plt.loglog(n, traffic, "--", label="least for eager's traffic")
+plt.loglog(n, arithmetic, ":", label="least for arithmetic, both")
 plt.xlabel("sequence length N (H100, H = 8, d = 128, bf16)")
 plt.ylabel("microseconds")
 plt.legend()
@@ -411,17 +435,18 @@ plt.show()
 # Follow the measured lines. On the left both are flat, near 100 microseconds,
 # and far above every line of the model. That is overhead. (N = 64 even took
 # longer than N = 512. Host time is noisy; read nothing more into it.) On the
-# right eager runs beside its traffic line, fused beside the arithmetic.
+# right eager runs parallel to its traffic line, fused parallel to the
+# arithmetic.
 #
 # So at short N flash gains nothing **because nothing there depends on bytes**.
-# It is often said that the bytes are "nearly identical" at short N. They are
-# not (seven times at 512). They do not matter.
+# One can read that at short N both move nearly the same bytes. They do not: at
+# N = 128 eager still moves 2.5 times the least. It does not matter.
 
 # %% quiz-short
 Quiz(
     "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
     options=[
-        ("A kernel that moves half of the bytes.", False, "They take about 1 us."),
+        ("A kernel that moves half of the bytes.", False, "They take 1 us."),
         ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 us."),
         (
             "Fewer launches: one kernel for many small calls.",
@@ -471,9 +496,8 @@ p_compile.reveal(
 )
 
 # %% exhibit-say [markdown]
-# Time and peak memory are **measured**, the trips are the model's. (For eager,
-# hardware counters saw 6.47 GB; six trips predict 6.51.) Take the lines one by
-# one.
+# Time and peak memory are **measured**, the trips are the model's. Take the
+# lines one by one.
 #
 # **Eager, 6 trips.** Two grids of 1024 MiB (8 heads) are alive at once.
 #
@@ -496,7 +520,7 @@ p_compile.reveal(
 Quiz(
     "Which sentence about compilers and attention survives this exhibit?",
     options=[
-        ("A compiler never removes the trips.", False, "As it comes: none left."),
+        ("A compiler never removes the trips.", False, "As it comes: 0 left."),
         (
             "A compiler makes FlashAttention unnecessary.",
             False,
@@ -590,7 +614,7 @@ Quiz(
             "It removes the grids S and P. Fewer KV heads, smaller numbers or "
             "paging help the cache.",
         ),
-        ("It makes the cache N/d times smaller.", False, "That is S against Q."),
+        ("It makes the cache N/d times smaller.", False, "K and V stay."),
         (
             "It stores the cache in pages.",
             False,
@@ -605,9 +629,9 @@ Quiz(
 # An accountant checks other people's books too. Three sentences from public
 # teaching material:
 #
-# > **Card A.** N = 8192: the scores of one head take 256 MiB.
+# > **Card A.** N = 8192: the grid of scores is 256 MiB for a single head.
 #
-# > **Card B.** N = 8192: the scores of one head take 512 MB.
+# > **Card B.** N = 8192: scores and weights cost each head 512 MB.
 #
 # > **Card C.** N = 2048, d = 64: the matrix products take microseconds,
 # > moving the scores takes milliseconds.
@@ -615,7 +639,7 @@ Quiz(
 # %% predict-audit
 p_audit = Predict(
     "2-audit",
-    "Which card describes one head's S in bf16 at N = 8192?",
+    "Which card gives the size of one head's S in bf16 at N = 8192?",
     options=["card A", "card B", "both", "neither"],
 )
 p_audit
@@ -642,9 +666,9 @@ p_audit.reveal(
 )
 
 # %% audit-decide [markdown]
-# **A and B:** both are right about *something*, and both leave out what. A
+# **A and B:** both are right about *something*, and neither says what. A
 # number of bytes needs three labels: which tensor, how many trips, how many
-# bytes a number.
+# bytes a number. (B also mixes its units: 512 MiB are 537 MB.)
 #
 # **C: does not hold.** Traffic takes longer, by a factor of five or six on
 # this chip. But both are microseconds; the sentence is wrong by a factor of
@@ -658,12 +682,14 @@ p_audit.reveal(
 #
 # **Counted:** six trips, four trips, and the same FLOPs (PyTorch on the CPU,
 # N = 512). **By formula:** the least, N/d + 1, the ridge, the intensities.
-# **Measured** on an H100: the times, the peaks, and 6.47 GB for eager.
+# **Measured** on an H100: the times, the peaks, and the bytes of eager and
+# fused attention at N = 8192.
 #
 # Not shown:
 #
-# - That a kernel *reaches* the least. A real one loads K and V again and
-#   again; where these loads land is the subject of lesson 04.
+# - That every kernel *reaches* the least. The counters say so for one shape,
+#   N = 8192. A real kernel loads K and V again and again. Where these loads
+#   land, and what happens at longer N, is the subject of lesson 04.
 # - That short grids go to HBM. At N = 1024 and 8 heads S is 16 MiB and may
 #   stay in L2. The trip model is meant for grids that do not fit.
 # - Why fused attention reaches a third of the roof. Exponentials are part of

@@ -442,14 +442,16 @@ except IndexError as error:
 # %% carry-program
 def carry_program(pid, memory, q, k, v, o, n, d, block_q, block_k):
     """Make the loads and stores of one Q tile; q, k, v, o are addresses."""
-    cols = np.arange(d)[None, :]  # (1, d)
-    rows = pid * block_q + np.arange(block_q)[:, None]  # (block_q, 1)
-    memory.load(q + rows * d + cols, mask=rows < n)
+    cols = np.arange(d)  # (d,)
+    rows = pid * block_q + np.arange(block_q)  # (block_q,)
+    tile = rows[:, None] * d + cols[None, :]  # (block_q, d)
+    memory.load(q + tile, mask=rows[:, None] < n)
     for start in range(0, n, block_k):
-        keys = start + np.arange(block_k)[:, None]  # (block_k, 1)
-        memory.load(k + keys * d + cols, mask=keys < n)
-        memory.load(v + keys * d + cols, mask=keys < n)
-    memory.store(o + rows * d + cols, 0.0, mask=rows < n)
+        keys = start + np.arange(block_k)  # (block_k,)
+        box = keys[:, None] * d + cols[None, :]  # (block_k, d)
+        memory.load(k + box, mask=keys[:, None] < n)
+        memory.load(v + box, mask=keys[:, None] < n)
+    memory.store(o + tile, 0.0, mask=rows[:, None] < n)
 
 
 def launch(n, d, block_q, block_k):
@@ -569,8 +571,9 @@ p_ratio.reveal(
 # `N`. What the load instructions ask for grows with `N²`, a smaller `N²` than
 # before. Twice, at these tiles, does not look like a revolution.
 #
-# And yet fused attention is several times faster. The missing piece: a load
-# instruction does not always reach HBM.
+# And yet fused attention is several times faster: 854 microseconds against 3741
+# (H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load instruction
+# does not always reach HBM.
 
 # %% l2-text [markdown]
 # ## Where the re-reads land
@@ -634,7 +637,7 @@ plt.show()
 
 # %% dram-numbers
 print(f"{record['device']}, {record['dtype']}, {record['source']}")
-print("      N  heads  causal  compulsory   DRAM measured  tile loads   (GB)")
+print("      N  heads  causal  K and V  compulsory  DRAM measured  tile loads")
 for r in record["rows"]:
     shape = {"n": r["n"], "heads": r["heads"], "causal": r["causal"]}
     least, most = (
@@ -642,8 +645,9 @@ for r in record["rows"]:
         for model in (flash_compulsory, flash_tile_loads)
     )
     seen = " - ".join(f"{gb:g}" for gb in sorted(set(r["dram_gb"])))
-    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}"
-    print(f"{call}  {least:10.3f}  {seen:>14}  {most:10.2f}")
+    kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9
+    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}  {kv:7.3f}"
+    print(f"{call}  {least:10.3f}  {seen:>13}  {most:10.2f}  GB")
 
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]

@@ -44,7 +44,7 @@ def test_counts_and_out_of_bounds(counting):
     ledger = counting(copy, torch.zeros(40), block=32)
     assert isinstance(ledger, KernelLedger)
     assert (ledger.read, ledger.written) == ({"x": 160}, {"y": 160})
-    with pytest.raises(OutOfBounds, match="`x` by program .1, 0, 0.: 24 addresses") as caught:
+    with pytest.raises(OutOfBounds, match=r"`x` by program .1, 0, 0.: 24 addresses") as caught:
         counting(copy, torch.zeros(40), masked=False, block=32)
     error = caught.value
     assert (error.tensor, error.program, error.count) == ("x", (1, 0, 0), 24)

@@ -114,7 +114,7 @@ LEAST_BYTES = Exercise(
     points=2,
     hints=(
         "Forget how attention is computed. Which tensors does the caller hand over, and which one "
-        "does he want back?",
+        "do they want back?",
         "Q and O have heads * n_q * d elements each. K and V have n_k rows, and only kv_heads "
         "heads.",
         "The elements are (2 * heads * n_q + 2 * kv_heads * n_k) * d. What turns them into bytes?",

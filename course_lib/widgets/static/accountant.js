@@ -1,0 +1,346 @@
+// Bytes to and from HBM by several models. The models are data; only derivedCounts is written twice.
+
+/** Mirrors `derived_counts` of course_lib/accounting/traffic.py; a golden table holds them together. */
+export function derivedCounts(nQ, nK, blockQ, blockK, causal = false, window = null) {
+  const tQ = Math.ceil(nQ / blockQ), tK = Math.ceil(nK / blockK);
+  const everywhere = nQ + nK; // a reach that no pair exceeds
+  const ahead = causal || window ? 1 : everywhere;
+  const behind = window == null ? everywhere : window - 1;
+  const shift = nK - nQ;
+  const clip = (x) => Math.max(0, Math.min(x, nK));
+  let visited = 0, full = 0, qRows = 0, kRows = 0, pairs = 0;
+  for (let i = 0; i < tQ; i += 1) {
+    const first = i * blockQ, last = Math.min((i + 1) * blockQ, nQ) - 1;
+    const rows = last - first + 1;
+    const begin = clip(first + shift - behind), end = clip(last + shift + ahead);
+    if (begin >= end) continue;
+    const jBegin = Math.floor(begin / blockK), jEnd = Math.ceil(end / blockK);
+    const loaded = Math.min(jEnd * blockK, nK) - jBegin * blockK;
+    visited += jEnd - jBegin;
+    qRows += rows * (jEnd - jBegin);
+    kRows += loaded;
+    pairs += rows * loaded;
+    const allBegin = clip(last + shift - behind), allEnd = clip(first + shift + ahead);
+    const jFullEnd = allEnd === nK ? tK : Math.floor(allEnd / blockK);
+    full += Math.max(0, jFullEnd - Math.ceil(allBegin / blockK));
+  }
+  return {
+    t_q: tQ, t_k: tK, visited_tiles: visited, full_tiles: full, partial_tiles: visited - full,
+    skipped_tiles: tQ * tK - visited, visited_q_rows: qRows, visited_k_rows: kRows, visited_pairs: pairs,
+  };
+}
+
+/** The symbols of the formulas. Without a mask K_rows is T_q N_k, whatever the tiles of K. */
+export function symbols(shape) {
+  const { n, blockQ, blockK, causal } = shape;
+  const kRows = causal ? derivedCounts(n, n, blockQ, blockK, true).visited_k_rows : Math.ceil(n / blockQ) * n;
+  return { H: shape.heads, H_kv: shape.kvHeads, N_q: n, N_k: n, d: shape.d, b: shape.b, K_rows: kRows };
+}
+
+export function termBytes(term, values) {
+  let product = term.coefficient;
+  for (const [name, power] of Object.entries(term.powers)) product *= values[name] ** power;
+  return product;
+}
+
+export const modelBytes = (model, values) => model.terms.reduce((sum, term) => sum + termBytes(term, values), 0);
+
+/** The N at which the N^2 terms overtake the others; null without N^2 terms. */
+export function crossover(model, shape) {
+  const one = { H: shape.heads, H_kv: shape.kvHeads, d: shape.d, N_q: 1, N_k: 1, b: 1 };
+  let square = 0, rest = 0;
+  for (const term of model.terms) {
+    if ("K_rows" in term.powers) continue;
+    if ("N_q" in term.powers && "N_k" in term.powers) square += termBytes(term, one);
+    else rest += termBytes(term, one);
+  }
+  return square ? rest / square : null;
+}
+
+/** "65 times the bytes of", "as many bytes as". */
+export function timesWords(ratio) {
+  return Math.abs(ratio - 1) < 0.005 ? "as many bytes as" : `${short(ratio, ratio >= 100 ? 3 : 2)} times the bytes of`;
+}
+
+/** A share in whole percent that says 100 only of the whole. */
+function percent(share) {
+  return share < 1 && share > 0.99 ? "over 99 %" : `${Math.round(100 * share)} %`;
+}
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** Terms with the same symbols added up: what the formula says, dearest first. */
+function collected(model, values) {
+  const sums = new Map();
+  for (const term of model.terms) {
+    const text = Object.entries(term.powers).map(([name, power]) => (power === 1 ? name : `${name}^${power}`)).join(" ");
+    const entry = sums.get(text) ?? { text, count: 0, bytes: 0 };
+    entry.count += term.coefficient;
+    entry.bytes += termBytes(term, values);
+    sums.set(text, entry);
+  }
+  return [...sums.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
+const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : `${short(ms * 1000, 3)} µs`);
+
+function render({ model, el }) {
+  const data = model.get("data");
+  const voice = announcer();
+  const get = (name) => model.get(name);
+  const TRAITS = ["n", "d", "heads", "kv_heads", "layers", "batch", "block_q", "block_k", "dtype", "causal", "gpu"];
+
+  // Settings -------------------------------------------------------------------------------------
+  const tiled = data.models.some((m) => m.terms.some((t) => "K_rows" in t.powers));
+  const fields = [
+    powerField("n", "N, rows of Q, K, V", 16),
+    powerField("d", "d, head dimension", 8),
+    powerField("heads", "H, query heads", 1),
+    groupField(),
+    powerField("layers", "layers", 1),
+    powerField("batch", "batch", 1),
+    powerField("block_q", "B_q, rows of a Q tile", 16),
+    powerField("block_k", "B_k, rows of a K/V tile", 16),
+  ];
+  const presetNames = Object.keys(data.presets);
+  const preset = select("Preset", [["", "own settings"], ...presetNames.map((name) => [name, name])], (name) => name && put(model, data.presets[name]));
+  const dtype = select("dtype", Object.entries(data.dtypes).map(([name, b]) => [name, `${name}, ${b} B`]), (value) => put(model, { dtype: value }));
+  const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
+  const causalId = freshId("causal");
+  const causal = h("input", { id: causalId, type: "checkbox", onchange: () => put(model, { causal: causal.checked }) });
+
+  function select(label, options, act) {
+    const id = freshId("select");
+    const node = h("select", { id, onchange: () => act(node.value) }, options.map(([value, text]) => h("option", { value }, text)));
+    return { node, row: h("label", { for: id }, `${label} `, node) };
+  }
+
+  /** A slider over powers of two beside a box for any exact value. */
+  function powerField(trait, label, least) {
+    const most = data.limits[trait];
+    return field(label, Math.log2(least), Math.log2(most), (place) => 2 ** place, () => get(trait), (value) => {
+      if (!Number.isInteger(value) || value < 1 || value > most) return `A whole number from 1 to ${most}, please.`;
+      if (trait !== "heads") return put(model, { [trait]: value });
+      const group = get("heads") / get("kv_heads");
+      put(model, { heads: value, kv_heads: value % group ? value : value / group });
+    });
+  }
+
+  /** Query heads per K/V head: any divisor of H. */
+  function groupField() {
+    return field("GQA, query heads per K/V head", 0, 8, (place) => Math.min(2 ** place, get("heads")), () => get("heads") / get("kv_heads"), (value) => {
+      if (!Number.isInteger(value) || value < 1 || get("heads") % value) return `A number that divides the ${get("heads")} query heads, please.`;
+      put(model, { kv_heads: get("heads") / value });
+    });
+  }
+
+  function field(label, low, high, fromPlace, read, write) {
+    const id = freshId("field");
+    const said = h("div", { class: "fac-said", role: "status" });
+    const slider = h("input", { type: "range", min: low, max: high, step: 1, "aria-label": label, oninput: () => set(fromPlace(Number(slider.value))) });
+    const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => set(parseNumber(box.value)) });
+    function set(value) {
+      const wrong = write(value) ?? "";
+      said.textContent = wrong;
+      box.setAttribute("aria-invalid", Boolean(wrong));
+    }
+    function follow() {
+      box.value = read();
+      box.setAttribute("aria-invalid", false);
+      said.textContent = "";
+      slider.value = Math.round(Math.log2(read()));
+      slider.setAttribute("aria-valuetext", String(read()));
+    }
+    return { node: h("div", { class: "fac-field" }, h("label", { for: id }, label), slider, box, said), follow };
+  }
+
+  // The picture ----------------------------------------------------------------------------------
+  const words = h("p", { class: "fac-words" });
+  const rows = data.models.map(() => bar());
+  const bars = h("div", {});
+  const ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
+  const plot = h("div", { class: "fac-plot" });
+  const counters = h("p", { class: "fac-soft" });
+  root(model, el,
+    h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, h("label", { for: causalId }, causal, " causal")),
+    h("div", { class: "fac-fields" }, fields.map((f) => f.node)),
+    words,
+    h("div", { class: "fac-halves" },
+      h("div", {}, h("div", { class: "fac-title" }, "Bytes to and from HBM, one forward pass (log axis)"), bars, ticks),
+      h("div", {}, h("div", { class: "fac-title" }, "The same over N"), plot, counters)),
+    voice.node);
+
+  function bar() {
+    const name = h("b", {}), value = h("span", {}), fill = h("div", {}), says = h("small", {});
+    const formula = h("ul", {}), summary = h("summary", {});
+    const fold = h("details", {}, summary, formula);
+    const node = h("div", { class: "fac-bar" },
+      h("div", { class: "fac-bar-head" }, name, value), h("div", { class: "fac-track" }, fill), says, fold);
+    return { node, name, value, fill, says, formula, summary, fold };
+  }
+
+  const shapeAt = (n) => ({
+    n, d: get("d"), heads: get("heads") * get("batch"), kvHeads: get("kv_heads") * get("batch"),
+    b: data.dtypes[get("dtype")], blockQ: get("block_q"), blockK: get("block_k"), causal: get("causal"),
+  });
+
+  function draw() {
+    for (const f of fields) f.follow();
+    dtype.node.value = get("dtype");
+    gpu.node.value = get("gpu");
+    causal.checked = get("causal");
+    preset.node.value = presetNames.find((name) => Object.entries(data.presets[name]).every(([k, v]) => get(k) === v)) ?? "";
+
+    const shape = shapeAt(get("n"));
+    const values = symbols(shape);
+    const layers = get("layers");
+    const flops = (4 * values.H * values.N_q * values.N_k * values.d * layers) / (shape.causal ? 2 : 1);
+    const chip = data.gpus[get("gpu")];
+    const totals = data.models.map((m) => layers * modelBytes(m, values));
+    const extra = get("extra");
+    const all = [...totals, ...extra.map((e) => e.bytes)];
+    const low = Math.floor(Math.log10(Math.min(...all)) - 0.3), high = Math.ceil(Math.log10(Math.max(...all)) + 0.05);
+    const across = (x) => `${(100 * (Math.log10(x) - low)) / (high - low)}%`;
+
+    const bound = data.models.findIndex((m) => m.kind === "lower bound");
+    const least = bound < 0 ? null : { model: data.models[bound], total: totals[bound] };
+
+    data.models.forEach((m, i) => drawBar(rows[i], m, totals[i]));
+    bars.replaceChildren(...rows.map((r) => r.node), ...extra.map(extraBar));
+    drawTicks(low, high);
+    words.textContent = inWords(totals, flops, chip);
+    drawPlot(shape, extra);
+    voice.say(words.textContent);
+
+    function drawBar(row, m, total) {
+      row.name.textContent = `${m.label} `;
+      row.value.textContent = bytesText(total);
+      row.fill.className = `fac-fill fac-c-${m.colour}`;
+      row.fill.style.width = across(total);
+      const footprint = termBytes(m.footprint, values);
+      const ratio = least && m !== least.model ? `${short(total / least.total, 3)} times the lower bound; ` : "";
+      row.says.textContent = `${m.kind}; ${ratio}${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(footprint, 1024)}`;
+      const parts = collected(m, values);
+      row.summary.textContent = `${percent((parts[0].bytes * layers) / total)} of it is ${parts[0].count} ${parts[0].text}`;
+      const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}${layers > 1 ? ` (${layers} layers)` : ""}`));
+      row.formula.replaceChildren(h("li", {}, m.describes), ...each);
+    }
+
+    function extraBar(entry) {
+      const row = bar();
+      row.name.textContent = `${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""} `;
+      row.value.textContent = bytesText(entry.bytes);
+      row.fill.className = "fac-fill fac-c-grey";
+      row.fill.style.width = across(entry.bytes);
+      row.says.textContent = entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters";
+      row.fold.remove();
+      return row.node;
+    }
+
+    function drawTicks(from, to) {
+      const span = to - from, every = Math.max(1, Math.ceil(span / 5));
+      const places = Array.from({ length: Math.floor(span / every) + 1 }, (_, i) => from + i * every);
+      ticks.replaceChildren(...places.map((p) => {
+        const left = (100 * (p - from)) / span;
+        return h("span", { style: `left:${left}%${left > 90 ? ";transform:translateX(-100%)" : ""}` }, bytesText(10 ** p));
+      }));
+    }
+  }
+
+  function inWords(totals, flops, chip) {
+    const least = data.models.findIndex((m) => m.kind === "lower bound");
+    const most = totals.indexOf(Math.max(...totals));
+    const base = least < 0 ? totals.indexOf(Math.min(...totals)) : least;
+    const traffic = totals[most] / chip.hbm_gb_per_s / 1e6, arithmetic = flops / chip.tflops_half / 1e9;
+    const limit = traffic > arithmetic ? "memory sets the pace" : "arithmetic sets the pace";
+    const first = most === base
+      ? `Every model here says ${bytesText(totals[base])}.`
+      : `${capital(data.models[most].label)} moves ${timesWords(totals[most] / totals[base])} ${data.models[base].label}: ${bytesText(totals[most])} against ${bytesText(totals[base])}.`;
+    return `${first} On ${chip.name} that traffic takes ${milliseconds(traffic)} at least, the arithmetic ${milliseconds(arithmetic)}: ${limit}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
+  }
+
+  // The plot over N; its lines are kept until something other than N moves ------------------------
+  const HIGH = 330, LEFT = 66, BOTTOM = 40, TOP = 22;
+  let WIDE = 560; // of the drawing; follows a narrow page, so that its text stays large
+  let kept = { key: "", lines: [] };
+
+  function lines() {
+    const key = JSON.stringify(TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get));
+    if (kept.key !== key) {
+      const lengths = Array.from({ length: 13 }, (_, i) => 2 ** (6 + i));
+      kept = { key, lines: data.models.map((m) => lengths.map((n) => [n, get("layers") * modelBytes(m, symbols(shapeAt(n)))])) };
+    }
+    return kept.lines;
+  }
+
+  function drawPlot(shape, extra) {
+    const drawn = lines();
+    const records = [...data.recorded, ...extra.filter((e) => e.kind === "measurement" && e.n)];
+    const fits = (r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
+      && (r.d ?? shape.d) === shape.d && (r.heads ?? shape.heads) === shape.heads && (r.causal ?? shape.causal) === shape.causal;
+    const points = records.filter(fits);
+    const flat = drawn.flat().map((p) => p[1]).concat(points.map((p) => p.bytes));
+    const yLow = Math.floor(Math.log10(Math.min(...flat))), yHigh = Math.ceil(Math.log10(Math.max(...flat)));
+    const x = (n) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(n) - 6)) / 12;
+    const y = (bytes) => HIGH - BOTTOM - ((HIGH - BOTTOM - TOP) * (Math.log10(bytes) - yLow)) / (yHigh - yLow);
+    const every = Math.ceil((yHigh - yLow) / 6);
+    const grid = [];
+    for (let p = yLow; p <= yHigh; p += every) {
+      grid.push(s("line", { class: "fac-grid", x1: LEFT, x2: WIDE - 14, y1: y(10 ** p), y2: y(10 ** p) }),
+        s("text", { x: LEFT - 6, y: y(10 ** p) + 5, "text-anchor": "end" }, bytesText(10 ** p)));
+    }
+    for (let e = 6; e <= 18; e += 3) {
+      const text = e < 10 ? String(2 ** e) : `${2 ** (e - 10)}k`;
+      grid.push(s("line", { class: "fac-grid", x1: x(2 ** e), x2: x(2 ** e), y1: TOP, y2: HIGH - BOTTOM }),
+        s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": "middle" }, text));
+    }
+    grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "N"));
+
+    const marks = [];
+    const inside = (n) => n >= 64 && n <= 2 ** 18;
+    if (inside(shape.n)) marks.push(s("line", { class: "fac-here", x1: x(shape.n), x2: x(shape.n), y1: TOP, y2: HIGH - BOTTOM }));
+    const first = data.models.find((m) => crossover(m, shape) != null);
+    const cross = first ? crossover(first, shape) : null;
+    if (cross && inside(cross)) {
+      marks.push(s("line", { class: "fac-cross", x1: x(cross), x2: x(cross), y1: TOP, y2: HIGH - BOTTOM }),
+        s("text", { x: x(cross) + 4, y: TOP - 6 }, `N² takes over: ${short(cross, 4)}`));
+    }
+    const curves = drawn.map((line, i) => s("polyline", { class: `fac-s-${data.models[i].colour}`, points: line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ") }));
+    const diamonds = points.map((p) => s("path", { class: "fac-point", d: `M${x(p.n)} ${y(p.bytes) - 7}l7 7l-7 7l-7 -7z` }, s("title", {}, `${p.label}, N = ${p.n}: ${bytesText(p.bytes)}`)));
+    const here = data.models.map((m) => `${m.label} ${bytesText(get("layers") * modelBytes(m, symbols(shape)))}`).join(", ");
+    const label = `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${here}.`;
+    plot.replaceChildren(
+      s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, grid, curves, marks, diamonds),
+      h("div", { class: "fac-legend" }, data.models.map((m) => h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label)),
+        points.length ? h("span", {}, "◇ hardware counters") : null));
+    counters.replaceChildren(...countersText(points, records));
+  }
+
+  function countersText(points, records) {
+    if (points.length) {
+      const by = new Map();
+      for (const p of points) by.set(p.label, [...(by.get(p.label) ?? []), `${bytesText(p.bytes)} at N = ${p.n}`]);
+      return [...by].map(([label, at]) => `Measured DRAM traffic (${label}): ${at.join(", ")}. `);
+    }
+    const cases = new Map(records.filter((r) => r.heads && r.d).map((r) => [`H = ${r.heads}, d = ${r.d}, ${r.causal ? "causal" : "no mask"}`, r]));
+    const show = (r) => put(model, { n: r.n, d: r.d, heads: r.heads, kv_heads: r.heads, layers: 1, batch: 1, causal: r.causal, dtype: "bf16" });
+    return ["Counters were recorded for other settings: ", h("span", { class: "fac-row" }, [...cases].map(([text, r]) => h("button", { type: "button", onclick: () => show(r) }, text)))];
+  }
+
+  for (const trait of [...TRAITS, "extra"]) model.on(`change:${trait}`, later);
+  let waiting = false;
+  /** Several traits that change together are one picture. */
+  function later() {
+    if (waiting) return;
+    waiting = true;
+    queueMicrotask(() => { waiting = false; draw(); });
+  }
+  new ResizeObserver(() => {
+    const wide = Math.max(300, Math.min(560, plot.clientWidth));
+    if (wide !== WIDE) { WIDE = wide; later(); }
+  }).observe(plot);
+  if (!tiled) for (const f of fields.slice(6)) f.node.append(h("small", { class: "fac-soft" }, "no bar here depends on it"));
+  draw();
+}
+
+export default { render };

@@ -1,0 +1,381 @@
+# %% title [markdown]
+# # 06 · Triton in two dimensions: exercises
+#
+# Five exercises, about 38 minutes. You need lesson 06. No GPU is needed: on a
+# machine without one the kernels run in Triton's interpreter, and the checks
+# also compile them for a GPU.
+#
+# `hint(copy_tiles)` gives a hint, three at most for each exercise.
+
+# %% imports
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, hint, progress
+
+# %% about-6-1 [markdown]
+# ## 6.1 · Load and store a tile (12 minutes)
+#
+# Write the two helpers that every later kernel uses.
+#
+# - `load_tile` returns the entries of a matrix at the given `rows` and
+#   `cols`, as a tile of shape `(R, C)`. Entries past the last row or past the
+#   last column are `0.0`.
+# - `store_tile` writes a tile to the given `rows` and `cols`. It writes
+#   nothing past the last row or the last column.
+#
+# Entry `(i, j)` of the matrix lies at `base + i * stride_row + j * stride_col`.
+# Both strides can be anything: in a transposed view `stride_row` is 1.
+#
+# The launcher `copy_tiles` is given. It uses your helpers to make two copies
+# of `x`: one of the same size, in column-major memory, and one that is filled
+# up with zeros to whole tiles.
+#
+# Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
+# `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
+
+# %% ex-6-1
+@triton.jit
+def load_tile(base, rows, cols, n_rows, n_cols, stride_row, stride_col):
+    """Return the tile (R, C) at rows (R,) and cols (C,); 0.0 past the ends.
+
+    base points to entry (0, 0) of a matrix (n_rows, n_cols).
+    """
+    ### BEGIN SOLUTION
+    ptrs = base + rows[:, None] * stride_row + cols[None, :] * stride_col
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)  # (R, C)
+    return tl.load(ptrs, mask=inside, other=0.0)
+    ### END SOLUTION
+
+
+@triton.jit
+def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
+    """Store tile (R, C) at rows (R,) and cols (C,); nothing past the ends."""
+    ### BEGIN SOLUTION
+    ptrs = base + rows[:, None] * stride_row + cols[None, :] * stride_col
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)  # (R, C)
+    tl.store(ptrs, tile, mask=inside)
+    ### END SOLUTION
+
+
+# given: nothing to write below this line
+# fmt: off
+@triton.jit
+def copy_kernel(
+    x, out, filled, n_rows, n_cols, filled_rows, filled_cols,
+    x_row, x_col, out_row, out_col, filled_row, filled_col,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+):
+    """One program: one tile of x, stored into out and into filled."""
+    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    cols = tl.program_id(1) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
+    tile = load_tile(x, rows, cols, n_rows, n_cols, x_row, x_col)
+    tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one row of the tile per entry of rows")
+    tl.static_assert(tile.shape[1] == BLOCK_COLS, "one column of the tile per entry of cols")
+    store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
+    store_tile(filled, tile, rows, cols, filled_rows, filled_cols, filled_row, filled_col)
+# fmt: on
+
+
+def copy_tiles(x, *, block_rows, block_cols):
+    """Return (copy of x, copy filled up with zeros to whole tiles).
+
+    x: (n_rows, n_cols), any strides.
+    """
+    n_rows, n_cols = x.shape
+    grid = (triton.cdiv(n_rows, block_rows), triton.cdiv(n_cols, block_cols))
+    out = x.new_empty((n_cols, n_rows)).T  # (n_rows, n_cols), column-major
+    filled = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
+    copy_kernel[grid](
+        *(x, out, filled, n_rows, n_cols, *filled.shape),
+        *(*x.stride(), *out.stride(), *filled.stride()),
+        BLOCK_ROWS=block_rows,
+        BLOCK_COLS=block_cols,
+    )
+    return out, filled
+
+
+# %% check-6-1
+check(copy_tiles)
+
+# %% about-6-2 [markdown]
+# ## 6.2 · One tile of scores (8 minutes)
+#
+# `tile_scores(q, k)` returns `q @ k.T`, computed by one program with one
+# `tl.dot`.
+#
+# - `q` has shape `(block_q, d)`, `k` has shape `(block_k, d)`. All three sizes
+#   are powers of two, at least 16.
+# - The result has shape `(block_q, block_k)`, float32. There is no division
+#   by the square root of `d` here.
+# - The two tiles are loaded already. You write the product and the store.
+# - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
+#   dtype: convert the q tile to the k tile's dtype first.
+# - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
+#   TF32, and this check fails there.
+#
+# Scores can be larger than 65504, the largest float16 number.
+
+# %% ex-6-2
+# fmt: off
+@triton.jit
+def scores_kernel(
+    q, k, out, q_row, q_col, k_row, k_col, out_row, out_col,
+    D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """One program: out = q @ k.T. q: (block_q, d), k: (block_k, d)."""
+    rows = tl.arange(0, BLOCK_Q)  # (block_q,)
+    keys = tl.arange(0, BLOCK_K)  # (block_k,)
+    dims = tl.arange(0, D)  # (d,)
+    q_tile = tl.load(q + rows[:, None] * q_row + dims[None, :] * q_col)
+    k_tile = tl.load(k + keys[:, None] * k_row + dims[None, :] * k_col)
+    ### BEGIN SOLUTION
+    q_tile = q_tile.to(k_tile.dtype)  # tl.dot wants one dtype
+    s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee")
+    # s: (block_q, block_k), float32
+    tl.store(out + rows[:, None] * out_row + keys[None, :] * out_col, s)
+    ### END SOLUTION
+# fmt: on
+
+
+def tile_scores(q, k):
+    """Return q @ k.T in float32. q: (block_q, d), k: (block_k, d)."""
+    (block_q, d), block_k = q.shape, k.shape[0]
+    out = torch.empty(block_q, block_k, dtype=torch.float32, device=q.device)
+    scores_kernel[(1,)](
+        *(q, k, out, *q.stride(), *k.stride(), *out.stride()),
+        D=d,
+        BLOCK_Q=block_q,
+        BLOCK_K=block_k,
+    )
+    return out
+
+
+# %% check-6-2
+check(tile_scores)
+
+# %% about-6-3 [markdown]
+# ## 6.3 · A matrix product, tile by tile (10 minutes)
+#
+# `matmul(a, b)` returns `a @ b` in float32.
+#
+# - `a` has shape `(m, k)`, `b` has shape `(k, n)`: float32 or float16, any
+#   strides, any sizes.
+# - Program `(i, j)` makes one tile of the result, `(block_m, block_n)`. It
+#   walks along `k` in steps of `block_k` and adds up the products in an
+#   **accumulator**, a float32 tile that is carried from step to step.
+# - `m`, `n` and `k` need not be multiples of the tiles. Entries past the end of
+#   `k` must add nothing.
+#
+# You write the accumulator's start and the loop. The final store is given.
+
+# %% ex-6-3
+# fmt: off
+@triton.jit
+def matmul_kernel(
+    a, b, out, m, n, k, a_row, a_col, b_row, b_col, out_row, out_col,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """One program: one tile of out = a @ b. a: (m, k), b: (k, n)."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)  # (block_m,)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)  # (block_n,)
+    ### BEGIN SOLUTION
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # a typed start
+    for start in range(0, k, BLOCK_K):
+        steps = start + tl.arange(0, BLOCK_K)  # (block_k,)
+        a_ptrs = a + rows[:, None] * a_row + steps[None, :] * a_col
+        b_ptrs = b + steps[:, None] * b_row + cols[None, :] * b_col
+        a_inside = (rows[:, None] < m) & (steps[None, :] < k)
+        b_inside = (steps[:, None] < k) & (cols[None, :] < n)
+        a_tile = tl.load(a_ptrs, mask=a_inside, other=0.0)
+        b_tile = tl.load(b_ptrs, mask=b_inside, other=0.0)
+        acc += tl.dot(a_tile, b_tile, input_precision="ieee")
+    ### END SOLUTION
+    out_ptrs = out + rows[:, None] * out_row + cols[None, :] * out_col
+    tl.store(out_ptrs, acc, mask=(rows[:, None] < m) & (cols[None, :] < n))
+# fmt: on
+
+
+def matmul(a, b, *, block_m, block_n, block_k):
+    """Return a @ b in float32. a: (m, k), b: (k, n), one dtype."""
+    (m, k), n = a.shape, b.shape[1]
+    out = torch.empty(m, n, dtype=torch.float32, device=a.device)
+    grid = (triton.cdiv(m, block_m), triton.cdiv(n, block_n))
+    matmul_kernel[grid](
+        *(a, b, out, m, n, k, *a.stride(), *b.stride(), *out.stride()),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+    )
+    return out
+
+
+# %% check-6-3
+check(matmul)
+
+# %% about-6-4 [markdown]
+# ## 6.4 · Five kernels, all green here (8 minutes)
+#
+# Read the five kernels below and run the cell after them: in the interpreter
+# each one gives the right answer.
+
+# %% five-kernels
+@triton.jit
+def biggest_kernel(x, out, n, BLOCK: tl.constexpr):
+    m = float("-inf")
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        m = tl.maximum(m, tl.load(x + at, mask=at < n, other=float("-inf")))
+    tl.store(out, tl.max(m, 0))
+
+
+@triton.jit
+def first_part_kernel(x, out, n, BLOCK: tl.constexpr):
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        block = tl.load(x + at, mask=at < n, other=0.0)
+        if tl.min(block, 0) < 0:  # stop at the first block with a negative
+            break
+        acc += block
+    tl.store(out, tl.sum(acc, 0))
+
+
+@triton.jit
+def small_dot_kernel(a, out, M: tl.constexpr, K: tl.constexpr):
+    rows = tl.arange(0, M)
+    cols = tl.arange(0, K)
+    tile = tl.load(a + rows[:, None] * K + cols[None, :])  # (M, K)
+    s = tl.dot(tile, tl.trans(tile), input_precision="ieee")
+    tl.store(out + rows[:, None] * M + rows[None, :], s)
+
+
+@triton.jit
+def total_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
+    tl.store(out, tl.load(out) + part)
+
+
+@triton.jit
+def centred_kernel(x, out, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(0, n, BLOCK):  # every program reads all of x
+        at = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    own = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(out + at, own - total / n, mask=at < n)
+
+
+def biggest(x):
+    """Return the largest entry of x, (n,), as a tensor (1,). One program."""
+    out = torch.zeros(1, device=x.device)
+    biggest_kernel[(1,)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def first_part(x):
+    """Return the sum of the blocks before the first with a negative entry."""
+    out = torch.zeros(1, device=x.device)
+    first_part_kernel[(1,)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def small_dot(a):
+    """Return a @ a.T. a: (16, 8). One program."""
+    out = torch.zeros(a.shape[0], a.shape[0], device=a.device)
+    small_dot_kernel[(1,)](a, out, M=a.shape[0], K=a.shape[1])
+    return out
+
+
+def total(x):
+    """Return the sum of x, (n,), as a tensor (1,). One program per block."""
+    out = torch.zeros(1, device=x.device)
+    total_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def centred(x):
+    """Return x - mean(x), (n,). One program per block."""
+    out = torch.zeros_like(x)
+    centred_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+# %% all-green
+numbers, small = torch.rand(200) + 0.5, torch.randn(16, 8)
+if torch.cuda.is_available():
+    print("This machine compiles: read the kernels, do not run them.")
+else:
+    for name, got, wanted in [
+        ("biggest", biggest(numbers), numbers.max()),
+        ("first_part", first_part(numbers), numbers.sum()),
+        ("small_dot", small_dot(small), small @ small.T),
+        ("total", total(numbers), numbers.sum()),
+        ("centred", centred(numbers), numbers - numbers.mean()),
+    ]:
+        right = torch.allclose(got, wanted, rtol=1e-4, atol=1e-4)
+        print(f"{name:12}", "green" if right else "wrong")
+
+# %% about-6-4a [markdown]
+# **6.4a.** What happens to each on a GPU? Return a dict with the five
+# launchers' names, and for each one of these three texts:
+#
+# - `"fine"`: it compiles, and the answer is always right,
+# - `"does not compile"`: the compiler refuses it,
+# - `"races"`: it compiles, but the answer depends on the order in which the
+#   programs happen to run.
+
+# %% ex-6-4a
+def which_fail_on_a_gpu():
+    """Return {launcher's name: "fine", "does not compile" or "races"}."""
+    ### BEGIN SOLUTION
+    return {
+        "biggest": "does not compile",  # m starts as a scalar, ends as a block
+        "first_part": "does not compile",  # break
+        "small_dot": "does not compile",  # K is 8, and 16 is the least
+        "total": "races",  # load, add, store: another program may come between
+        "centred": "fine",  # reading together is no race; total stays a scalar
+    }
+    ### END SOLUTION
+
+
+# %% check-6-4a
+check(which_fail_on_a_gpu)
+
+# %% about-6-4b [markdown]
+# **6.4b.** `total` gives the right sum only if its programs run one after the
+# other. Mend it: `mended_total(x)` returns the sum of `x`, shape `(1,)`,
+# float32, whatever the order of the programs.
+#
+# Keep one program per block. You may change anything in this cell, the
+# launcher too. There are two good ways: let the hardware add in one step that
+# nobody can interrupt, or give every program a place of its own to write to
+# and add up the places afterwards.
+
+# %% ex-6-4b
+@triton.jit
+def mended_kernel(x, out, n, BLOCK: tl.constexpr):
+    """One program: add the sum of one block of x, (n,), to out, (1,)."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
+    part = tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
+    ### BEGIN SOLUTION
+    tl.atomic_add(out, part)
+    ### END SOLUTION
+
+
+def mended_total(x, *, block=64):
+    """Return the sum of x as a tensor (1,). x: (n,) float32."""
+    n = x.numel()
+    out = torch.zeros(1, dtype=torch.float32, device=x.device)
+    mended_kernel[(triton.cdiv(n, block),)](x, out, n, BLOCK=block)
+    return out
+
+
+# %% check-6-4b
+check(mended_total)
+
+# %% progress
+progress()

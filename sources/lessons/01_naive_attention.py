@@ -1,0 +1,666 @@
+# %% title [markdown]
+# # 01 · Naive attention
+#
+# **You need** lesson 00, NumPy, and the matrix product.
+#
+# **You will be able to** write attention in three lines, say what each line
+# costs, and find the step that is dearest. It is not where most people look.
+#
+# **Time:** 35 minutes of reading, 27 for the exercises.
+
+# %% imports
+import math
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from course_lib import EagerLedger, Predict, Quiz, demo
+from course_lib.widgets.style import INK, OKABE_ITO, apply
+
+apply()  # one look for all figures
+
+# %% question [markdown]
+# ## 1. The question
+#
+# A language model reads a text as a row of *tokens*: words and pieces of words.
+# Let **N** be how many there are. In attention every token looks at every other
+# token. So something has N times N parts.
+#
+# **What does that cost, and where exactly?**
+#
+# Two predictions first, before you read on. Nobody grades them. Here are the
+# three lines that this lesson is about; you do not have to understand them yet.
+#
+# ```python
+# scores = q @ k.T                      # line 1: a matrix product
+# weights = softmax(scores / sqrt(d))   # line 2: a division and a softmax
+# o = weights @ v                       # line 3: a matrix product
+# ```
+
+# %% predict-double
+double = Predict(
+    "1-double",
+    "N doubles. How many times as many numbers does `scores` hold?",
+    unit="times",
+)
+double
+
+# %% predict-dearest
+LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
+dearest = Predict("1-dearest", "Which line moves most bytes?", options=LINES)
+dearest
+
+# %% recap [markdown]
+# ## 2. Q, K and V in two minutes
+#
+# Each token comes with three rows of **d** numbers. d is called the *head
+# dimension*; 64 and 128 are usual.
+#
+# * its **query**: what this token is looking for,
+# * its **key**: what this token offers to the others,
+# * its **value**: what it hands over when somebody listens to it.
+#
+# All queries, one below the other, are the matrix **Q** with N rows and d
+# columns. **K** and **V** hold the keys and the values in the same way.
+#
+# A token compares its query with every key. The comparison is a sum of d
+# products. It gives one number, a *score*: high means "this one is of interest
+# to me". From the scores come *weights*: positive numbers that sum to 1. The
+# result for the token is the mix of all values with these weights.
+#
+# ### A number by hand
+#
+# One token looks at two others. Its scores are **1** and **3**. The two values
+# are **10** and **20** (so d is 1 here).
+#
+# From scores to weights goes the *softmax*. It has three steps:
+#
+# 1. Subtract the largest score: 1 − 3 = −2, and 3 − 3 = 0.
+# 2. Take exp: exp(−2) = 0.13534, and exp(0) = 1. All are positive now.
+# 3. Divide by their sum, 1.13534: the weights are 0.1192 and 0.8808. They sum to 1.
+#
+# The result is 0.1192 · 10 + 0.8808 · 20 = 18.81. It lies between 10 and 20,
+# nearer to 20, as it must: a mix cannot lie above every value in it.
+#
+# The computer agrees:
+
+# %% by-hand
+scores = np.array([1.0, 3.0])
+values = np.array([10.0, 20.0])
+
+e = np.exp(scores - scores.max())
+weights = e / e.sum()
+print("exp    ", e.round(5))
+print("weights", weights.round(4), "sum", weights.sum())
+print("result ", (weights @ values).round(2))
+
+# %% why-max [markdown]
+# **Why subtract the largest score?** In algebra it changes nothing: numerator
+# and denominator are multiplied by the same factor, exp(−max). In a computer it
+# changes everything, because exp grows so fast:
+
+# %% why-max-code
+big = np.array([1000.0, 1002.0])
+with np.errstate(all="ignore"):
+    plain = np.exp(big) / np.exp(big).sum()
+    safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
+print("without subtracting:", plain)
+print("with subtracting:   ", safe.round(4))
+
+# %% chart [markdown]
+# ## 3. The seating chart
+#
+# You plan a dinner for N guests. To seat them well you draw a chart. It has one
+# row and one column for each guest. In row A and column B stands a number: how
+# much would A enjoy to sit by B? (B may think otherwise, so row B, column A has
+# a number of its own.)
+#
+# The guests are the tokens. The numbers are the scores. The chart is the matrix
+# of scores, called **S**. (In the chart a guest also gets a number for itself:
+# a token looks at itself, too.)
+#
+# Now count. **3** guests: 3 rows of 3, so **9** numbers. **6** guests: 6 rows of
+# 6, so **36** numbers. The list of guests doubled. The chart did not double.
+
+# %% chart-picture
+rng = np.random.default_rng(1)
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.4), width_ratios=[1, 2])
+for ax, guests in zip(axes, (3, 6)):
+    interest = rng.random((guests, guests))
+    ax.imshow(interest, cmap="Blues", vmin=-0.2, vmax=1.4)
+    for row in range(guests):
+        for column in range(guests):
+            number = f"{9 * interest[row, column]:.0f}"
+            ax.text(column, row, number, ha="center", va="center", color="k")
+    ax.set_title(f"{guests} guests, {guests**2} numbers")
+    ax.set(xticks=[], yticks=[], xlabel="sits by …", ylabel="guest")
+plt.show()
+
+# %% reveal-double
+double.reveal(
+    6**2 / 3**2,
+    "A row more and a column more for every token: both sides of the chart "
+    "double. N x N is called quadratic in N.",
+)
+
+# %% chart-sizes [markdown]
+# Q, K and V grow with N as well, but only like the guest list: N rows of d
+# numbers. Watch the two grow apart (one head, d = 128):
+
+# %% chart-sizes-code
+d = 128
+print("      N    one of Q, K, V     the chart S")
+for n in (512, 1024, 2048, 4096, 8192):
+    print(f"{n:7} {n * d:17,} {n * n:15,}")
+
+# %% three-lines [markdown]
+# ## 4. The three lines
+#
+# A model has several *heads*: the same computation side by side, on different
+# numbers. We look at one head. `n_q` is the number of queries and `n_k` the
+# number of keys; here both are N.
+#
+# Why is there a division by `sqrt(d)`? A score is a sum of d products. The more
+# terms, the wider the sums spread. Dividing by sqrt(d) undoes that:
+
+# %% why-scale
+for d in (16, 64, 256):
+    q, k = rng.standard_normal((2, 2000, d))
+    spread = (q * k).sum(axis=1).std()
+    print(f"d = {d:3}: scores spread by {spread:5.2f}", end="; ")
+    print(f"after the division by {spread / math.sqrt(d):.2f}")
+
+
+# %% naive
+def softmax_rows(scores):
+    """Turn each row into weights that sum to 1."""
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def naive(q, k, v):
+    """Attention: (n_q, d), (n_k, d), (n_k, d) -> (n_q, d)."""
+    d = q.shape[1]
+    scores = q @ k.T  # (n_q, n_k)  line 1
+    weights = softmax_rows(scores / math.sqrt(d))  # (n_q, n_k)  line 2
+    return weights @ v  # (n_q, d)  line 3
+
+
+# %% naive-text [markdown]
+# This is called *naive* attention. The word means: written as the formula says,
+# with every matrix in between written down. It is no insult. The answer is
+# right.
+#
+# `axis=1` says "along each row". `keepdims=True` keeps the row maxima as a
+# column, so that each one meets its own row.
+#
+# Is it right? We compare with the course's float64 answer:
+
+# %% naive-check
+from course_lib.attention import attention_float64
+
+n, d = 200, 32
+q, k, v = rng.standard_normal((3, n, d)).astype(np.float32)
+
+o = naive(q, k, v)
+truth, _ = attention_float64(q, k, v)
+print("o has shape", o.shape)
+print("weights sum to", softmax_rows(q @ k.T).sum(axis=1)[:3], "...")
+print(f"largest error {abs(o - truth).max():.1e}")
+
+# %% trips [markdown]
+# ## 5. Four trips
+#
+# Now to the cost. A GPU has a chip that computes, and beside it a large memory,
+# called **HBM**. The chip itself can hold only a little. Whatever is too large
+# for the chip lives in HBM and has to travel.
+#
+# Picture a **workshop** and a **warehouse** with a road between them. The
+# workshop is the chip. The warehouse is HBM. The workshop has room for one job
+# at a time, so after each job the results go to the warehouse.
+#
+# In our three lines each step is one job. S is a crate that does not fit in the
+# workshop. Let **P** be the matrix of weights, a crate of the same size.
+#
+# | trip | job | on the truck |
+# |---|---|---|
+# | 1 | line 1 is done: store S | S to the warehouse |
+# | 2 | line 2 begins: fetch S | S to the workshop |
+# | 3 | line 2 is done: store P | P to the warehouse |
+# | 4 | line 3 begins: fetch P | P to the workshop |
+#
+# %% trips-picture
+jobs = ["line 1", "line 2", "line 3"]
+crates = [("S", 0, -1), ("S", 1, 1), ("P", 1, -1), ("P", 2, 1)]
+fig, ax = plt.subplots(figsize=(7, 2.8))
+for x, job in enumerate(jobs):
+    ax.text(x, 1.1, job, ha="center", weight="bold")
+for trip, (crate, job, way) in enumerate(crates, 1):
+    x = job + (0.12 if way < 0 else -0.12)
+    ends = [(x, 0.05), (x, 0.95)]
+    arrow = {"arrowstyle": "->", "color": OKABE_ITO["vermilion"], "lw": 3}
+    ax.annotate("", ends[way > 0], ends[way < 0], arrowprops=arrow)
+    ax.text(x + 0.05, 0.45, f"trip {trip}: {crate}")
+ax.axhline(0, color=INK)
+ax.axhline(1, color=INK)
+ax.set(xlim=(-0.5, 2.6), ylim=(-0.2, 1.3), xticks=[], yticks=[0, 1])
+ax.set_yticklabels(["warehouse (HBM)", "workshop (chip)"])
+plt.show()
+
+# %% trips-after [markdown]
+# After trip 4 line 3 makes the result O, and P is thrown away. Nobody had
+# ordered S or P. The customer wanted O. **The truck drove four times with
+# crates that end in the bin.**
+#
+# Q, K, V and O travel too, once each. They are small crates: N rows of d numbers.
+#
+# ### A number by hand
+#
+# Three guests, d = 2, and 2 bytes per number (half precision).
+#
+# * S has 3 · 3 = 9 numbers, so 18 bytes. P as well. Four trips: 4 · 18 = **72 bytes**.
+# * Q, K, V, O have 3 · 2 = 6 numbers each, so 12 bytes. Four of them: **48 bytes**.
+# * Together: **120 bytes**.
+#
+# As a formula, with b bytes per number: **4 N² b + 4 N d b**. The course has it
+# as a *model* that you can ask:
+
+# %% model
+from course_lib.accounting.traffic import naive_four_trips
+
+print("formula:", naive_four_trips.formula())
+print("three guests:", naive_four_trips.bytes(n=3, d=2, b=2), "bytes")
+print(naive_four_trips.terms(n=3, d=2, b=2))
+
+# %% model-text [markdown]
+# (In the formula `H` is the number of heads, and `N_q` and `N_k` are both N.)
+#
+# With three guests the small crates are nearly half of the load. Now a real
+# size: N = 8192 tokens, 32 heads, d = 128, half precision. How large is P alone?
+
+# %% p-size
+n, heads, d, b = 8192, 32, 128, 2
+p_bytes = heads * n * n * b
+all_bytes = naive_four_trips.bytes(n=n, heads=heads, d=d, b=b)
+print(f"P:          {p_bytes / 1e9:6.2f} GB")
+print(f"four trips: {4 * p_bytes / 1e9:6.2f} GB")
+print(f"everything: {all_bytes / 1e9:6.2f} GB")
+print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
+
+# %% p-size-text [markdown]
+# 4.3 GB for one matrix, in one layer of one model, for one text. And it is
+# thrown away at the end of the layer.
+
+# %% exhibit [markdown]
+# ### An exhibit: two numbers for one matrix
+#
+# Public texts say about N = 8192 and one head: the scores are "256 MiB". And:
+# they are "512 MB per head". Both are about the same matrix. Can both be right?
+#
+# First a word on units. **MB** and **GB** are powers of ten: 10⁶ and 10⁹ bytes.
+# **MiB** and **GiB** are powers of two: 2²⁰ and 2³⁰ bytes. The difference is
+# small, 5 % for MB and 7 % for GB, and it confuses every comparison. The course
+# never mixes them in one line.
+#
+# Decide before you run the cell: what could each of them have counted?
+
+# %% exhibit-count
+n = 8192
+candidates = {
+    "one S in half precision (2 bytes)": n * n * 2,
+    "one S in single precision (4 bytes)": n * n * 4,
+    "four trips of S in half precision": 4 * n * n * 2,
+}
+for what, size in candidates.items():
+    print(f"{what:36} {size / 2**20:6.0f} MiB")
+for what, size in candidates.items():
+    print(f"{what:36} {size / 1e6:6.1f} MB")
+
+# %% exhibit-verdict [markdown]
+# **The decision.** "256 MiB" is one S with 4 bytes per number: a *size*.
+# "512 MB" is four trips of S with 2 bytes per number: a *traffic*, and it is
+# 512 MiB, which is 537 MB. Neither author said which. A number of bytes is
+# complete only with three things: **what** is counted, how many **bytes per
+# number**, and the **unit**.
+
+# %% ledger [markdown]
+# ## 6. Count it: how many trips does PyTorch make?
+#
+# Four trips is what the table above *predicts*. Does PyTorch do that? The
+# instrument is a **ledger**. It watches every operation that PyTorch runs and
+# books what it reads and what it writes.
+#
+# "Eager" PyTorch, the ordinary kind, runs one operation after the other. Each
+# one reads its inputs from memory and writes its result to memory. Look at the
+# code below, count its operations, and predict.
+
+
+# %% eager-code
+def naive_torch(q, k, v):
+    """The three lines in PyTorch; .mT swaps the last two dimensions."""
+    d = q.shape[-1]
+    scores = q @ k.mT  # (..., n_q, n_k)
+    weights = torch.softmax(scores / math.sqrt(d), dim=-1)  # (..., n_q, n_k)
+    return weights @ v  # (..., n_q, d)
+
+
+# %% predict-trips
+trips = Predict(
+    "1-trips",
+    "How many trips of an N x N matrix does the ledger count for `naive_torch`?",
+    unit="trips",
+)
+trips
+
+# %% ledger-run
+n, d = 512, 32
+q, k, v = (torch.randn(n, d) for _ in range(3))
+with EagerLedger(q=q, k=k, v=v) as ledger:
+    naive_torch(q, k, v)
+
+for crossing in ledger.crossings:
+    big = "<- N x N" if crossing.n_bytes >= n * n * 4 else ""
+    print(f"{crossing.op:9} {crossing.direction:8}", end=" ")
+    print(f"{crossing.tensor:9} {crossing.n_bytes:9,} bytes {big}")
+
+# %% reveal-trips
+trips.reveal(
+    ledger.trips(n * n * 4),
+    "The division by sqrt(d) is an operation of its own: it reads all scores "
+    "and writes all of them again.",
+)
+
+# %% six-trips-text [markdown]
+# In the list, `mm` is a matrix product and `div` the division. A matrix made
+# along the way carries the name of the operation that made it.
+#
+# So the table with four trips describes a *possible* program. The program that
+# many people write makes **six**. The division looks like nothing: one
+# operation per number. But the truck does not ask how much work is done with a
+# crate. It drives the whole crate there and back.
+#
+# In exercise 1.4 you remove these two trips.
+
+# %% dearest [markdown]
+# ## 7. Which line is dearest?
+#
+# Now the second prediction of this lesson. We count line by line, at the size of
+# a real layer: N = 8192, 8 heads, d = 128, bf16 (2 bytes).
+#
+# That is 2 GiB of matrices, too much for a small laptop. The ledger needs only
+# the shapes, so we give it tensors on PyTorch's `meta` device: they have a shape
+# and no numbers.
+
+# %% count-lines
+n, heads, d = 8192, 8, 128
+no_numbers = {"dtype": torch.bfloat16, "device": "meta"}
+q, k, v = torch.empty(3, 1, heads, n, d, **no_numbers)  # each (1, heads, n, d)
+steps = {
+    "line 1: q @ k.T": lambda: q @ k.mT,
+    "line 2: / sqrt(d)": lambda: s / math.sqrt(d),
+    "line 2: softmax": lambda: torch.softmax(s, dim=-1),
+    "line 3: weights @ v": lambda: s @ v,
+}
+s = q @ k.mT  # stands for S and P: the same shape
+counted, flops = {}, {}
+for name, step in steps.items():
+    with EagerLedger() as ledger:
+        step()
+    counted[name], flops[name] = ledger.total / 1e9, ledger.flops
+
+# %% measured-text [markdown]
+# To the counted bytes we add *measured* ones. They come from the hardware
+# counters of one H100 GPU that ran the same code: N = 8192, 8 heads, d = 128,
+# bf16.
+
+# %% count-plot
+measured = dict(zip(steps, (1.10, 2.12, 2.13, 1.12)))  # GB, H100, counters
+fig, ax = plt.subplots(figsize=(7, 3.2))
+place = np.arange(len(steps))
+for shift, books, label, colour in (
+    (-0.2, counted, "counted by the ledger", "blue"),
+    (0.2, measured, "measured on an H100", "vermilion"),
+):
+    sizes, colour = list(books.values()), OKABE_ITO[colour]
+    bars = ax.barh(place + shift, sizes, 0.38, label=label, color=colour)
+    ax.bar_label(bars, fmt="%.2f", padding=3, color=INK)
+ax.set_yticks(place, list(steps))
+ax.invert_yaxis()
+ax.set(xlabel="GB moved to and from memory", xlim=(0, 3.2))
+ax.legend(loc="lower right")
+plt.show()
+print(f"in all: counted {sum(counted.values()):.2f} GB,", end=" ")
+print(f"measured {sum(measured.values()):.2f} GB")
+
+# %% reveal-dearest
+line_2 = counted["line 2: / sqrt(d)"] + counted["line 2: softmax"]
+total = sum(counted.values())
+dearest.reveal(
+    LINES[1],
+    f"{line_2:.2f} of {total:.2f} GB, and it is nearly no arithmetic.",
+)
+
+# %% flops-text [markdown]
+# Most people say line 1 or line 3, for a good reason: matrix products *are*
+# nearly all of the arithmetic. Let us count that too. A *FLOP* is one addition
+# or one multiplication. Line 2 needs about 6 operations per score: one division,
+# one comparison for the maximum, one subtraction, one exp, one addition, one
+# division.
+
+# %% flops-share
+work = {
+    "lines 1 and 3": flops["line 1: q @ k.T"] + flops["line 3: weights @ v"],
+    "line 2": 6 * heads * n * n,  # about 6 per score
+}
+moved = {"lines 1 and 3": total - line_2, "line 2": line_2}
+for name in work:
+    share = work[name] / sum(work.values())
+    print(f"{name:13} {share:6.1%} of the arithmetic", end=", ")
+    print(f"{moved[name] / total:4.0%} of the bytes")
+
+# %% timing-text [markdown]
+# **And the time?** Your machine can say. The next cell takes the time of each
+# step at a small size.
+#
+# Read it with care. On a GPU arithmetic is very cheap compared with moving
+# bytes, and the times follow the bytes. A CPU does arithmetic far more slowly,
+# so there the products take a larger share of the time. But on either, line 2
+# takes far more than its share of the arithmetic.
+
+# %% timing
+device = "cuda" if torch.cuda.is_available() else "cpu"
+n = 8192 if device == "cuda" else 1024
+dtype = torch.bfloat16 if device == "cuda" else torch.float32
+d = 64
+q, k, v = torch.randn(3, 1, 8, n, d, dtype=dtype, device=device)
+s = q @ k.mT
+
+
+def seconds(step):
+    """Return the best of five runs: the one that was disturbed least."""
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        step()
+        if device == "cuda":
+            torch.cuda.synchronize()  # the GPU works on while Python goes on
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+took = {name: seconds(step) for name, step in steps.items()}
+print(f"measured here, on a {device}: N = {n}, 8 heads, d = 64, {dtype}")
+for name, t in took.items():
+    print(f"{name:20} {t * 1e3:7.2f} ms {t / sum(took.values()):5.0%}")
+
+# %% memory [markdown]
+# ## 8. Room in the warehouse
+#
+# So far we counted *traffic*: how many bytes travel. There is a second cost, the
+# *footprint*: how many bytes must be stored at one time. At the worst moment
+# naive attention holds two N x N matrices: the scores that softmax reads, and
+# the weights that it writes.
+#
+# PyTorch also has attention as one single operation,
+# `scaled_dot_product_attention`. It is *fused*: several steps in one, so that
+# nothing in between is stored. It computes the same. How is still a secret
+# until lesson 03.
+
+# %% predict-peak
+peak = Predict(
+    "1-peak",
+    "N doubles. By what factor does the peak memory of the *fused* one grow?",
+    unit="times",
+)
+peak
+
+# %% peak-text [markdown]
+# The next cell runs both at growing N and draws the most memory that each of
+# them held, beyond its inputs. Each runs in a process of its own with a limit on
+# its memory. When naive attention runs out of memory, you see a hatched bar:
+# as high as it wanted to be. The axis is logarithmic: one mark up means four
+# times as much.
+#
+# (In a lecture room: `demo.peak_memory(presenter=True)`.)
+
+# %% peak-memory
+found = demo.peak_memory()
+found
+
+# %% reveal-peak
+ran = [record for record in found.records if not record.out_of_memory]
+for name in ("naive", "fused"):
+    held = np.array([r.ledger_bytes for r in ran if r.method == name])
+    print(name, "grows per doubling, counted:", held[1:] / held[:-1])
+peak.reveal(
+    held[-1] / held[-2],
+    "It stores its output and nothing that is N x N. The output has N rows.",
+)
+
+# %% same-answer [markdown]
+# A skeptic asks: does the fused one compute the same at all? Compare both with
+# the float64 answer:
+
+# %% same-answer-code
+q, k, v = (torch.randn(1, 8, 300, 64) for _ in range(3))
+truth, _ = attention_float64(q, k, v)
+fused_attention = torch.nn.functional.scaled_dot_product_attention
+for attend in (naive_torch, fused_attention):
+    error = abs(attend(q, k, v).numpy() - truth).max()
+    print(f"{attend.__name__:30} is off by {error:.1e}")
+
+# %% shown [markdown]
+# ## 9. What was shown, and what was not
+#
+# | claim | how |
+# |---|---|
+# | the chart S quadruples when N doubles | counted by hand |
+# | four trips: 4 N² b + 4 N d b bytes | predicted (a model) |
+# | eager PyTorch makes six trips | counted in your own code |
+# | line 2 moves about two thirds of the bytes | counted, and measured on an H100 |
+# | naive memory grows four times per doubling, fused two times | counted and measured here |
+#
+# Not shown:
+#
+# * That fused attention is *faster*, and by how much. Fewer bytes do not make a
+#   program faster by the same factor. Lesson 02 asks why.
+# * That every program with these three lines makes six trips. A compiler can
+#   join steps. `torch.compile`, for example, recognises the whole pattern and
+#   replaces it by the fused operation. So our "naive" runs are always eager.
+# * That matrix products cost nothing. They do all the arithmetic, and once the
+#   trips are gone they are what is left.
+
+# %% questions [markdown]
+# ## Questions
+
+# %% quiz-quadruple
+Quiz(
+    "One head, half precision. S takes 32 MiB at N = 4096. How much at N = 16384?",
+    answer=512,
+    unit="MiB",
+    explanation="N is 4 times as large, so S is 16 times as large: 16 x 32.",
+)
+
+# %% quiz-axis
+Quiz(
+    "`weights` comes out of the softmax. Which sums are 1?",
+    [
+        ("those of the rows", True, "Each query divides its own attention."),
+        ("those of the columns", False, "A key may be popular or ignored."),
+        ("both", False, "Only the rows: nothing makes the columns sum to 1."),
+    ],
+)
+
+# %% quiz-dearest
+Quiz(
+    "Why does line 2 move about twice as many bytes as lines 1 and 3 together?",
+    [
+        ("exp is slow", False, "A slow exp costs time, it moves no bytes."),
+        (
+            "its two operations each read and write an N x N matrix",
+            True,
+            "Four trips; line 1 only writes one, line 3 only reads one.",
+        ),
+        ("it does most of the arithmetic", False, "It does about 1 % of it."),
+    ],
+)
+
+# %% quiz-mask
+Quiz(
+    "You add one more elementwise step, `scores = scores + bias`, where `bias` is "
+    "a single number. How many trips of an N x N matrix in all?",
+    answer=8,
+    unit="trips",
+    explanation="Six, and one reading and one writing more. Elementwise steps "
+    "are cheap in arithmetic and dear in trips.",
+)
+
+# %% quiz-units
+Quiz(
+    "A report says: `attention uses 537 MB`. What is missing?",
+    [
+        ("nothing, 537 MB is clear", False, "Is it a size or a traffic?"),
+        (
+            "what was counted, and how many bytes a number has",
+            True,
+            "It could be four trips of one S in half precision at N = 8192.",
+        ),
+        ("the time", False, "Bytes are bytes; but bytes of what?"),
+    ],
+)
+
+# %% quiz-footprint
+Quiz(
+    "Which of these is a footprint, and not a traffic?",
+    [
+        ("the bytes that all trips move", False, "This is the traffic."),
+        (
+            "the most bytes held at one moment",
+            True,
+            "It decides whether it fits.",
+        ),
+        ("FLOPs per second", False, "This is a speed of arithmetic."),
+    ],
+)
+
+# %% next [markdown]
+# ## The exercises
+#
+# `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, now as
+# knowledge · **1.2** attention in NumPy · **1.3** the bytes of every trip ·
+# **1.4** from six trips to four.
+#
+# **Next:** lesson 02 asks what a byte costs compared with a FLOP. Then the
+# question of this lesson gets its answer in seconds.
+#
+# **To read:**
+#
+# * Vaswani and others, [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
+#   section 3.2.1: the three lines as a formula.
+# * Ivanov and others,
+#   [Data Movement Is All You Need](https://arxiv.org/abs/2007.00072): what moves
+#   in a whole transformer, operation by operation.
+# * Dao and others, [FlashAttention](https://arxiv.org/abs/2205.14135), section
+#   2.2: the same accounting, by the people who removed the trips.

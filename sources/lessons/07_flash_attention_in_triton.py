@@ -1,0 +1,440 @@
+# %% title [markdown]
+# # 07 · FlashAttention in Triton
+#
+# **You need:** lesson 03 (three notes: m, ℓ, O), lesson 04 (tiles), lesson 06
+# (`tl.dot`, pointers by broadcasting). No GPU.
+#
+# **You will be able to:** read and write the whole kernel; prove from a ledger
+# that it never writes a score; say what `lse` is for; place your own kernel on
+# a chart beside PyTorch's.
+#
+# **Time:** 35 minutes for this lesson, 51 for its exercises, and 30 more for
+# the empty cell, 7★.
+
+# %% question [markdown]
+# ## The question
+#
+# You have all the parts. Lesson 03 streams a softmax. Lesson 04 cuts Q, K and V
+# into tiles and runs on flat memory. Lesson 06 loads tiles and multiplies them
+# in Triton.
+#
+# **What is new when they are put together?** Nothing. That is the point of this
+# lesson: FlashAttention is a combination, and you know each piece.
+
+# %% imports
+import numpy as np
+import torch
+import triton
+from matplotlib import pyplot as plt
+
+from course_lib import Predict, Quiz, count
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import (
+    flash_compulsory,
+    flash_tile_loads,
+    naive_four_trips,
+)
+from course_lib.attention.truth import attention_float64
+from course_lib.kernels.flash_forward import flash_attention
+from course_lib.widgets.style import OKABE_ITO, apply
+
+apply()
+
+# %% picture [markdown]
+# ## The picture: one desk per program
+#
+# Go back to the exam papers of lesson 03. Now there are many desks in the hall.
+# Each desk is one *program*. It owns one tile of queries and nothing else.
+#
+# - The desk fetches its tile of Q **once**.
+# - It goes along the shelf of K and V, tile by tile. For each, it makes a small
+#   square of scores, uses it, and wipes it off.
+# - It keeps three notes per query: m, ℓ and O. They never leave the desk.
+# - At the end of the shelf it divides O by ℓ and stores its tile of O **once**.
+#
+# No desk talks to another. So it does not matter how many run at a time.
+
+# %% by-hand [markdown]
+# ## A number by hand
+#
+# Take one head, N = 512 queries and keys, d = 16, tiles of 64 rows, float32
+# (4 bytes).
+#
+# - There are 512 / 64 = 8 tiles of queries, so 8 programs.
+# - Each program loads 8 tiles of K. A tile is 64 × 16 × 4 = 4096 bytes.
+# - K is loaded 8 × 8 × 4096 = 262 144 bytes in all: **8 times** its own size.
+# - Q and O cross once: 512 × 16 × 4 = 32 768 bytes each.
+#
+# The scores would be 512 × 512 × 4 = 1 048 576 bytes. How many of those bytes
+# cross? Write a number down before you go on.
+
+# %% predict-scores
+p_scores = Predict(
+    "7-score-bytes",
+    "How many bytes of scores does the kernel write, N = 512, d = 16?",
+    unit="bytes",
+)
+p_scores
+
+# %% count-course
+rng = np.random.default_rng(7)
+q, k, v = (
+    torch.from_numpy(rng.standard_normal((1, 1, 512, 16)).astype("float32"))
+    for _ in range(3)
+)
+ledger = count(flash_attention, q, k, v)
+print(ledger.table())
+
+# %% reveal-scores
+scores = ledger.total - sum(
+    ledger.read[name] + ledger.written[name]
+    for name in ("q", "k", "v", "o", "lse")
+)
+p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
+
+# %% side-by-side [markdown]
+# ## The code, side by side
+#
+# On the left is lesson 04's program: NumPy, on flat memory. On the right is
+# Triton. Read each pair aloud. Only the names of the functions differ.
+#
+# | what happens | lesson 04, NumPy | Triton |
+# |---|---|---|
+# | which tile am I? | `tile, head = pid` | `tile = tl.program_id(0)`<br>`head = tl.program_id(1)` |
+# | my rows | `rows = tile * block_q + np.arange(block_q)` | `rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)` |
+# | fetch Q once | `load_tile(memory, q, rows, n_q, ...)` | `load_tile(q, rows, n_q, ...)` |
+# | note m | `m = np.full(block_q, -np.inf)` | `m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)` |
+# | note ℓ | `l_sum = np.zeros(block_q)` | `l_sum = tl.zeros((BLOCK_Q,), tl.float32)` |
+# | note O | `acc = np.zeros((block_q, head_dim))` | `acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)` |
+# | along the shelf | `for start in range(0, n_k, block_k):` | the same |
+# | scores | `s = q_tile @ k_tile.T * scale` | `s = tl.dot(q_tile, tl.trans(k_tile)) * scale` |
+# | past the end | `s = np.where(keys < n_k, s, -np.inf)` | `s = tl.where(keys < n_k, s, float("-inf"))` |
+# | new maximum | `m_new = np.maximum(m, s.max(1))` | `m_new = tl.maximum(m, tl.max(s, 1))` |
+# | how much to shrink | `alpha = np.exp(m - m_new)` | `alpha = tl.exp(m - m_new)` |
+# | what the keys count | `p = np.exp(s - m_new[:, None])` | `p = tl.exp(s - m_new[:, None])` |
+# | shrink ℓ, add | `l_sum = l_sum * alpha + p.sum(1)` | `l_sum = l_sum * alpha + tl.sum(p, 1)` |
+# | shrink O, add | `acc = acc * alpha[:, None] + p @ v_tile` | `acc = acc * alpha[:, None] + tl.dot(p, v_tile)` |
+# | divide once | `acc / l_sum[:, None]` | the same |
+#
+# Three things in the right column are about the GPU, and lesson 06 showed why:
+# the notes have a **shape and a dtype** from the start; `p` is cast to V's
+# dtype before `tl.dot`; and `input_precision="ieee"` keeps float32 exact.
+
+# %% right [markdown]
+# ## Is it right?
+#
+# "Right" has a meaning in this course. Truth is attention in float64. An answer
+# may be off by twice what eager PyTorch is off in the same dtype, plus a little.
+# Nothing is approximated: the two differ by rounding only.
+
+# %% compare
+o, lse = flash_attention(q, k, v)
+truth, truth_lse = attention_float64(q, k, v)
+eager = torch.softmax(q @ k.transpose(-1, -2) / 16**0.5, -1) @ v
+
+for name, x in (("eager PyTorch", eager), ("the kernel", o)):
+    print(f"{name:14} largest error {np.abs(x.numpy() - truth).max():.1e}")
+print(f"{'lse':14} largest error {np.abs(lse.numpy() - truth_lse).max():.1e}")
+
+# %% ledger-heading [markdown]
+# ## The instrument: the kernel's own ledger
+#
+# A ledger records each load and each store of each program. So we can look at
+# the order in which the tiles were visited.
+
+# %% draw-visits
+def draw_visits(ax, ledger, n, block):
+    """Number the (query tile, key tile) squares in the order of the loads."""
+    tiles = n // block
+    ax.set(xlim=(0, tiles), ylim=(tiles, 0), aspect="equal")
+    ax.set(xlabel="tile of keys", ylabel="tile of queries (program)")
+    loads = [
+        visit for visit in ledger.visits
+        if visit.tensor == "k" and visit.kind == "load"
+    ]
+    for number, visit in enumerate(loads, start=1):
+        row, column = visit.program[0], visit.rows[0] // block
+        colour = OKABE_ITO["blue"]
+        ax.add_patch(plt.Rectangle((column, row), 1, 1, color=colour, alpha=0.25))
+        ax.text(column + 0.5, row + 0.5, number, ha="center", va="center")
+
+
+causal = count(flash_attention, q, k, v, causal=True)
+fig, axes = plt.subplots(1, 2, figsize=(9, 4.5))
+for ax, books, title in zip(axes, (ledger, causal), ("all keys", "causal")):
+    draw_visits(ax, books, 512, 64)
+    ax.set_title(f"{title}: {len(books.rows_of('k'))} loads of K tiles")
+
+# %% predict-causal
+p_causal = Predict(
+    "7-causal-loads",
+    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
+    "of the K loads is left?",
+    options=["one half", "more than half", "less than half"],
+)
+p_causal
+
+# %% reveal-causal
+part = causal.read["k"] / ledger.read["k"]
+print(f"loads of K left: {part:.2%}, and (T + 1) / 2T = {(8 + 1) / 16:.2%}")
+p_causal.reveal(
+    "more than half",
+    "The tiles on the diagonal are half empty, but they are loaded whole.",
+)
+
+# %% to-the-byte [markdown]
+# ## The formula and the ledger agree to the byte
+#
+# Lesson 04's model of the tile loads, on the left, was written before anyone ran
+# this kernel. The ledger, on the right, counted what the kernel did.
+
+# %% model-and-ledger
+shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
+for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, True)):
+    model = flash_tile_loads.bytes(**shape, causal=is_causal)
+    print(f"{name:9} model {model:>8,} bytes   ledger {books.total:>8,} bytes")
+    assert model == books.total
+
+# %% lse-heading [markdown]
+# ## What is lse for?
+#
+# The kernel also stores one number per query: **lse**, short for *log-sum-exp*.
+# It is m + ln ℓ, the logarithm of the sum of all exponentials of that row.
+#
+# It costs 4 bytes a row. With it, any weight can be computed again later from q
+# and k alone, because exp(s) divided by the sum of exponentials is
+# exp(s − lse). So the weights are not lost. They are not *stored*.
+
+# %% lse-weights
+s = (q[0, 0, :2] @ k[0, 0].T) / 16**0.5  # (2, 512) scores of two queries
+p = torch.exp(s - lse[0, 0, :2, None])  # (2, 512) their weights, from lse
+print("each row of weights sums to", p.sum(1).numpy().round(6))
+print("and gives the output again:", torch.allclose(p @ v[0, 0], o[0, 0, :2], atol=1e-5))
+
+# %% lse-say [markdown]
+# The backward pass of FlashAttention does this for every tile. Exercise 7.5 is
+# yours to write.
+
+# %% grow-heading [markdown]
+# ## Predict, then run: what happens as N grows?
+#
+# The kernel stores O(N) numbers. Does it also *load* only O(N)?
+
+# %% predict-grow
+p_grow = Predict(
+    "7-double-n",
+    "Double N. By how much do the kernel's loads of K grow?",
+    options=["2 times", "4 times", "they stay the same"],
+)
+p_grow
+
+# %% run-grow
+def tensors(n, d=16):
+    return (torch.randn(1, 1, n, d) for _ in range(3))
+
+
+lengths = [128, 256, 512]
+counted = [count(flash_attention, *tensors(n)) for n in lengths]
+for n, books in zip(lengths, counted):
+    print(f"N = {n:4}   K loaded {books.read['k']:>8,} bytes   O {books.written['o']:>7,}")
+
+# %% reveal-grow
+p_grow.reveal(
+    "4 times",
+    "Twice as many programs, each past twice as many keys. Memory is O(N), "
+    "traffic of the load instructions is not.",
+)
+
+# %% chart-heading [markdown]
+# Where those loads land is another question. Lesson 04 measured it: at moderate
+# N most of them are answered by the L2 cache, and DRAM sees little more than the
+# least possible. Here are the formulas, and the marks are what the ledger
+# counted.
+
+# %% chart-traffic
+n = 2 ** np.arange(7, 14)
+lines = {
+    "naive, 4 trips": (naive_four_trips, "vermilion"),
+    "tile loads, tiles of 64": (flash_tile_loads, "blue"),
+    "the least possible": (flash_compulsory, "green"),
+}
+fig, ax = plt.subplots(figsize=(8, 4.5))
+for label, (model, colour) in lines.items():
+    y = [model.bytes(n=int(x), d=16, b=4, block_q=64) / 1e6 for x in n]
+    ax.loglog(n, y, label=label, color=OKABE_ITO[colour])
+marks = [books.total / 1e6 for books in counted]
+ax.loglog(lengths, marks, "o", ms=9, color=OKABE_ITO["blue"], label="counted here")
+ax.set(xlabel="N (d = 16, float32, one head)", ylabel="MB moved")
+ax.legend(frameon=False);
+
+# %% gpu-heading [markdown]
+# ## On a real GPU
+#
+# The interpreter runs on a CPU. Its time says nothing about a GPU. So the next
+# chart shows what one H100 measured: batch 1, 8 heads, d = 128, bfloat16. The
+# kernel is the course's, with tiles of 64 × 64. It is the one that you
+# are about to write.
+#
+# *SDPA* is PyTorch's own fused attention. It has several backends, and a
+# comparison must name the one it means: here FlashAttention-2 and cuDNN.
+
+# %% chart-gpu
+record = load_measurements("h100_forward")
+ways = {
+    "naive": ("naive eager", "vermilion"),
+    "sdpa_flash": ("SDPA, FlashAttention-2", "orange"),
+    "sdpa_cudnn": ("SDPA, cuDNN", "purple"),
+    "course_64x64": ("this kernel, tiles 64 x 64", "blue"),
+}
+rows = [r for r in record["rows"] if not r["causal"] and r["n"] >= 1024]
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.5))
+for way, (label, colour) in ways.items():
+    mine = [r for r in rows if r["way"] == way]
+    for ax, key in zip(axes, ("median_us", "peak_mib")):
+        x, y = [r["n"] for r in mine], [r[key] for r in mine]
+        ax.loglog(x, y, "o-", label=label, color=OKABE_ITO[colour])
+axes[0].set(xlabel="N", ylabel="microseconds, median")
+axes[1].set(xlabel="N", ylabel="MiB above the inputs")
+axes[0].legend(frameon=False)
+fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}");
+
+# %% table-gpu
+for length in (1024, 4096, 16384):
+    at = {r["way"]: r for r in rows if r["n"] == length}
+    times = at["naive"]["median_us"] / at["course_64x64"]["median_us"]
+    less = at["naive"]["peak_mib"] / at["course_64x64"]["peak_mib"]
+    fast = at["sdpa_flash"]["median_us"] / at["course_64x64"]["median_us"]
+    print(
+        f"N = {length:5}: {times:4.1f} x faster than naive, "
+        f"{less:5.0f} x less memory, {fast:.2f} x FlashAttention-2's speed"
+    )
+
+# %% gpu-say [markdown]
+# Read three things from it.
+#
+# 1. **Memory:** naive grows like N², the others like N. This is what made long
+#    contexts possible.
+# 2. **Time:** several times faster, not hundreds. The bytes are no longer what
+#    the GPU waits for. The arithmetic is, and it did not shrink.
+# 3. **Forty lines are enough.** At N = 16384 this kernel is as fast as
+#    FlashAttention-2. cuDNN is faster: it uses instructions that only Hopper
+#    GPUs have. Lesson 08 goes there.
+
+# %% own-heading [markdown]
+# ## Your own mark
+#
+# When you have solved 7.4, run `course export 7.4` in this folder. It writes
+# your kernel into one file, `my_flash_attention.py`. Then run this cell again:
+# it counts *your* kernel. On a machine with a GPU it also times it.
+
+# %% own-mark
+try:
+    from my_flash_attention import my_flash_attention as mine
+
+    whose = "your kernel"
+except ModuleNotFoundError:
+    mine, whose = flash_attention, "the course's kernel (export yours)"
+
+books = count(mine, q, k, v, causal=True)
+model = flash_tile_loads.bytes(**shape, causal=True)
+print(f"{whose}: {books.total:,} bytes counted, {model:,} by the formula")
+
+if torch.cuda.is_available():
+    big = [
+        torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda")
+        for _ in range(3)
+    ]
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    for name, call in ((whose, lambda: mine(*big)), ("SDPA", lambda: sdpa(*big))):
+        ms = triton.testing.do_bench(call, return_mode="median")
+        print(f"{name}: {1e3 * ms:.0f} us, {torch.cuda.get_device_name()}")
+else:
+    print("No GPU here: the bytes are exact, a time would mean nothing.")
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** The kernel computes attention to rounding. It moves Q, O and lse
+# once, K and V once per visited tile, and no score: formula and ledger agree to
+# the byte. On one H100 it needs O(N) memory and runs beside FlashAttention-2.
+#
+# **Not shown.** That it is the fastest way: it is not. That shorter traffic is
+# always faster: at N = 1024 the gain is small, because starting kernels takes
+# time of its own (lesson 02). That it helps when one token is generated at a
+# time: a single query has no N² to avoid (Part II).
+
+# %% quiz-approximate
+Quiz(
+    "A colleague says: FlashAttention is a fast approximation of attention.",
+    options=[
+        ("True: the softmax is never complete.", False,
+         "It is complete at the last tile. Every rescale is exact in algebra."),
+        ("False: it differs by rounding only.", True,
+         "The cell 'compare' shows errors of the size of eager PyTorch's."),
+        ("True with small tiles, false with large ones.", False,
+         "The answer does not depend on the tile size, up to rounding."),
+    ],
+)
+
+# %% quiz-fewer-flops
+Quiz(
+    "Why is the kernel faster than naive attention at long N?",
+    options=[
+        ("It does fewer floating-point operations.", False,
+         "It does a few more: the rescales. The two matmuls are the same."),
+        ("It moves fewer bytes to and from memory.", True,
+         "The N x N grid is never written or read."),
+        ("It runs on tensor cores, and naive does not.", False,
+         "Naive's two matmuls use them as well."),
+    ],
+)
+
+# %% quiz-when-written
+Quiz(
+    "Program 3 has folded 5 of its 8 key tiles. How much of O has it stored?",
+    options=[
+        ("5/8 of its tile.", False,
+         "Each new tile of keys changes every number of O."),
+        ("Nothing.", True, "O is divided by the sum and stored once, at the end."),
+        ("Five tiles of O.", False,
+         "Then O would cross 8 times. The ledger shows that it crosses once."),
+    ],
+)
+
+# %% quiz-rescale
+Quiz(
+    "The running max of a row goes from 3 to 5 with a new tile. Its l is 2.0 "
+    "and the new tile adds 1.0. What is the new l?",
+    answer=2.0 * np.exp(-2.0) + 1.0,
+    tolerance=0.01,
+    explanation="exp(3 - 5) * 2.0 + 1.0",
+)
+
+# %% quiz-inspect
+Quiz(
+    "You need the weight of query 40 on key 7 for a picture. What do you do?",
+    options=[
+        ("Fall back to naive attention for the whole layer.", False,
+         "It works, and writes N x N numbers to look at one."),
+        ("exp(q[40] · k[7] / sqrt(d) − lse[40])", True,
+         "One dot product. lse is one number per row."),
+        ("It cannot be known: the scores were thrown away.", False,
+         "They were not stored, but they can be computed again."),
+    ],
+)
+
+# %% next [markdown]
+# ## Now write it
+#
+# The exercises take you there in four steps: one tile, the loop, ragged lengths
+# with lse, causal. Then an empty cell waits.
+#
+# **Next:** lesson 08 makes it fast. Same algorithm, measured rung by rung.
+#
+# **To read:**
+# - Dao, Fu, Ermon, Rudra, Ré: *FlashAttention* (2022), arXiv:2205.14135,
+#   section 3.1 and algorithm 1.
+# - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, section 3: why Q is in the
+#   outer loop.
+# - Milakov and Gimelshein: *Online normalizer calculation for softmax* (2018),
+#   arXiv:1805.02867. Four pages; you know them already.

@@ -1,0 +1,26 @@
+// node golden.mjs MODULE GOLDEN: the module's own functions against the table that Python wrote.
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const [module, golden] = process.argv.slice(2);
+const functions = await import(pathToFileURL(module));
+const cases = JSON.parse(readFileSync(golden, "utf-8"));
+let checked = 0;
+const wrong = [];
+
+function compare(got, want, where) {
+  if (want !== null && typeof want === "object") {
+    for (const [name, value] of Object.entries(want)) compare(got?.[name], value, `${where}.${name}`);
+    return;
+  }
+  checked += 1;
+  const same = typeof want === "number" ? Math.abs(got - want) <= 1e-12 * Math.abs(want) : got === want;
+  if (!same) wrong.push(`${where}: ${got}, Python says ${want}`);
+}
+
+cases.forEach(({ call, args, want }, i) => compare(functions[call](...args), want, `${i} ${call}(${JSON.stringify(args)})`));
+if (wrong.length || !checked) {
+  console.error([`${wrong.length} of ${checked} differ`, ...wrong.slice(0, 10)].join("\n"));
+  process.exit(1);
+}
+console.log(checked);

@@ -1,0 +1,257 @@
+"""HBMAccountant: its bars are `accounting.traffic`, in Python and in the browser."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from traitlets import TraitError
+from widgets.golden import compare_in_node
+
+from course_lib.accounting.format import bytes_decimal
+from course_lib.accounting.ledger import Ledger
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import (
+    MODELS,
+    crossover_n,
+    derived_counts,
+    reduction_factor,
+    symbols,
+)
+from course_lib.widgets import HBMAccountant
+from course_lib.widgets.accountant import DTYPES, PRESETS
+
+
+def random_shape(rng: random.Random) -> dict:
+    group = rng.choice([1, 2, 4])
+    kv_heads = rng.randint(1, 16)
+    return {
+        "n": rng.choice([1, 7, 64, 257, 1000, 4096, 2**17]),
+        "d": rng.choice([16, 64, 80, 128]),
+        "heads": kv_heads * group,
+        "kv_heads": kv_heads,
+        "b": rng.choice([1, 2, 4]),
+        "block_q": rng.choice([16, 48, 64, 128]),
+        "block_k": rng.choice([16, 32, 100, 256]),
+        "causal": rng.random() < 0.5,
+    }
+
+
+def for_module(shape: dict) -> dict:
+    names = {"kv_heads": "kvHeads", "block_q": "blockQ", "block_k": "blockK"}
+    return {names.get(name, name): value for name, value in shape.items()}
+
+
+def test_javascript_counts_what_python_counts(tmp_path):
+    """The golden table: derived counts, symbols, bytes and crossovers on random shapes."""
+    rng = random.Random(1)
+    accountant = HBMAccountant()
+    cases = []
+    for _ in range(150):
+        n_q, n_k = rng.randint(1, 300), rng.randint(1, 300)
+        blocks = rng.randint(1, 70), rng.randint(1, 70)
+        causal, window = rng.random() < 0.5, rng.choice([None, None, 1, 5, 64, 500])
+        want = derived_counts(n_q, n_k, *blocks, causal, window)
+        del want["visible_pairs"]  # the module has no use for it
+        args = [n_q, n_k, *blocks, causal, window]
+        cases.append({"call": "derivedCounts", "args": args, "want": want})
+    for _ in range(60):
+        shape = random_shape(rng)
+        values = symbols(**shape)
+        cases.append({"call": "symbols", "args": [for_module(shape)], "want": values})
+        for sent in accountant.data["models"]:
+            n_bytes = MODELS[sent["name"]].bytes(**shape)
+            cases.append({"call": "modelBytes", "args": [sent, values], "want": n_bytes})
+    for model in accountant.data["models"]:
+        want = accountant.crossover(model["name"])
+        args = [model, for_module(accountant.shape())]
+        cases.append({"call": "crossover", "args": args, "want": want})
+    assert compare_in_node(HBMAccountant, cases, tmp_path) > 1500
+
+
+def test_the_numbers_of_lesson_02():
+    """17.45 GB against 0.27 GB, 65 times; N overtakes at d."""
+    accountant = HBMAccountant()
+    assert accountant.bytes("naive_four_trips") == pytest.approx(17.45e9, rel=1e-3)
+    ratio = accountant.bytes("naive_four_trips") / accountant.bytes("flash_compulsory")
+    assert ratio == pytest.approx(reduction_factor(8192, 128)) == 65
+    assert accountant.crossover("naive_four_trips") == crossover_n(128)
+    assert accountant.crossover("flash_tile_loads") is None
+    assert "17.45 GB" in accountant.to_table()
+
+
+def test_footprint_is_what_was_measured():
+    """FACTS: at H = 8, d = 128, bf16 and N = 8192 eager held 2048 MiB, flash 16 MiB."""
+    accountant = HBMAccountant(preset="The counters' case (H = 8)")
+    assert accountant.footprint("eager_six_trips") == 2048 * 2**20
+    assert accountant.footprint("flash_compulsory") == 16 * 2**20
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_table_and_figure_agree_with_the_models(preset):
+    accountant = HBMAccountant(preset=preset)
+    shape = {k: v for k, v in PRESETS[preset].items() if k not in ("layers", "batch")}
+    want = [
+        PRESETS[preset]["layers"] * model.bytes(**shape, b=2, block_q=128, block_k=128)
+        for model in MODELS.values()
+    ]
+    assert [row["bytes"] for row in accountant.rows()] == want
+    bars, plot = accountant.to_figure().axes
+    assert [bar.get_width() for bar in bars.patches] == want
+    at = list(plot.lines[0].get_xdata()).index(PRESETS[preset]["n"])
+    assert [line.get_ydata()[at] for line in plot.lines[:4]] == want
+    assert accountant.to_table().count("FLOP/byte") == 4
+
+
+def test_only_the_models_asked_for_in_their_order():
+    names = ["flash_compulsory", "naive_four_trips"]
+    accountant = HBMAccountant(models=names, n=1024, heads=8)
+    assert [model.name for model in accountant.models] == names
+    assert accountant.kv_heads == 8
+
+
+def test_ledger_and_counters_join_the_axis():
+    accountant = HBMAccountant(preset="The counters' case (H = 8)")
+    ledger = Ledger()
+    ledger.note_read("q", 1000)
+    ledger.note_written("o", 500)
+    accountant.add_ledger(ledger, "mine")
+    accountant.add_measurement({"label": "GPU, ncu", "bytes": 7e7, "n": 8192})
+    assert [entry["bytes"] for entry in accountant.extra] == [1500, 7e7]
+    assert "mine" in accountant.to_table()
+    assert (8192, 7e7) in accountant.points()
+    assert (32768, pytest.approx(0.4e9)) in accountant.points()
+    accountant.causal = True
+    assert (131072, pytest.approx(143e9)) in accountant.points()
+    accountant.add_measurement(load_measurements("h100_dram_traffic"))
+    assert len(accountant.extra) == 2 + 6
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda a: setattr(a, "n", 0), TraitError, "n must be a whole number from 1"),
+        (lambda a: setattr(a, "n", 2**21), TraitError, "to 1048576"),
+        (lambda a: setattr(a, "n", 1.5), TraitError, "int"),
+        (lambda a: setattr(a, "kv_heads", 5), TraitError, "multiple of kv_heads"),
+        (lambda a: setattr(a, "dtype", "int4"), TraitError, "fp32"),
+        (lambda a: a.add_ledger(Ledger()), ValueError, "at least one byte"),
+        (lambda a: a.add_measurement({"bytes": 3}), ValueError, "label"),
+        (lambda a: a.add_measurement({"label": "x", "bytes": -1}), ValueError, "positive"),
+        (lambda a: a.add_measurement({"rows": [{}]}), ValueError, "dram_gb"),
+        (lambda _: HBMAccountant(models=["typo"]), ValueError, "models must be among"),
+        (lambda _: HBMAccountant(models=[]), ValueError, "at least one model"),
+        (lambda _: HBMAccountant(preset="typo"), ValueError, "preset must be"),
+        (lambda _: HBMAccountant(seq=3), ValueError, "no setting 'seq'"),
+        (lambda _: HBMAccountant(gpu="typo"), ValueError, "gpu must be"),
+    ],
+)
+def test_bad_values_get_one_sentence_and_change_nothing(act, error, sentence):
+    accountant = HBMAccountant()
+    before = accountant.to_table()
+    with pytest.raises(error, match=sentence):
+        act(accountant)
+    assert accountant.to_table() == before
+
+
+def test_heads_and_kv_heads_can_change_together():
+    accountant = HBMAccountant()
+    accountant.set(heads=12, kv_heads=3)
+    with pytest.raises(TraitError, match="got 12 and 5"):
+        accountant.set(heads=12, kv_heads=5)
+    assert (accountant.heads, accountant.kv_heads) == (12, 3)
+    assert accountant.bytes("flash_compulsory") == MODELS["flash_compulsory"].bytes(
+        n=8192, d=128, heads=12, kv_heads=3
+    )
+
+
+def shown_bytes(page) -> list[str]:
+    return page.locator(".fac-bar-head span").all_inner_texts()
+
+
+def pythons_bytes(settings: dict) -> list[str]:
+    return [bytes_decimal(row["bytes"]) for row in HBMAccountant(**settings).rows()]
+
+
+@pytest.mark.browser
+def test_every_setting_moves_the_bars_to_pythons_numbers(mount, check_page):
+    page = mount(HBMAccountant(), width=320)
+    check_page(page)
+    boxes = ["n", "d", "heads", None, "layers", "batch", "block_q", "block_k"]
+    typed = {"n": 1000, "d": 64, "heads": 16, "layers": 3, "batch": 2, "block_q": 48, "block_k": 32}
+    settings: dict = {}
+    for name, value in typed.items():
+        box = page.locator("input[type=text]").nth(boxes.index(name))
+        box.fill(str(value))
+        box.press("Enter")
+        settings[name] = value
+        assert shown_bytes(page) == pythons_bytes({"heads": 32, **settings})
+    page.get_by_label("causal").check()
+    page.get_by_label("dtype").select_option("fp32")
+    assert shown_bytes(page) == pythons_bytes({**settings, "causal": True, "dtype": "fp32"})
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_keyboard_moves_a_slider_by_a_factor_of_two(mount):
+    page = mount(HBMAccountant())
+    slider = page.locator("input[type=range]").first
+    slider.press("ArrowRight")
+    assert page.evaluate("facModel.get('n')") == 16384
+    slider.press("End")
+    assert page.evaluate("facModel.get('n')") == 2**20
+    ratio = page.locator("input[type=range]").nth(3)
+    ratio.press("ArrowRight")
+    ratio.press("ArrowRight")
+    assert page.evaluate("facModel.get('kv_heads')") == 8
+    heads = page.locator("input[type=text]").nth(2)
+    heads.fill("12")
+    heads.press("Enter")
+    assert page.evaluate("[facModel.get('heads'), facModel.get('kv_heads')]") == [12, 3]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("typed", ["0", "-5", "1.5", "2^40", "1e400", "many", ""])
+def test_a_bad_value_says_what_is_allowed_and_keeps_the_last_good_state(mount, typed):
+    page = mount(HBMAccountant())
+    before = shown_bytes(page)
+    box = page.locator("input[type=text]").first
+    box.fill(typed)
+    box.press("Enter")
+    page.keyboard.press("Tab")
+    assert "whole number from 1 to 1048576" in page.inner_text(".fac")
+    assert box.get_attribute("aria-invalid") == "true"
+    assert shown_bytes(page) == before
+    box.fill("2^12")
+    box.press("Enter")
+    assert page.evaluate("facModel.get('n')") == 4096
+    assert "whole number" not in page.inner_text(".fac")
+
+
+@pytest.mark.browser
+def test_words_presets_extras_and_counters(mount, check_page):
+    accountant = HBMAccountant(models=["naive_four_trips", "flash_compulsory"])
+    ledger = Ledger()
+    ledger.note_read("q", 12_345_000)
+    accountant.add_ledger(ledger, "mine")
+    page = mount(accountant, width=480, dark=True)
+    assert "65 times the bytes of flash (compulsory): 17.45 GB against 268.4 MB" in page.inner_text(".fac-words")
+    assert "12.35 MB" in " ".join(shown_bytes(page)) or "12.34 MB" in " ".join(shown_bytes(page))
+    assert page.get_by_text("no bar here depends on it").count() == 2
+    assert "N² takes over: 128" in page.locator("svg").first.text_content()
+    page.get_by_role("button", name="H = 8, d = 128, causal").first.click()
+    assert page.locator(".fac-point").count() == 2
+    assert "143 GB at N = 131072" in page.inner_text(".fac")
+    page.get_by_label("Preset").select_option("Llama-3-8B, 128k")
+    want = HBMAccountant(preset="Llama-3-8B, 128k").bytes("naive_four_trips") / 1e12
+    assert float(re.match(r"[\d.]+", shown_bytes(page)[0])[0]) == pytest.approx(want, rel=1e-3)
+    page.locator("summary").first.click()
+    assert "4 H N_q N_k b" in page.inner_text(".fac-bar details ul")
+    label = page.locator("svg[role=img]").get_attribute("aria-label")
+    assert "At N = 131072" in label
+    check_page(page)
+
+
+def test_every_dtype_is_sent_with_its_bytes():
+    assert HBMAccountant().data["dtypes"] == DTYPES == {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
