@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("naive", "fused")
-_CPU_LENGTHS = (512, 1024, 2048, 4096, 8192)
+_CPU_LENGTHS = (512, 1024, 2048, 4096)
 _GPU_LENGTHS = (4096, 8192, 16384, 32768)
 _CPU_LIMIT_GB = 1.0
 _COLOURS = {"naive": "#D55E00", "fused": "#0072B2"}  # Okabe-Ito vermilion and blue
@@ -119,7 +119,7 @@ def peak_memory(
     """Run naive and fused attention at each N, draw the peaks as they arrive, return them all.
 
     Args:
-        lengths: values of N, smallest first. On a GPU 4096 to 32768, else 512 to 8192.
+        lengths: values of N, smallest first. On a GPU 4096 to 32768, else 512 to 4096.
         heads: query heads; the batch is 1.
         head_dim: 128 on a GPU, else 64.
         dtype: a torch dtype or its name. bfloat16 on a GPU (float16 before Ampere), else float32.
@@ -213,7 +213,7 @@ def _display(presenter: bool) -> Callable[[PeakMemory], None]:
     def show(found: PeakMemory) -> None:
         buffer = io.BytesIO()
         figure = found.to_figure(presenter=presenter)
-        figure.savefig(buffer, format="png", dpi=144)
+        figure.savefig(buffer, format="png", dpi=120)
         image = Image(buffer.getvalue(), width=int(figure.get_figwidth() * 80), alt=found.table())
         if handles:
             handles[0].update(image)

@@ -118,14 +118,12 @@ def test_a_terminal_gets_one_line_per_record(found, capsys):
 
 
 def test_a_notebook_gets_one_picture_that_is_updated(found, monkeypatch):
-    IPython = pytest.importorskip("IPython")
-    import IPython.display
-
+    ipython = pytest.importorskip("IPython")
     shown, updated = [], []
     handle = SimpleNamespace(update=updated.append)
-    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr(ipython, "get_ipython", lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setattr(
-        IPython.display, "display", lambda image, display_id: shown.append(image) or handle
+        "IPython.display.display", lambda image, display_id: shown.append(image) or handle
     )
     show = demo._display(presenter=False)
     for count in range(3):

@@ -248,8 +248,8 @@ class HBMAccountant(CourseWidget):
         """Return the settings and every bar as text."""
         group = self.heads // self.kv_heads
         lines = [
-            f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), {self.layers} layer(s), "
-            f"batch {self.batch}, {self.dtype}, {'causal' if self.causal else 'no mask'}, "
+            f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), "
+            f"{self.layers} layer(s), batch {self.batch}, {self.dtype}, {'causal' if self.causal else 'no mask'}, "
             f"tiles {self.block_q} x {self.block_k}, {self.gpu}"
         ]
         for row in self.rows():
@@ -290,7 +290,7 @@ class HBMAccountant(CourseWidget):
         return figure
 
     def points(self) -> list[tuple[int, float]]:
-        """Return (N, DRAM bytes) of the records that were taken at the present d, heads and mask."""
+        """Return (N, DRAM bytes) of the records taken at the present d, heads and mask."""
         here = {"d": self.d, "heads": self.heads * self.batch, "causal": self.causal}
         fits = self.layers == 1 and self.heads == self.kv_heads and DTYPES[self.dtype] == 2
         added = [entry for entry in self.extra if entry["kind"] == "measurement"]

@@ -38,7 +38,9 @@ def rc_params() -> dict[str, object]:
         "xtick.labelcolor ytick.labelcolor grid.color legend.labelcolor hatch.color"
     )
     clear = "figure.facecolor axes.facecolor savefig.facecolor savefig.edgecolor legend.facecolor"
-    sizes = "font.size axes.labelsize axes.titlesize legend.fontsize xtick.labelsize ytick.labelsize"
+    sizes = (
+        "font.size axes.labelsize axes.titlesize legend.fontsize xtick.labelsize ytick.labelsize"
+    )
     return {
         **dict.fromkeys(ink.split(), INK),
         **dict.fromkeys(clear.split(), "none"),

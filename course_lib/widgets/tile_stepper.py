@@ -237,7 +237,9 @@ class TileStepper(CourseWidget):
         ]
         if not tiles or not rows_of_q:
             known = sorted({tuple(visit.program) for visit in of_k})
-            raise ValueError(f"program must have loaded q and k, such as {known[0]}, got {program}.")
+            raise ValueError(
+                f"program must have loaded q and k, such as {known[0]}, got {program}."
+            )
         q, k, v = _one_head(q, k, v, head)
         scores, truth = _attention(q, k, v, causal, scale)
         n_rows = rows_of_q[0][1] - rows_of_q[0][0]
@@ -435,7 +437,11 @@ def _one_head(q: Any, k: Any, v: Any, head: int) -> list[np.ndarray]:
     if heads % kv_heads or len(flat[2]) != kv_heads:
         raise ValueError("k and v must have a number of heads that divides q's.")
     shared = head * kv_heads // heads
-    return [_matrix("q", flat[0][head]), _matrix("k", flat[1][shared]), _matrix("v", flat[2][shared])]
+    return [
+        _matrix("q", flat[0][head]),
+        _matrix("k", flat[1][shared]),
+        _matrix("v", flat[2][shared]),
+    ]
 
 
 def _chosen_rows(rows: Sequence[int] | None, n_q: int) -> list[int]:

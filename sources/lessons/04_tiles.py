@@ -180,8 +180,8 @@ print(f"largest difference to naive: {error:.1e}")
 # row's sum. That is why nothing is written per tile: `O` stays on the desk and
 # is rescaled by alpha each time.
 #
-# Exercise 4.2 asks you to write this loop with `m`, `l_sum` and `o` in the
-# open. The course's own version is `course_lib.attention.tiled`.
+# Exercise 4.2 asks you to write this loop with `m`, `l_sum` and `o` spelled
+# out. The course's own version is `course_lib.attention.tiled`.
 
 # %% same-answer
 q, k, v = rng.standard_normal((3, 257, 16))
@@ -223,7 +223,7 @@ for n in (512, 1024, 2048):
 # %% ragged-text [markdown]
 # ## The ragged last tile
 #
-# Lengths seldom divide. A chat has written 256 tokens, and now comes token
+# The length is seldom a multiple of the tile. A chat has written 256 tokens, and now comes token
 # 257. With tiles of 128 rows:
 #
 # ```text
@@ -259,13 +259,12 @@ print(f"weight that the empty places took: {taken:.0%}")
 # %% tall-text [markdown]
 # ## Why a tall Q tile
 #
-# Look at the schedule again. How often K and V are carried in depends on the
-# number of Q tiles, and on nothing else.
+# Count bytes along the schedule, by hand. One head, `N = 4096`, `d = 128`, half
+# precision: 2 bytes per number. K is 4096 · 128 · 2 bytes = 1 MiB. With
+# `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So is V.
+# Q and O are 1 MiB each. Together 66 MiB.
 #
-# By hand, one head: `N = 4096` and `d = 128` in half precision, 2 bytes each.
-# K is 4096 · 128 · 2 bytes = 1 MiB.
-# With `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So
-# is V. Q and O are 1 MiB each. Together 66 MiB.
+# Which tile sizes would need less?
 
 # %% predict-block-k
 p_block_k = Predict(
@@ -293,7 +292,8 @@ for block_q, block_k in tiles:
 p_block_k.reveal(
     "stay the same",
     "Each program still loads every row of K and V once, only in smaller "
-    "boxes. block_q alone decides.",
+    "boxes. How often depends on the number of Q tiles, so block_q alone "
+    "decides.",
 )
 
 # %% tall-read [markdown]
@@ -301,7 +301,7 @@ p_block_k.reveal(
 #
 # - **Smaller Q tiles mean more re-reads**, not fewer: there are more folders,
 #   and each needs all boxes.
-# - **FLOP per byte is about `block_q`.** Lesson 02 called this the intensity. A
+# - **FLOP per byte is about `block_q`** (with 2-byte numbers). Lesson 02 called this the intensity. A
 #   box of keys is worth more if more questions wait on the desk. An H100 needs
 #   about 295 FLOP per byte to be busy with arithmetic. 128 is less. We come
 #   back to that: these are bytes *loaded*, and not all of them come from HBM.
@@ -483,7 +483,7 @@ p_reads.reveal(
 )
 
 # %% model-meets-ledger-text [markdown]
-# The model of lesson 02 had no word for these repeated loads. Here it is: the
+# Lesson 02 left these repeated loads out. Here is the model for them: the
 # **tile-load** model. One head: Q and O once, K and V once per Q tile,
 #
 # bytes = `2 N d b + 2 T_q N d b`
@@ -589,7 +589,7 @@ p_ratio.reveal(
 # - **at most** the tile loads: nothing is ever found in L2.
 #
 # Where between them? No model of ours says. It was measured with the hardware
-# counters of an H100 (bf16, d = 128, PyTorch's flash kernel, batch 1). First
+# counters of an H100 (bf16, d = 128, PyTorch's SDPA, flash backend). First
 # your predictions. The call has `N = 131072` and 8 heads. The tile loads ask
 # for 550 GB. The compulsory bytes are 1.07 GB.
 
@@ -680,7 +680,7 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # The numbers were measured. The reasons (fit, in step, out of step) are our
 # reading of them. Both sentences that one finds in public texts are half true:
 # "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
-# the load instructions. One point picked from this plot proves anything.
+# the load instructions. Whoever shows one point of this plot can prove either.
 #
 # The record behind the plot is
 # `course_lib/accounting/measurements/h100_dram_traffic.json`. It does not name

@@ -358,10 +358,10 @@ else:
 # once, K and V once per visited tile, and no score: formula and ledger agree to
 # the byte. On one H100 it needs O(N) memory and runs beside FlashAttention-2.
 #
-# **Not shown.** That it is the fastest way: it is not. That shorter traffic is
-# always faster: at N = 1024 the gain is small, because starting kernels takes
-# time of its own (lesson 02). That it helps when one token is generated at a
-# time: a single query has no N² to avoid (Part II).
+# **Not shown.** That it is the fastest way: it is not. That fewer bytes always
+# mean less time: at short N the time goes into starting kernels, whatever they
+# move (lesson 02). That it helps when one token is generated at a time: a single
+# query has no N² to avoid (Part II).
 
 # %% quiz-approximate
 Quiz(

@@ -1,0 +1,169 @@
+"""What all widgets share: package data, the stand-in without a kernel, the look of figures."""
+
+from __future__ import annotations
+
+import html
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from course_lib import widgets
+from course_lib.widgets import style
+from course_lib.widgets.base import CourseWidget, standalone_page
+
+EVERY = {
+    "HBMAccountant": lambda: widgets.HBMAccountant(),
+    "Predict": lambda: widgets.Predict("key", "How many?"),
+    "Quiz": lambda: widgets.Quiz("Which?", [("a", True, "Because."), ("b", False, "No.")]),
+    "TileStepper": lambda: widgets.TileStepper(),
+}
+INSTRUMENTS = {name: make for name, make in EVERY.items() if name not in ("Predict", "Quiz")}
+
+
+def test_every_exported_widget_is_tested_here():
+    assert set(EVERY) == set(widgets.__all__)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_widget_has_text_figure_and_a_module_that_asks_the_network_for_nothing(name):
+    widget = EVERY[name]()
+    assert isinstance(widget, CourseWidget)
+    assert widget.to_table() == repr(widget)
+    assert widget.to_figure().axes
+    source = str(widget._esm) + str(widget._css)
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+", source)) - {"http://www.w3.org"}
+    assert not [address for address in addresses if "." in address]
+    assert not re.search(r"^import |\bfetch\(|@import|url\(", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_jupyter_gets_widget_text_and_html(name):
+    data, _ = EVERY[name]()._repr_mimebundle_()
+    assert set(data) == {"application/vnd.jupyter.widget-view+json", "text/plain", "text/html"}
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_the_stand_in_holds_a_sentence_and_the_text(name):
+    """Where scripts are stripped, the frame and the fold still tell what there is to see."""
+    widget = INSTRUMENTS[name]()
+    page = widget.fallback_html()
+    frame = html.unescape(re.search(r'srcdoc="([^"]*)"', page)[1])
+    body = frame.split("<script")[0]
+    assert "This picture moves where scripts may run" in body
+    assert html.escape(widget.to_table()) in body
+    assert html.escape(widget.to_table()) in page.split("</iframe>")[1]
+
+
+def test_state_cannot_end_the_script_that_carries_it():
+    quiz = widgets.Quiz("</script><script>alert(1)</script>", [("<!--", True, "x")])
+    assert standalone_page(quiz).count("<script") == 1
+
+
+def test_show_wants_a_known_mode():
+    with pytest.raises(ValueError, match="mode must be 'auto' or 'iframe'"):
+        EVERY["TileStepper"]().show(mode="gif")
+
+
+def test_static_files_are_package_data():
+    static = files("course_lib.widgets") / "static"
+    for module in ("accountant", "tile_stepper", "quiz"):
+        assert (static / f"{module}.js").is_file()
+        assert (static / f"{module}.css").is_file()
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(a: str, b: str) -> float:
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
+def test_ink_and_main_colours_are_readable_on_light_and_dark(ground):
+    for colour in [
+        style.INK,
+        *(style.OKABE_ITO[c] for c in ("blue", "vermilion", "green", "purple")),
+    ]:
+        assert contrast(colour, ground) >= 3, colour
+
+
+def test_apply_sets_a_transparent_figure_in_that_ink():
+    import matplotlib
+
+    with matplotlib.rc_context():
+        style.apply()
+        assert matplotlib.rcParams["figure.facecolor"] == "none"
+        assert matplotlib.rcParams["text.color"] == style.INK
+        assert matplotlib.rcParams["font.size"] == 12
+        assert matplotlib.rcParams["figure.constrained_layout.use"] is True
+        cycle = matplotlib.rcParams["axes.prop_cycle"].by_key()["color"]
+        assert cycle == list(style.OKABE_ITO.values())
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", INSTRUMENTS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_has_contrast_in_both_themes(mount, name, dark):
+    """Every text against the ground that shows behind it: at least 4.5, as WCAG AA asks."""
+    page = mount(INSTRUMENTS[name](), width=480, dark=dark)
+    pairs = page.evaluate(
+        """() => [...document.querySelectorAll('.fac *')]
+          .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
+            && !n.disabled && !n.closest('.fac-hear'))
+          .map((n) => {
+            let ground = n;
+            const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
+            while (ground.parentElement && clear(ground)) ground = ground.parentElement;
+            const paint = getComputedStyle(n);
+            const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;
+            return [ink, getComputedStyle(ground).backgroundColor, n.textContent.slice(0, 30)];
+          })"""
+    )
+    assert len(pairs) > 10
+    as_hex = lambda rgb: "#" + "".join(f"{int(x):02x}" for x in re.findall(r"\d+", rgb)[:3])  # noqa: E731
+    poor = [pair for pair in pairs if contrast(as_hex(pair[0]), as_hex(pair[1])) < 4.5]
+    assert not poor
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_an_exported_page_is_alive_from_a_file_without_network(chromium, name, tmp_path):
+    widget = INSTRUMENTS[name]()
+    file = Path(tmp_path) / "page.html"
+    file.write_text(f"<!doctype html><body>{widget.fallback_html()}", encoding="utf-8")
+    context = chromium.new_context(offline=True, viewport={"width": 900, "height": 900})
+    page = context.new_page()
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(file.as_uri())
+    frame = page.frame_locator("iframe")
+    before = frame.locator(".fac").inner_text()
+    if name == "TileStepper":
+        frame.get_by_role("button", name="Next").click()
+    else:
+        frame.locator("input[type=range]").first.press("ArrowRight")
+    page.wait_for_timeout(100)
+    assert frame.locator(".fac").inner_text() != before
+    height = page.locator("iframe").evaluate("n => n.clientHeight")
+    wanted = frame.locator(".fac").evaluate("n => n.getBoundingClientRect().height")
+    assert height >= wanted, "the frame cuts the widget off"
+    assert not wrong
+    context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", EVERY)
+def test_presenter_mode_is_larger_and_still_fits(mount, name, check_page):
+    widget = EVERY[name]()
+    widget.presenter = True
+    page = mount(widget, width=1920)
+    assert page.locator(".fac").evaluate("n => parseFloat(getComputedStyle(n).fontSize)") >= 20
+    check_page(page)
+    page = mount(EVERY[name](), width=320)
+    check_page(page)
