@@ -26,7 +26,7 @@ help:
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
-	    notebooks/00_start_here.ipynb $(ARGS)
+	    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
 test: lint
 	$(PYTEST) -n 2 -m "not gpu and not slow" $(ARGS)

@@ -15,8 +15,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +136,7 @@ def peak_memory(
         ValueError: for a length, head count or limit that is not positive, or an unknown dtype.
         RuntimeError: if attention failed for a reason other than memory.
     """
+    lengths = [] if lengths is None else list(lengths)
     _require_positive(lengths=lengths, heads=heads, head_dim=head_dim, limit_gb=limit_gb)
     with contextlib.ExitStack() as stack:
         workers = {method: stack.enter_context(_Worker(method)) for method in METHODS}
@@ -158,7 +161,7 @@ def peak_memory(
         show(found)
         for n in lengths or (_GPU_LENGTHS if on_gpu else _CPU_LENGTHS):
             for method in METHODS:
-                asked = {"n": n} | {k: state[k] for k in ("dtype", "heads", "head_dim")}
+                asked = {"n": int(n)} | {k: state[k] for k in ("dtype", "heads", "head_dim")}
                 record = workers[method].measure(asked | {"limit_bytes": state["limit_bytes"]})
                 found = PeakMemory((*found.records, record), **state)
                 show(found)
@@ -167,8 +170,8 @@ def peak_memory(
 
 def _require_positive(**arguments: Any) -> None:
     for name, value in arguments.items():
-        for one in value if isinstance(value, Sequence) else [value]:
-            number = isinstance(one, int | float) and not isinstance(one, bool)
+        for one in value if isinstance(value, list) else [value]:
+            number = isinstance(one, Real) and not isinstance(one, bool)
             if one is not None and not (number and one > 0):
                 raise ValueError(f"{name} must be positive, got {one!r}.")
 
@@ -278,8 +281,8 @@ def _draw_bar(
         height, text = record.predicted_bytes, "out of\nmemory"
         look = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "linewidth": 2}
     else:
-        height = record.bytes or 0
-        text, look = _short(height).replace(" ", "\n"), {"color": colour}
+        height = max(record.bytes or 0, floor)
+        text, look = _short(record.bytes or 0).replace(" ", "\n"), {"color": colour}
     axes.bar(x, height - floor, width=0.4, bottom=floor, **look)
     axes.annotate(
         text, (x, height), (0, size * 0.4), textcoords="offset points", ha="center", va="bottom",
@@ -313,6 +316,7 @@ class _Worker:
 
     def __init__(self, method: str) -> None:
         self.method = method
+        self.complaints = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
 
     def __enter__(self) -> _Worker:
         # A fixed threshold: large blocks go back to the system at once, so peaks do not blur.
@@ -321,10 +325,11 @@ class _Worker:
         inherited = os.environ.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, inherited]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "course_lib.demo", self.method],
+            # -P: a random.py beside the notebook is not the standard library's
+            [sys.executable, "-P", "-m", "course_lib.demo", self.method],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self.complaints,
             text=True,
             env=environment,
         )
@@ -354,10 +359,11 @@ class _Worker:
             if "failed" in answer:
                 raise RuntimeError(f"{self.method} attention failed: {answer['failed']}")
             return answer
-        _, complaint = self.process.communicate()
+        self.process.communicate()
         if self.process.returncode == -getattr(signal, "SIGKILL", 9):
             raise _Killed
-        last = complaint.strip().splitlines()[-1:] or ["it ended without a word"]
+        self.complaints.seek(0)
+        last = self.complaints.read().strip().splitlines()[-1:] or ["it ended without a word"]
         raise RuntimeError(f"the process that runs {self.method} attention ended: {last[0]}")
 
 

@@ -14,6 +14,7 @@ from conftest import ROOT
 
 from course_lib import store
 from course_lib.authoring.build import write
+from course_lib.authoring.compact import compact
 from course_lib.authoring.course_file import CodeCell
 from course_lib.authoring.export import exported
 from course_lib.cli import main
@@ -348,7 +349,22 @@ def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
         env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "HOME": str(tmp_path)},
     )
     assert done.returncode == 1
-    assert done.stderr == "This file needs a CUDA GPU; torch finds none.\n"
+    assert done.stderr == "This needs a CUDA GPU; torch finds none.\n"
+
+
+def test_compact_keeps_the_program():
+    """Layout goes, meaning stays; where it would not, nothing is touched."""
+    source = LAUNCHER + 'def f():\n    """Doc."""\n\n    # why\n    return (1,  # one\n  2)\n'
+    tight = compact(source)
+    assert len(tight.splitlines()) < len(source.splitlines())
+    assert "def kernel(q, o, n, BLOCK: tl.constexpr):" in tight
+    assert "# one" in tight
+    assert "# why" not in tight
+    scope: dict = {}
+    exec(tight[tight.index("def f") :], scope)
+    assert scope["f"]() == (1, 2)
+    tricky = 'text = """\n# no comment\n\n"""\ndef g():\n    # why\n    return text'
+    assert compact(tricky) == tricky
 
 
 def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, capsys):

@@ -148,6 +148,13 @@ def test_a_failure_that_is_not_about_memory_is_not_called_one():
         worker.ask({"n": -5, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None})
 
 
+def test_a_child_that_breaks_is_an_error_that_quotes_its_last_line():
+    with demo._Worker("naive") as worker:
+        print("no JSON", file=worker.process.stdin, flush=True)
+        with pytest.raises(RuntimeError, match=r"naive attention ended: .*JSONDecodeError"):
+            worker.ask({})
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

@@ -36,7 +36,7 @@ _RULES: tuple[tuple[str, str], ...] = (
         '`print` cannot show a tensor on a GPU: use tl.device_print("name", tensor), or remove it',
     ),
     (
-        r"object has no attribute append",
+        r"object has no attribute append|.append. is not in list",
         "a list cannot grow in a kernel: keep one accumulator (tl.zeros) and add to it",
     ),
     (

@@ -76,6 +76,12 @@ def observed(observer: Observer) -> Iterator[None]:
     def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
         return observer.launch(executor, args, kwargs, run)
 
+    patch_tensor = interpreter._patch_lang_tensor
+
+    def patch_tensor_too(tensor: Any, *rest: Any) -> None:
+        patch_tensor(tensor, *rest)
+        tensor.__index__ = _as_index
+
     def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
         observer.dot(a.data.shape, b.data.shape)
         return dot(builder, a, b, *rest, **options)
@@ -83,12 +89,19 @@ def observed(observer: Observer) -> Iterator[None]:
     interpreter._interpreter = _Memory(memory, observer)
     interpreter.GridExecutor.__call__ = launch
     interpreter.InterpreterBuilder.create_dot = create_dot
+    interpreter._patch_lang_tensor = patch_tensor_too
     try:
         yield
     finally:
         interpreter._interpreter = memory
         interpreter.GridExecutor.__call__ = run
         interpreter.InterpreterBuilder.create_dot = dot
+        interpreter._patch_lang_tensor = patch_tensor
+
+
+def _as_index(scalar: Any) -> int:
+    """Turn a scalar into a loop bound; Triton up to 3.6 does it in a way NumPy 2.4 refuses."""
+    return int(scalar.handle.data.item())
 
 
 def program() -> tuple[int, int, int]:
@@ -109,9 +122,10 @@ def record_grid(executor: Any, keep: Callable[[tuple[int, ...]], None]) -> None:
 
 
 @triton.jit
-def _canary(x, y):
-    """Touch every hook once: 4 bytes loaded and stored, a 16x16x16 dot."""
-    tl.store(y, tl.load(x))
+def _canary(x, y, n):
+    """Touch every hook once: 4 bytes loaded and stored, a loop bound, a 16x16x16 dot."""
+    for _ in range(0, n):
+        tl.store(y, tl.load(x))
     zeros = tl.zeros((16, 16), tl.float32)
     tl.dot(zeros, zeros)
 
@@ -143,9 +157,9 @@ def verify() -> None:
             getattr(interpreter._interpreter, name)
         x, y = torch.zeros(2, 1, device="cpu")
         with observed(witness):
-            _canary[(1,)](x, y)
+            _canary[(1,)](x, y, 1)
         expected = [
-            ("launch", ["x", "y"]),
+            ("launch", ["x", "y", "n"]),
             ("grid", (1,)),
             ("load", x.data_ptr(), 4, (0, 0, 0)),
             ("store", y.data_ptr(), 4, (0, 0, 0)),

@@ -180,8 +180,8 @@ class KernelLedger(Ledger):
             tensors = {name: t for name, value in named.items() for name, t in _walk(name, value)}
             _refuse_bfloat16(tensors)
             self._note_launch(executor, named, tensors)
-            self._enter_launch(tensors)
             try:
+                self._enter_launch(tensors)
                 args = tuple(self._guarded(value) for value in args)
                 kwargs = {name: self._guarded(value) for name, value in kwargs.items()}
                 return run(executor, *args, **kwargs)

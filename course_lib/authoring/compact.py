@@ -14,7 +14,8 @@ def compact(source: str) -> str:
     """Return ``source`` without comment lines, docstrings and blank lines inside functions.
 
     Statements broken over several lines are filled to 100 columns, unless a comment or a string
-    with spaces stands inside. Comments at the end of a line stay.
+    with spaces stands inside. Comments at the end of a line stay. A program that this would
+    change (a string whose lines look like comments) is returned as it is.
     """
     lines: list[str | None] = list(source.split("\n"))
     for node in ast.walk(ast.parse(source)):
@@ -26,7 +27,20 @@ def compact(source: str) -> str:
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Return):
             _fill(lines, node.lineno, node.end_lineno)
     kept = [line for line in lines if line is not None and not line.lstrip().startswith("#")]
-    return _spaced([line for line in kept if line.strip()])
+    tight = _spaced([line for line in kept if line.strip()])
+    return tight if _meaning(tight) == _meaning(source) else source.strip()
+
+
+def _meaning(source: str) -> str:
+    """Return the program without docstrings, layout and comments; "" if it is none."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def _drop(lines: list[str | None], first: int, last: int | None) -> None:
@@ -57,9 +71,9 @@ def _breakable(text: str) -> bool:
         tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
     except (tokenize.TokenError, IndentationError):
         return False
-    texts = [t.string for t in tokens if t.type == tokenize.STRING]
-    kinds = {tokenize.tok_name[t.type] for t in tokens}
-    return not kinds & {"COMMENT", "FSTRING_START"} and not any(" " in t or "\n" in t for t in texts)
+    if {tokenize.tok_name[t.type] for t in tokens} & {"COMMENT", "FSTRING_START"}:
+        return False
+    return not any(set(" \n") & set(t.string) for t in tokens if t.type == tokenize.STRING)
 
 
 def _spaced(lines: list[str]) -> str:

@@ -138,7 +138,8 @@ def flash_attention(
             BLOCK_Q=block_q,
             BLOCK_K=block_k,
             CAUSAL=causal,
-            num_stages=1 if q.dtype == torch.float32 else 3,  # no room to load ahead in float32
+            # float32 tiles are twice as large: no room to load the next ones ahead
+            num_stages=1 if q.dtype == torch.float32 else 3,
         )
     return o, lse
 

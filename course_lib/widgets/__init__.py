@@ -12,10 +12,11 @@ _HOME = {
     "HBMAccountant": "accountant",
     "Predict": "quiz",
     "Quiz": "quiz",
+    "TileSchedule": "tile_schedule",
     "TileStepper": "tile_stepper",
 }
 
-__all__ = ["HBMAccountant", "Predict", "Quiz", "TileStepper"]
+__all__ = ["HBMAccountant", "Predict", "Quiz", "TileSchedule", "TileStepper"]
 
 
 def __getattr__(name: str) -> Any:

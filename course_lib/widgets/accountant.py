@@ -19,7 +19,7 @@ from course_lib.accounting.format import bytes_binary, bytes_decimal
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
-from course_lib.widgets.base import CourseWidget, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,10 +137,7 @@ class HBMAccountant(CourseWidget):
     @traitlets.validate(*_LIMITS)
     def _valid_count(self, proposal: Any) -> int:
         name, value = proposal["trait"].name, proposal["value"]
-        if isinstance(value, bool) or not 1 <= value <= _LIMITS[name]:
-            raise traitlets.TraitError(
-                f"{name} must be a whole number from 1 to {_LIMITS[name]}, got {value}."
-            )
+        check_count(name, value, _LIMITS[name])
         pair = {"heads": self.heads, "kv_heads": self.kv_heads, name: value}
         if pair["heads"] % pair["kv_heads"]:
             raise traitlets.TraitError(
@@ -249,7 +246,8 @@ class HBMAccountant(CourseWidget):
         group = self.heads // self.kv_heads
         lines = [
             f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), "
-            f"{self.layers} layer(s), batch {self.batch}, {self.dtype}, {'causal' if self.causal else 'no mask'}, "
+            f"{self.layers} layer(s), batch {self.batch}, {self.dtype}, "
+            f"{'causal' if self.causal else 'no mask'}, "
             f"tiles {self.block_q} x {self.block_k}, {self.gpu}"
         ]
         for row in self.rows():

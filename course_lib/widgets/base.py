@@ -91,6 +91,12 @@ class CourseWidget(anywidget.AnyWidget):
         return {**data, "text/plain": repr(self), "text/html": self.fallback_html()}, metadata
 
 
+def check_count(name: str, value: Any, most: int) -> None:
+    """Raise TraitError unless ``value`` is a whole number from 1 to ``most``."""
+    if isinstance(value, bool) or not 1 <= value <= most:
+        raise traitlets.TraitError(f"{name} must be a whole number from 1 to {most}, got {value}.")
+
+
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
     """Return a figure in the course's look and its axes, in no pyplot window."""
     import matplotlib.pyplot as plt  # so that a notebook knows how to show a Figure

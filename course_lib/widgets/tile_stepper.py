@@ -168,7 +168,7 @@ class TileStepper(CourseWidget):
         *,
         presenter: bool = False,
     ) -> TileStepper:
-        """Step through piles of scores, as in the lesson: ``by_hand([[1, 3], [2, 5]], values=...)``.
+        """Step through piles of scores: ``by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])``.
 
         Args:
             piles: scores, already scaled; ``-inf`` is a masked one.

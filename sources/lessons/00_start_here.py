@@ -99,8 +99,8 @@ view.reveal(
 # %% verdicts [markdown]
 # ## 3. The six verdicts
 #
-# A check answers with one of six *verdicts*. You just saw one. Here are the
-# others, so that none of them is a surprise later. We use `report_for`, which
+# A check answers with one of six *verdicts*. You have seen one. Here are
+# the others, so that none of them is a surprise later. We use `report_for`, which
 # shows the same report as `check` but writes nothing into your record.
 #
 # **Not attempted** means that the lines to write are still missing. Every
@@ -206,8 +206,8 @@ print(f"fp16 has {float(third):.8f}")
 print(f"error     {abs(1 / 3 - float(third)):.8f}")
 
 # %% right-picture [markdown]
-# In the picture each grey line is a number that fp16 has. Between two lines
-# there is none.
+# In the picture each line, grey or blue, is a number that fp16 has. Between two
+# lines there is none. 1/3 falls in such a gap.
 
 # %% right-plot
 import matplotlib.pyplot as plt
@@ -215,14 +215,16 @@ import matplotlib.pyplot as plt
 from course_lib.widgets.style import INK, OKABE_ITO, apply
 
 apply()
-step = 2.0**-12  # the distance between neighbours here
-fig, ax = plt.subplots(figsize=(7, 1.8))
+here, step = float(third), 2.0**-12  # step: from one number to the next
+fig, ax = plt.subplots(figsize=(7, 2.2))
 for i in range(-3, 4):
-    ax.axvline(float(third) + i * step, color=INK)
-ax.axvline(float(third), color=OKABE_ITO["blue"], lw=4, label="fp16's choice")
+    ax.axvline(here + i * step, color=INK)
+ax.axvline(here, color=OKABE_ITO["blue"], lw=5, label="the nearest in fp16")
 ax.axvline(1 / 3, color=OKABE_ITO["vermilion"], ls="--", label="1/3")
-ax.set(yticks=[], xlabel="numbers near 1/3 in half precision")
-ax.legend(loc="upper right", framealpha=1, facecolor="white")
+ax.set(yticks=[], xticks=[here - 3 * step, here, here + 3 * step])
+ax.set(xlim=(here - 4 * step, here + 4 * step), xlabel="numbers near 1/3")
+ax.xaxis.set_major_formatter("{x:.6f}")
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 plt.show()
 
 # %% right-rule [markdown]

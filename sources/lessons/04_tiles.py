@@ -223,8 +223,8 @@ for n in (512, 1024, 2048):
 # %% ragged-text [markdown]
 # ## The ragged last tile
 #
-# The length is seldom a multiple of the tile. A chat has written 256 tokens, and now comes token
-# 257. With tiles of 128 rows:
+# The length is seldom a multiple of the tile. A chat has written 256 tokens, and
+# now comes token 257. With tiles of 128 rows:
 #
 # ```text
 # rows      0 ........ 127 | 128 ...... 255 | 256
@@ -301,10 +301,11 @@ p_block_k.reveal(
 #
 # - **Smaller Q tiles mean more re-reads**, not fewer: there are more folders,
 #   and each needs all boxes.
-# - **FLOP per byte is about `block_q`** (with 2-byte numbers). Lesson 02 called this the intensity. A
-#   box of keys is worth more if more questions wait on the desk. An H100 needs
-#   about 295 FLOP per byte to be busy with arithmetic. 128 is less. We come
-#   back to that: these are bytes *loaded*, and not all of them come from HBM.
+# - **FLOP per byte is about `block_q`** (with 2-byte numbers). Lesson 02 called
+#   this the intensity. A box of keys is worth more if more questions wait on
+#   the desk. An H100 needs about 295 FLOP per byte to be busy with arithmetic.
+#   128 is less. We come back to that: these are bytes *loaded*, and not all of
+#   them come from HBM.
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the
 #   last column, explained next), and the tall one loads about half as much.
 #
@@ -572,8 +573,8 @@ p_ratio.reveal(
 # before. Twice, at these tiles, does not look like a revolution.
 #
 # And yet fused attention is several times faster: 854 microseconds against 3741
-# (H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load instruction
-# does not always reach HBM.
+# (H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
+# instruction does not always reach HBM.
 
 # %% l2-text [markdown]
 # ## Where the re-reads land
@@ -610,44 +611,44 @@ p_dram_causal = Predict(
 )
 p_dram_causal
 
-# %% dram-plot
+# %% dram-bounds
 record = load_measurements("h100_dram_traffic")
-lengths = 2 ** np.arange(13, 18)
+
+
+def bounds_gb(n, causal, heads=8):
+    """Return (compulsory, tile loads) in GB; the model's block_q is 128."""
+    shape = {"n": n, "d": 128, "heads": heads, "causal": causal}
+    low = flash_compulsory.bytes(**shape)
+    return low / 1e9, flash_tile_loads.bytes(block_q=128, **shape) / 1e9
+
+
+# %% dram-plot
+lengths = [2**i for i in range(13, 18)]
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True)
 for ax, causal in zip(axes, (False, True)):
-    shape = {"d": 128, "heads": 8, "block_q": 128, "causal": causal}
-    low, high = (
-        [model.bytes(n=int(n), **shape) / 1e9 for n in lengths]
-        for model in (flash_compulsory, flash_tile_loads)
-    )
+    low, high = zip(*(bounds_gb(n, causal) for n in lengths))
     ax.plot(lengths, high, "--", label="model: tile loads")
     ax.plot(lengths, low, ":", label="model: compulsory")
     ax.fill_between(lengths, low, high, alpha=0.12)
-    rows = [r for r in record["rows"] if r["heads"] == 8]
-    rows = [r for r in rows if r["causal"] == causal]
+    rows = [r for r in record["rows"] if (r["heads"], r["causal"]) == (8, causal)]
     dram = [np.mean(r["dram_gb"]) for r in rows]
     ax.plot([r["n"] for r in rows], dram, "o-", label="measured: DRAM")
-    ax.set(xscale="log", yscale="log", xlabel="N", xticks=lengths)
-    ax.set_xticklabels([f"{n // 1024}k" for n in lengths])
-    ax.set_xticks([], minor=True)
-    ax.set_title("causal" if causal else "no mask")
+    ax.set(xscale="log", yscale="log", title="causal" if causal else "no mask")
+    ax.set_xticks(lengths, [f"{n // 1024}k" for n in lengths])
+    ax.set(xlabel="N, in units of 1024")
 axes[0].set_ylabel("GB, 8 heads, d = 128, bf16, H100")
 axes[0].legend()
 plt.show()
 
 # %% dram-numbers
-print(f"{record['device']}, {record['dtype']}, {record['source']}")
+print(f"{record['device']}, {record['dtype']}, {record['source']}; GB")
 print("      N  heads  causal  K and V  compulsory  DRAM measured  tile loads")
 for r in record["rows"]:
-    shape = {"n": r["n"], "heads": r["heads"], "causal": r["causal"]}
-    least, most = (
-        model.bytes(d=128, block_q=128, **shape) / 1e9
-        for model in (flash_compulsory, flash_tile_loads)
-    )
+    low, high = bounds_gb(r["n"], r["causal"], r["heads"])
+    kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9  # K and V of all heads
     seen = " - ".join(f"{gb:g}" for gb in sorted(set(r["dram_gb"])))
-    kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9
-    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}  {kv:7.3f}"
-    print(f"{call}  {least:10.3f}  {seen:>13}  {most:10.2f}  GB")
+    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}"
+    print(f"{call}  {kv:7.3f}  {low:10.3f}  {seen:>13}  {high:10.2f}")
 
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
@@ -677,8 +678,9 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
 #   reach DRAM.
 #
-# The numbers were measured. The reasons (fit, in step, out of step) are our
-# reading of them. Both sentences that one finds in public texts are half true:
+# The points were measured, the lines between them were not, and neither was a
+# causal call at 8192. The reasons (fit, in step, out of step) are our reading
+# of the points. Both sentences that one finds in public texts are half true:
 # "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
 # the load instructions. Whoever shows one point of this plot can prove either.
 #

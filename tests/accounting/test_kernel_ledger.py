@@ -319,9 +319,8 @@ def test_a_row_that_runs_into_the_neighbouring_slice_is_outside():
     with KernelLedger() as ledger:
         add_rows[(4,)](q, k, 32, D=16)
     assert ledger.read == {"q": 256, "k": 256}
-    with pytest.raises(OutOfBounds, match="load from `q` by program .0, 0, 0.: 16 addresses"):
-        with KernelLedger():
-            add_rows[(4,)](q, k, 32, D=32)
+    with pytest.raises(OutOfBounds, match=r"load from `q`.*16 addresses"), KernelLedger():
+        add_rows[(4,)](q, k, 32, D=32)
 
 
 @triton.jit
@@ -359,6 +358,7 @@ def hooks():
         interpreter._interpreter,
         interpreter.GridExecutor.__call__,
         interpreter.InterpreterBuilder.create_dot,
+        interpreter._patch_lang_tensor,
     )
 
 

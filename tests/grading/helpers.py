@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import re
 import sys
 import tempfile
@@ -33,7 +35,8 @@ def module_from(source: str, name: str = "student") -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
+    with contextlib.redirect_stdout(io.StringIO()):  # what the notebook's cells print
+        spec.loader.exec_module(module)
     return module
 
 

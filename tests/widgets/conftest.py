@@ -32,7 +32,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def mount(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Return ``mount(widget, width=, dark=, reduced=) -> page``; it fails on errors and requests."""
+    """Return ``mount(widget, width=, ...) -> page``; errors and requests fail the test."""
     from course_lib.widgets.base import standalone_page
 
     contexts: list[Any] = []
@@ -69,7 +69,7 @@ def check_page() -> Callable[[Any], None]:
 def _check_page(page: Any) -> None:
     bare = page.eval_on_selector_all(
         "button, input, select, textarea, summary, a[href], [tabindex]",
-        "nodes => nodes.filter(n => n.dataset.lmSuppressShortcuts !== 'true').map(n => n.outerHTML)",
+        "ns => ns.filter(n => n.dataset.lmSuppressShortcuts !== 'true').map(n => n.outerHTML)",
     )
     assert not bare, f"JupyterLab would swallow the keys of {bare}"
     nameless = page.evaluate(

@@ -95,7 +95,7 @@ function render({ model, el }) {
   const fields = [
     powerField("n", "N, rows of Q, K, V", 16),
     powerField("d", "d, head dimension", 8),
-    powerField("heads", "H, query heads", 1),
+    headsField(),
     groupField(),
     powerField("layers", "layers", 1),
     powerField("batch", "batch", 1),
@@ -106,21 +106,17 @@ function render({ model, el }) {
   const preset = select("Preset", [["", "own settings"], ...presetNames.map((name) => [name, name])], (name) => name && put(model, data.presets[name]));
   const dtype = select("dtype", Object.entries(data.dtypes).map(([name, b]) => [name, `${name}, ${b} B`]), (value) => put(model, { dtype: value }));
   const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
-  const causalId = freshId("causal");
-  const causal = h("input", { id: causalId, type: "checkbox", onchange: () => put(model, { causal: causal.checked }) });
+  const causal = checkbox("causal", (checked) => put(model, { causal: checked }));
 
-  function select(label, options, act) {
-    const id = freshId("select");
-    const node = h("select", { id, onchange: () => act(node.value) }, options.map(([value, text]) => h("option", { value }, text)));
-    return { node, row: h("label", { for: id }, `${label} `, node) };
+  function powerField(trait, label, least) {
+    return countField(model, trait, label, least, data.limits[trait]);
   }
 
-  /** A slider over powers of two beside a box for any exact value. */
-  function powerField(trait, label, least) {
-    const most = data.limits[trait];
-    return field(label, Math.log2(least), Math.log2(most), (place) => 2 ** place, () => get(trait), (value) => {
+  /** Query heads; the K/V heads follow, so that the GQA ratio stays where it can. */
+  function headsField() {
+    const most = data.limits.heads;
+    return field("H, query heads", powersOfTwo(1, most), () => get("heads"), (value) => {
       if (!Number.isInteger(value) || value < 1 || value > most) return `A whole number from 1 to ${most}, please.`;
-      if (trait !== "heads") return put(model, { [trait]: value });
       const group = get("heads") / get("kv_heads");
       put(model, { heads: value, kv_heads: value % group ? value : value / group });
     });
@@ -128,30 +124,11 @@ function render({ model, el }) {
 
   /** Query heads per K/V head: any divisor of H. */
   function groupField() {
-    return field("GQA, query heads per K/V head", 0, 8, (place) => Math.min(2 ** place, get("heads")), () => get("heads") / get("kv_heads"), (value) => {
-      if (!Number.isInteger(value) || value < 1 || get("heads") % value) return `A number that divides the ${get("heads")} query heads, please.`;
-      put(model, { kv_heads: get("heads") / value });
+    return field("GQA, query heads per K/V head", powersOfTwo(1, 256), () => get("heads") / get("kv_heads"), (value) => {
+      const wanted = Math.min(value, get("heads"));
+      if (!Number.isInteger(value) || value < 1 || get("heads") % wanted) return `A number that divides the ${get("heads")} query heads, please.`;
+      put(model, { kv_heads: get("heads") / wanted });
     });
-  }
-
-  function field(label, low, high, fromPlace, read, write) {
-    const id = freshId("field");
-    const said = h("div", { class: "fac-said", role: "status" });
-    const slider = h("input", { type: "range", min: low, max: high, step: 1, "aria-label": label, oninput: () => set(fromPlace(Number(slider.value))) });
-    const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => set(parseNumber(box.value)) });
-    function set(value) {
-      const wrong = write(value) ?? "";
-      said.textContent = wrong;
-      box.setAttribute("aria-invalid", Boolean(wrong));
-    }
-    function follow() {
-      box.value = read();
-      box.setAttribute("aria-invalid", false);
-      said.textContent = "";
-      slider.value = Math.round(Math.log2(read()));
-      slider.setAttribute("aria-valuetext", String(read()));
-    }
-    return { node: h("div", { class: "fac-field" }, h("label", { for: id }, label), slider, box, said), follow };
   }
 
   // The picture ----------------------------------------------------------------------------------
@@ -162,7 +139,7 @@ function render({ model, el }) {
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
   root(model, el,
-    h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, h("label", { for: causalId }, causal, " causal")),
+    h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row),
     h("div", { class: "fac-fields" }, fields.map((f) => f.node)),
     words,
     h("div", { class: "fac-halves" },
@@ -188,7 +165,7 @@ function render({ model, el }) {
     for (const f of fields) f.follow();
     dtype.node.value = get("dtype");
     gpu.node.value = get("gpu");
-    causal.checked = get("causal");
+    causal.node.checked = get("causal");
     preset.node.value = presetNames.find((name) => Object.entries(data.presets[name]).every(([k, v]) => get(k) === v)) ?? "";
 
     const shape = shapeAt(get("n"));
@@ -292,7 +269,7 @@ function render({ model, el }) {
     for (let e = 6; e <= 18; e += 3) {
       const text = e < 10 ? String(2 ** e) : `${2 ** (e - 10)}k`;
       grid.push(s("line", { class: "fac-grid", x1: x(2 ** e), x2: x(2 ** e), y1: TOP, y2: HIGH - BOTTOM }),
-        s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": "middle" }, text));
+        s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": e === 18 ? "end" : "middle", dx: e === 18 ? 12 : 0 }, text));
     }
     grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "N"));
 
@@ -327,14 +304,7 @@ function render({ model, el }) {
     return ["Counters were recorded for other settings: ", h("span", { class: "fac-row" }, [...cases].map(([text, r]) => h("button", { type: "button", onclick: () => show(r) }, text)))];
   }
 
-  for (const trait of [...TRAITS, "extra"]) model.on(`change:${trait}`, later);
-  let waiting = false;
-  /** Several traits that change together are one picture. */
-  function later() {
-    if (waiting) return;
-    waiting = true;
-    queueMicrotask(() => { waiting = false; draw(); });
-  }
+  const later = onChanges(model, [...TRAITS, "extra"], draw);
   new ResizeObserver(() => {
     const wide = Math.max(300, Math.min(560, plot.clientWidth));
     if (wide !== WIDE) { WIDE = wide; later(); }

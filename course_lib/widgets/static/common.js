@@ -96,3 +96,101 @@ function short(x, digits = 4) {
   const text = Math.abs(y) >= 1e6 || (y !== 0 && Math.abs(y) < 1e-4) ? y.toExponential() : String(y);
   return text.replace("-", "−");
 }
+
+/** A labelled select: `options` are [value, text] pairs, `act` gets the value chosen. */
+function select(label, options, act) {
+  const id = freshId("select");
+  const node = h("select", { id, onchange: () => act(node.value) }, options.map(([value, text]) => h("option", { value }, text)));
+  return { node, row: h("label", { for: id }, `${label} `, node) };
+}
+
+/** A labelled checkbox. */
+function checkbox(label, act) {
+  const id = freshId("check");
+  const node = h("input", { id, type: "checkbox", onchange: () => act(node.checked) });
+  return { node, row: h("label", { for: id }, node, ` ${label}`) };
+}
+
+/**
+ * A slider beside a box for the exact value. `write` returns a sentence where the value is refused:
+ * then the field says so and the last good state stays. `places` turns slider places into values.
+ */
+function field(label, places, read, write) {
+  const id = freshId("field");
+  const said = h("div", { class: "fac-said", role: "status" });
+  const slider = h("input", { type: "range", min: 0, max: places.length - 1, step: 1, "aria-label": label, oninput: () => set(places[Number(slider.value)]) });
+  const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => set(parseNumber(box.value)) });
+  const set = (value) => {
+    const wrong = write(value) ?? "";
+    said.textContent = wrong;
+    box.setAttribute("aria-invalid", Boolean(wrong));
+  };
+  const follow = () => {
+    const value = read();
+    box.value = value;
+    box.setAttribute("aria-invalid", false);
+    said.textContent = "";
+    const near = places.findIndex((place) => place >= value);
+    slider.value = near < 0 ? places.length - 1 : near;
+    slider.setAttribute("aria-valuetext", String(value));
+  };
+  return { node: h("div", { class: "fac-field" }, h("label", { for: id }, label), slider, box, said), follow };
+}
+
+const powersOfTwo = (least, most) => Array.from({ length: Math.log2(most / least) + 1 }, (_, i) => least * 2 ** i);
+
+/** A field for a whole-number trait between 1 and `most`; the slider has powers of two. */
+function countField(model, trait, label, least, most) {
+  return field(label, powersOfTwo(least, 2 ** Math.floor(Math.log2(most))), () => model.get(trait), (value) => {
+    if (!Number.isInteger(value) || value < 1 || value > most) return `A whole number from 1 to ${most}, please.`;
+    put(model, { [trait]: value });
+  });
+}
+
+/** Previous, next, play, reset and a seek slider over the trait `step`, which ends at `last()`. */
+function player(model, el, { last, move }) {
+  let timer = 0;
+  const go = (step) => put(model, { step: Math.max(0, Math.min(last(), step)) });
+  const stop = () => {
+    clearInterval(timer);
+    timer = 0;
+    play.setAttribute("aria-pressed", "false");
+    play.textContent = "Play";
+  };
+  const start = () => {
+    if (model.get("step") >= last()) go(0);
+    timer = setInterval(() => (model.get("step") >= last() || !el.isConnected ? stop() : go(move(1))), 900);
+    play.setAttribute("aria-pressed", "true");
+    play.textContent = "Pause";
+  };
+  const by = (act) => () => (stop(), act());
+  const previous = h("button", { type: "button", onclick: by(() => go(move(-1))) }, "◀ Previous");
+  const next = h("button", { type: "button", onclick: by(() => go(move(1))) }, "Next ▶");
+  const play = h("button", { type: "button", "aria-pressed": "false", onclick: () => (timer ? stop() : start()) }, "Play");
+  const reset = h("button", { type: "button", onclick: by(() => go(0)) }, "Reset");
+  const seek = h("input", { type: "range", class: "fac-seek", min: 0, step: 1, "aria-label": "Step", oninput: () => (stop(), go(Number(seek.value))) });
+  const follow = (says) => {
+    const step = Math.min(model.get("step"), last());
+    seek.max = last();
+    seek.value = step;
+    seek.setAttribute("aria-valuetext", says);
+    previous.disabled = step === 0;
+    next.disabled = step >= last();
+  };
+  return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
+}
+
+/** Draw once for several traits that change together. */
+function onChanges(model, traits, draw) {
+  let waiting = false;
+  const later = () => {
+    if (waiting) return;
+    waiting = true;
+    queueMicrotask(() => {
+      waiting = false;
+      draw();
+    });
+  };
+  for (const trait of traits) model.on(`change:${trait}`, later);
+  return later;
+}

@@ -56,16 +56,9 @@ function render({ model, el }) {
   const data = model.get("data");
   const nTiles = data.tiles.length;
   const last = LINES.length * nTiles + 1;
-  let timer = 0;
 
   // Controls -------------------------------------------------------------------------------------
-  const go = (step) => put(model, { step });
-  const move = (direction) => go(stepFrom(model.get("step"), direction, model.get("by"), nTiles));
-  const previous = h("button", { type: "button", onclick: () => (stop(), move(-1)) }, "◀ Previous");
-  const next = h("button", { type: "button", onclick: () => (stop(), move(1)) }, "Next ▶");
-  const play = h("button", { type: "button", "aria-pressed": "false", onclick: () => (timer ? stop() : start()) }, "Play");
-  const reset = h("button", { type: "button", onclick: () => (stop(), go(0)) }, "Reset");
-  const seek = h("input", { type: "range", class: "fac-seek", min: 0, max: last, step: 1, "aria-label": "Step", oninput: () => (stop(), go(Number(seek.value))) });
+  const bar = player(model, el, { last: () => last, move: (direction) => stepFrom(model.get("step"), direction, model.get("by"), nTiles) });
   const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
   const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
   const order = data.orders.length > 1
@@ -74,26 +67,11 @@ function render({ model, el }) {
   const mistake = choose("What if we forget to rescale?", [["none", "no mistake"], ...mistakes], "mistake");
 
   function choose(label, options, trait, read = (x) => x) {
-    const id = freshId(trait);
-    const select = h("select", { id, onchange: () => put(model, { [trait]: read(select.value) }) },
-      options.map(([value, text]) => h("option", { value }, text)));
-    const follow = () => (select.value = String(model.get(trait)));
+    const { node, row } = select(label, options, (value) => put(model, { [trait]: read(value) }));
+    const follow = () => (node.value = String(model.get(trait)));
     model.on(`change:${trait}`, follow);
     follow();
-    return h("label", { for: id }, `${label} `, select);
-  }
-
-  function start() {
-    if (model.get("step") >= last) go(0);
-    timer = setInterval(() => (model.get("step") >= last || !el.isConnected ? stop() : move(1)), 900);
-    play.setAttribute("aria-pressed", "true");
-    play.textContent = "Pause";
-  }
-  function stop() {
-    clearInterval(timer);
-    timer = 0;
-    play.setAttribute("aria-pressed", "false");
-    play.textContent = "Play";
+    return row;
   }
 
   // The picture ----------------------------------------------------------------------------------
@@ -117,7 +95,7 @@ function render({ model, el }) {
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
   root(model, el, title,
     h("div", { class: "fac-row" }, row, order, by, mistake),
-    h("div", { class: "fac-row" }, previous, next, play, reset, seek),
+    bar.node,
     strip, summary,
     h("div", { class: "fac-halves" },
       h("div", {}, code, sram),
@@ -132,10 +110,7 @@ function render({ model, el }) {
     const { place, line } = position(step, nTiles);
     const sequence = data.tiles.map((_, i) => (model.get("reverse") ? nTiles - 1 - i : i));
 
-    seek.value = step;
-    seek.setAttribute("aria-valuetext", where(step));
-    previous.disabled = step === 0;
-    next.disabled = step === last;
+    bar.follow(where(step));
 
     strip.replaceChildren(...sequence.map((tile, at) => drawCard(tile, at, place, line, here)));
     summary.textContent = where(step);
@@ -245,9 +220,9 @@ function render({ model, el }) {
     return `Off by up to ${short(gap, 3)}, and nothing shows it.`;
   }
 
-  for (const trait of ["row", "step", "by", "reverse", "mistake"]) model.on(`change:${trait}`, draw);
+  onChanges(model, ["row", "step", "by", "reverse", "mistake"], draw);
   draw();
-  return stop;
+  return bar.stop;
 }
 
 export default { render };
