@@ -316,9 +316,10 @@ class _Worker:
 
     def __init__(self, method: str) -> None:
         self.method = method
-        self.complaints = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
 
     def __enter__(self) -> _Worker:
+        # A file, since a pipe that nobody reads would fill up; closed on exit.
+        self.complaints = tempfile.TemporaryFile("w+")
         # A fixed threshold: large blocks go back to the system at once, so peaks do not blur.
         environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
         package = str(Path(__file__).resolve().parents[1])
@@ -338,6 +339,7 @@ class _Worker:
     def __exit__(self, *error: Any) -> None:
         self.process.kill()
         self.process.communicate()
+        self.complaints.close()
 
     def measure(self, asked: dict[str, Any]) -> Peak:
         try:

@@ -19,6 +19,11 @@ def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: A
     return attention_float64(q, k, v, causal=causal)
 
 
+def output_only(truth: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return o of (o, lse), for exercises that return only that."""
+    return truth[0]
+
+
 def attention_judge(*, with_lse: bool, in_dtype: bool) -> Judge:
     """Return a judge for o, or for (o, lse) if ``with_lse``.
 
@@ -55,13 +60,10 @@ def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, An
     """Return tensors with the shapes, dtypes and device that o and lse must have."""
     import torch
 
-    from course_lib import _mode
-
     q = case.args[0]
-    device = "cuda:0" if _mode.mode() == "gpu" else "cpu"
     return (
-        torch.empty(o_true.shape, dtype=q.dtype, device=device),
-        torch.empty(lse_true.shape, dtype=torch.float32, device=device),
+        torch.empty(o_true.shape, dtype=q.dtype, device=q.device),
+        torch.empty(lse_true.shape, dtype=torch.float32, device=q.device),
     )
 
 
@@ -77,11 +79,11 @@ def _eager(q: Any, k: Any, v: Any, causal: bool) -> Any:
     """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0."""
     import torch
 
-    group = q.shape[-3] // k.shape[-3]
-    k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
+    if q.dim() > 2 and (group := q.shape[-3] // k.shape[-3]) > 1:
+        k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     if causal:
         n_q, n_k = scores.shape[-2:]
-        hidden = torch.ones(n_q, n_k, dtype=torch.bool).triu(n_k - n_q + 1)
+        hidden = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device).triu(n_k - n_q + 1)
         scores = scores.masked_fill(hidden, -torch.inf)
     return torch.nan_to_num(torch.softmax(scores, -1)) @ v

@@ -20,9 +20,9 @@ from course_lib.grading import faults, frames
 from course_lib.grading.limit import TookTooLong, at_most
 from course_lib.grading.report import CheckFailed, Report, Verdict
 from course_lib.grading.runners import on_device, run_case
-from course_lib.grading.spec import Case, Exercise, Finding, Observed
+from course_lib.grading.spec import Case, Exercise, Finding, Mistake
 from course_lib.grading.specs import find
-from course_lib.grading.tolerance import resembles
+from course_lib.grading.tolerance import has_numbers, resembles, same
 
 NOT_ATTEMPTED = "not attempted"
 
@@ -68,8 +68,8 @@ def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Repo
     if complaint := _cannot_be_called(exercise, function, cases[0]):
         return Report(exercise, Verdict.ERROR, (complaint,), failed_property="signature")
     notes: list[str] = []  # what could not be judged here, and why
-    for case in cases:
-        if report := _judge_case(exercise, function, case, notes):
+    for number, case in enumerate(cases):
+        if report := _judge_case(exercise, function, case, cases[:number], notes):
             return report
     if exercise.kind == "kernel" and (report := _compile(exercise, function, cases, notes)):
         return report
@@ -107,13 +107,18 @@ def _cannot_be_called(exercise: Exercise, function: Callable[..., Any], case: Ca
 
 
 def _judge_case(
-    exercise: Exercise, function: Callable[..., Any], case: Case, notes: list[str]
+    exercise: Exercise,
+    function: Callable[..., Any],
+    case: Case,
+    passed: list[Case],
+    notes: list[str],
 ) -> Report | None:
     """Return a report if the function fails on this case, else None."""
     args, kwargs = on_device(exercise, faults.copy_inputs((case.args, dict(case.kwargs))))
+    given = replace(case, args=args, kwargs=kwargs)
     try:
         with at_most(exercise.seconds):
-            observed = run_case(exercise, function, replace(case, args=args, kwargs=kwargs))
+            observed = run_case(exercise, function, given)
     except TookTooLong:
         return _incorrect(
             exercise,
@@ -133,26 +138,22 @@ def _judge_case(
         return report
     notes += [observed.note] if observed.note else []
     expected = exercise.truth(*case.args, **case.kwargs)
-    finding = exercise.judge(case, observed, expected) or faults.find_tampering(
+    finding = exercise.judge(given, observed, expected) or faults.find_tampering(
         (args, kwargs), (case.args, dict(case.kwargs)), observed.result
     )
-    return _incorrect(exercise, case, finding, observed, expected) if finding else None
+    if finding is None:
+        return None
+    mistake = _recognise(exercise, case, passed, observed.result, expected)
+    return _incorrect(exercise, case, finding, mistake)
 
 
 def _incorrect(
-    exercise: Exercise,
-    case: Case,
-    finding: Finding,
-    observed: Observed | None = None,
-    expected: Any = None,
+    exercise: Exercise, case: Case, finding: Finding, mistake: Mistake | None = None
 ) -> Report:
     lines = [f"On: {case.name}."] if case.name else []
     lines.append(_sentence(finding.says))
     if finding.where:
         lines.append("   " + finding.where.replace("\n", "\n   "))
-    mistake = None
-    if observed is not None:
-        mistake = _recognise(exercise, case, observed.result, expected)
     if mistake:
         lines.append(f"This looks like a known mistake: {mistake.name}. {_sentence(mistake.says)}")
     lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
@@ -166,21 +167,39 @@ def _incorrect(
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Begin with a capital letter, unless the first word is code (`o`, np.exp, lse)."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() and first != "lse" else text
 
 
-def _recognise(exercise: Exercise, case: Case, result: Any, expected: Any) -> Any:
-    """Return the first known mistake that gives this result on this input, or None."""
-    for mistake in exercise.mistakes:
-        args, kwargs = faults.copy_inputs((case.args, dict(case.kwargs)))
-        try:
-            with np.errstate(all="ignore"):
-                wrong = mistake.model(*args, **kwargs)
-        except Exception:  # a mistake that does not apply to this input
-            continue
-        if resembles(result, wrong, expected):
+def _recognise(
+    exercise: Exercise, case: Case, passed: list[Case], result: Any, expected: Any
+) -> Mistake | None:
+    """Return the known mistake that explains this result best, or None.
+
+    Of those that give this result here, one that was invisible on the cases that passed comes
+    first: NaN has many causes, and this tells them apart. An answer of nothing but NaN that no
+    such mistake explains is given no name.
+    """
+    answer = exercise.answer(expected)
+    alike = [m for m in exercise.mistakes if resembles(result, _mistaken(m, case), answer)]
+    for mistake in alike:
+        if all(
+            same(_mistaken(mistake, c), exercise.answer(exercise.truth(*c.args, **c.kwargs)))
+            for c in passed
+        ):
             return mistake
-    return None
+    return alike[0] if alike and has_numbers(result) else None
+
+
+def _mistaken(mistake: Mistake, case: Case) -> Any:
+    """Return what the mistake makes of a case; an object that resembles nothing if it cannot."""
+    args, kwargs = faults.copy_inputs((case.args, dict(case.kwargs)))
+    try:
+        with np.errstate(all="ignore"):
+            return mistake.model(*args, **kwargs)
+    except Exception:  # a mistake that does not apply to this input
+        return object()
 
 
 def _error(

@@ -90,6 +90,7 @@ class Exercise:
     notice: str
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
+    answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()
     seconds: float = 20.0  # an endless loop is stopped after this long, per case
 

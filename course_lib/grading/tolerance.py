@@ -70,6 +70,13 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     return bool(near[finite].all() and (near & ~_near(wrong, expected)).any())
 
 
+def has_numbers(x: Any) -> bool:
+    """Return whether an answer holds anything but NaN and infinities."""
+    leaves = flat(x) or []
+    numbers = _numbers(leaves)
+    return not numbers.size or bool(np.isfinite(numbers).any())
+
+
 def flat(x: Any) -> list[Any] | None:
     """Return the leaves of a nested answer, arrays as their shape and numbers; None if neither."""
     if isinstance(x, dict):

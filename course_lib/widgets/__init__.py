@@ -10,13 +10,25 @@ from typing import Any
 
 _HOME = {
     "HBMAccountant": "accountant",
+    "KVCacheCalculator": "kv_cache",
     "Predict": "quiz",
     "Quiz": "quiz",
+    "RooflineChart": "roofline",
+    "SramBudget": "sram_budget",
     "TileSchedule": "tile_schedule",
     "TileStepper": "tile_stepper",
 }
 
-__all__ = ["HBMAccountant", "Predict", "Quiz", "TileSchedule", "TileStepper"]
+__all__ = [
+    "HBMAccountant",
+    "KVCacheCalculator",
+    "Predict",
+    "Quiz",
+    "RooflineChart",
+    "SramBudget",
+    "TileSchedule",
+    "TileStepper",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +97,19 @@ def check_count(name: str, value: Any, most: int) -> None:
     """Raise TraitError unless ``value`` is a whole number from 1 to ``most``."""
     if isinstance(value, bool) or not 1 <= value <= most:
         raise traitlets.TraitError(f"{name} must be a whole number from 1 to {most}, got {value}.")
+
+
+def monomial(coefficient: int, text: str) -> dict[str, Any]:
+    """Return ``coefficient * product of symbols`` as data: ``monomial(2, "block_k d b")``."""
+    powers: dict[str, int] = {}
+    for symbol in text.split():
+        powers[symbol] = powers.get(symbol, 0) + 1
+    return {"coefficient": coefficient, "powers": powers}
+
+
+def evaluate(term: Mapping[str, Any], values: Mapping[str, int]) -> int:
+    """Return the value of a `monomial`; `termBytes` of common.js is its twin."""
+    return term["coefficient"] * prod(values[name] ** p for name, p in term["powers"].items())
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:

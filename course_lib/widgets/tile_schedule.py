@@ -6,6 +6,7 @@ tile, skipped tiles never touched) and split-K decoding (one program a slice of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,7 +97,9 @@ class TileSchedule(CourseWidget):
         now = {**{key: getattr(self, key) for key in _LIMITS}, name: value}
         tiles = -(-now["n_q"] // now["block_q"]) * -(-now["n_k"] // now["block_k"]) * now["heads"]
         if tiles > MAX_TILES:
-            raise traitlets.TraitError(f"{name} = {value} makes {tiles} tiles, at most {MAX_TILES}.")
+            raise traitlets.TraitError(
+                f"{name} = {value} makes {tiles} tiles, at most {MAX_TILES}."
+            )
         if now["heads"] % now["kv_heads"]:
             raise traitlets.TraitError(
                 f"heads must be a multiple of kv_heads, got {now['heads']} and {now['kv_heads']}."
@@ -165,7 +168,9 @@ class TileSchedule(CourseWidget):
         parts = self.splits if self.schedule == "split_k" else 1
         phase = "split" if self.schedule == "split_k" else "flash"
         share = -(-self.t_k // parts)
-        programs = [(h, i, columns[s * share : (s + 1) * share]) for h, i in rows for s in range(parts)]
+        programs = [
+            (h, i, columns[s * share : (s + 1) * share]) for h, i in rows for s in range(parts)
+        ]
         yield [
             [Work(phase, p, h, i, j) for j in part if tiles[i][j] != Tile.SKIP]
             for p, (h, i, part) in enumerate(programs)
@@ -175,12 +180,15 @@ class TileSchedule(CourseWidget):
         """Return what the first ``step`` steps moved (all of them by default)."""
         steps = self.steps()
         work = [w for now in steps[: len(steps) if step is None else step] for w in now]
+        left = Counter((w.phase, w.program) for now in steps for w in now)  # tiles before it
         total, started = Loads(), set()
         for w in work:
             rows = min((w.i + 1) * self.block_q, self.n_q) - w.i * self.block_q
             keys = min((w.j + 1) * self.block_k, self.n_k) - w.j * self.block_k
             first = (w.phase, w.program) not in started
             started.add((w.phase, w.program))
+            left[w.phase, w.program] -= 1
+            last = left[w.phase, w.program] == 0
             if w.phase in ("scores", "flash", "split"):
                 total.q += rows * first
                 total.k += keys
@@ -188,8 +196,8 @@ class TileSchedule(CourseWidget):
             if w.phase in ("values", "flash", "split"):
                 total.v += keys
             total.scores += {"scores": 1, "softmax": 2, "values": 1}.get(w.phase, 0) * rows * keys
-            total.o += rows * first * (w.phase in ("values", "flash"))
-            total.partial += 2 * rows * first * (w.phase == "split")  # written, read to combine
+            total.o += rows * last * (w.phase in ("values", "flash"))
+            total.partial += 2 * rows * last * (w.phase == "split")  # written, read to combine
         if self.schedule == "split_k" and len(work) == sum(map(len, steps)):
             total.o = self.heads * self.n_q  # the combining step, once every split is done
         return total

@@ -17,8 +17,8 @@ from course_lib import check, hint, progress
 # %% about-5-1 [markdown]
 # ## 5.1 · The offsets of program 2 (4 minutes)
 #
-# A vector has `n = 21` numbers. A kernel is launched with three programs,
-# numbered 0, 1 and 2, and with `BLOCK = 8`. Its first lines are:
+# A vector has `n = 44` numbers. A kernel is launched with three programs,
+# numbered 0, 1 and 2, and with `BLOCK = 16`. Its first lines are:
 #
 # ```python
 # pid = tl.program_id(0)
@@ -32,12 +32,13 @@ from course_lib import check, hint, progress
 # 2. the last entry of its `offsets`,
 # 3. how many entries of its `mask` are true.
 
+
 # %% ex-5-1
 def offsets_of_program_2():
     """Return (first offset, last offset, how many pass the mask)."""
     ### BEGIN SOLUTION
-    # 2 * 8 + [0, ..., 7] is 16, ..., 23; of these 16 to 20 are below 21
-    return 16, 23, 5
+    # 2 * 16 + [0, ..., 15] is 32, ..., 47; of these 32 to 43 are below 44
+    return 32, 47, 12
     ### END SOLUTION
 
 
@@ -59,6 +60,7 @@ check(offsets_of_program_2)
 #
 # Example: `n = 5` and `block = 4` need two programs. Program 0 adds the
 # offsets 0 to 3, program 1 adds offset 4.
+
 
 # %% ex-5-2
 @triton.jit
@@ -104,6 +106,7 @@ check(vector_add)
 #
 # Example: the softmax of `[0, 0, log(2)]` is `[0.25, 0.25, 0.5]`.
 
+
 # %% ex-5-3
 @triton.jit
 def softmax_kernel(x, out, n_cols, x_row, out_row, BLOCK: tl.constexpr):
@@ -123,9 +126,8 @@ def row_softmax(x):
     n_rows, n_cols = x.shape
     out = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(n_cols)
-    softmax_kernel[(n_rows,)](
-        x, out, n_cols, x.stride(0), out.stride(0), BLOCK=block
-    )
+    x_row, out_row = x.stride(0), out.stride(0)
+    softmax_kernel[(n_rows,)](x, out, n_cols, x_row, out_row, BLOCK=block)
     return out
 
 
@@ -148,6 +150,7 @@ check(row_softmax)
 # Example: for the row `[1, 3, 2, 5]` and `block=2` the two blocks are the
 # piles `[1, 3]` and `[2, 5]`. The walk ends with `m = 5`, `l_sum = 1.20344`,
 # and the answer is `5.18518`.
+
 
 # %% ex-5-4
 @triton.jit

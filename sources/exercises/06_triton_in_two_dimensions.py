@@ -35,6 +35,7 @@ from course_lib import check, hint, progress
 # Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
 # `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
 
+
 # %% ex-6-1
 @triton.jit
 def load_tile(base, rows, cols, n_rows, n_cols, stride_row, stride_col):
@@ -63,18 +64,18 @@ def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
 # fmt: off
 @triton.jit
 def copy_kernel(
-    x, out, filled, n_rows, n_cols, filled_rows, filled_cols,
-    x_row, x_col, out_row, out_col, filled_row, filled_col,
+    x, out, full, n_rows, n_cols, full_rows, full_cols,
+    x_row, x_col, out_row, out_col, full_row, full_col,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):
-    """One program: one tile of x, stored into out and into filled."""
+    """One program: one tile of x, stored into out and into full."""
     rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     cols = tl.program_id(1) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
     tile = load_tile(x, rows, cols, n_rows, n_cols, x_row, x_col)
-    tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one row of the tile per entry of rows")
-    tl.static_assert(tile.shape[1] == BLOCK_COLS, "one column of the tile per entry of cols")
+    tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
+    tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
-    store_tile(filled, tile, rows, cols, filled_rows, filled_cols, filled_row, filled_col)
+    store_tile(full, tile, rows, cols, full_rows, full_cols, full_row, full_col)
 # fmt: on
 
 
@@ -86,14 +87,14 @@ def copy_tiles(x, *, block_rows, block_cols):
     n_rows, n_cols = x.shape
     grid = (triton.cdiv(n_rows, block_rows), triton.cdiv(n_cols, block_cols))
     out = x.new_empty((n_cols, n_rows)).T  # (n_rows, n_cols), column-major
-    filled = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
+    full = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
     copy_kernel[grid](
-        *(x, out, filled, n_rows, n_cols, *filled.shape),
-        *(*x.stride(), *out.stride(), *filled.stride()),
+        *(x, out, full, n_rows, n_cols, *full.shape),
+        *(*x.stride(), *out.stride(), *full.stride()),
         BLOCK_ROWS=block_rows,
         BLOCK_COLS=block_cols,
     )
-    return out, filled
+    return out, full
 
 
 # %% check-6-1
@@ -116,6 +117,7 @@ check(copy_tiles)
 #   TF32, and this check fails there.
 #
 # Scores can be larger than 65504, the largest float16 number.
+
 
 # %% ex-6-2
 # fmt: off
@@ -170,6 +172,7 @@ check(tile_scores)
 #
 # You write the accumulator's start and the loop. The final store is given.
 
+
 # %% ex-6-3
 # fmt: off
 @triton.jit
@@ -219,6 +222,7 @@ check(matmul)
 #
 # Read the five kernels below and run the cell after them: in the interpreter
 # each one gives the right answer.
+
 
 # %% five-kernels
 @triton.jit
@@ -328,6 +332,7 @@ else:
 # - `"races"`: it compiles, but the answer depends on the order in which the
 #   programs happen to run.
 
+
 # %% ex-6-4a
 def which_fail_on_a_gpu():
     """Return {launcher's name: "fine", "does not compile" or "races"}."""
@@ -354,6 +359,7 @@ check(which_fail_on_a_gpu)
 # launcher too. There are two good ways: let the hardware add in one step that
 # nobody can interrupt, or give every program a place of its own to write to
 # and add up the places afterwards.
+
 
 # %% ex-6-4b
 @triton.jit

@@ -181,8 +181,7 @@ print(out.tolist())
 
 # %% quiz-thread
 Quiz(
-    "A vector has 1000 numbers, and BLOCK is 256. How many programs must the "
-    "launcher start?",
+    "A vector has 1000 numbers, and BLOCK is 256. How many programs must the launcher start?",
     answer=4,
     tolerance=0,
     unit="programs",
@@ -321,12 +320,12 @@ p_mask.reveal(
 # Let us see a wrong one.
 
 
-# %% row-max-kernel
+# %% max-kernel
 @triton.jit
-def row_max_kernel(x, out, n_cols, x_row, OTHER: tl.constexpr, BLOCK: tl.constexpr):
+def max_kernel(x, out, n_cols, x_row, other, BLOCK: tl.constexpr):
     row = tl.program_id(0)  # one program per row
     cols = tl.arange(0, BLOCK)  # (BLOCK,), BLOCK >= n_cols
-    s = tl.load(x + row * x_row + cols, mask=cols < n_cols, other=OTHER)
+    s = tl.load(x + row * x_row + cols, mask=cols < n_cols, other=other)
     tl.store(out + row, tl.max(s, 0))
 
 
@@ -335,9 +334,7 @@ def row_max(x, other):
     n_rows, n_cols = x.shape
     out = torch.empty(n_rows, device=x.device)
     block = triton.next_power_of_2(n_cols)
-    row_max_kernel[(n_rows,)](
-        x, out, n_cols, x.stride(0), OTHER=other, BLOCK=block
-    )
+    max_kernel[(n_rows,)](x, out, n_cols, x.stride(0), other, BLOCK=block)
     return out
 
 
@@ -350,8 +347,7 @@ def row_max(x, other):
 # %% predict-other
 p_other = Predict(
     "5-other",
-    "The row is [-3, -1, -2], in a block of 4, loaded with other=0.0. "
-    "What is its maximum?",
+    "The row is [-3, -1, -2], in a block of 4, loaded with other=0.0. What is its maximum?",
 )
 p_other
 
@@ -425,9 +421,8 @@ def rms_norm(x):
     out = torch.empty_like(x)
     n_rows, n_cols = x.shape
     block = triton.next_power_of_2(n_cols)
-    rms_kernel[(n_rows,)](
-        x, out, n_cols, x.stride(0), out.stride(0), BLOCK=block
-    )
+    x_row, out_row = x.stride(0), out.stride(0)
+    rms_kernel[(n_rows,)](x, out, n_cols, x_row, out_row, BLOCK=block)
     return out
 
 
@@ -447,7 +442,8 @@ p_fusion
 
 # %% run-fusion
 x = torch.randn(64, 500, device=device)
-print("largest difference:", (rms_norm(x) - rms_norm_eager(x)).abs().max().item())
+difference = (rms_norm(x) - rms_norm_eager(x)).abs().max()
+print(f"largest difference: {difference.item():.1e}")
 
 fused = count(rms_norm, x)
 with EagerLedger() as eager:
@@ -585,7 +581,6 @@ Quiz(
 # The last line deserves a look.
 
 
-
 # %% bfloat16
 @triton.jit
 def square_kernel(x, out, BLOCK: tl.constexpr):
@@ -654,8 +649,7 @@ Quiz(
 
 # %% quiz-negative
 Quiz(
-    "A row softmax pads with other=0.0. On which test row do you see the "
-    "mistake most clearly?",
+    "A row softmax pads with other=0.0. On which test row do you see the mistake most clearly?",
     options=[
         ("scores near +50", False, "exp(0 - 50) is next to nothing: the test passes."),
         ("scores near -50", True, "The padding takes all the weight."),

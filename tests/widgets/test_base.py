@@ -15,8 +15,12 @@ from course_lib.widgets.base import CourseWidget, standalone_page
 
 EVERY = {
     "HBMAccountant": lambda: widgets.HBMAccountant(),
+    "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "Predict": lambda: widgets.Predict("key", "How many?"),
     "Quiz": lambda: widgets.Quiz("Which?", [("a", True, "Because."), ("b", False, "No.")]),
+    "RooflineChart": lambda: widgets.RooflineChart(),
+    "SramBudget": lambda: widgets.SramBudget(),
+    "TileSchedule": lambda: widgets.TileSchedule(mask="causal", step=6),
     "TileStepper": lambda: widgets.TileStepper(),
 }
 INSTRUMENTS = {name: make for name, make in EVERY.items() if name not in ("Predict", "Quiz")}
@@ -68,7 +72,7 @@ def test_show_wants_a_known_mode():
 
 def test_static_files_are_package_data():
     static = files("course_lib.widgets") / "static"
-    for module in ("accountant", "tile_stepper", "quiz"):
+    for module in ("accountant", "tile_schedule", "tile_stepper", "quiz"):
         assert (static / f"{module}.js").is_file()
         assert (static / f"{module}.css").is_file()
 
@@ -115,7 +119,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     pairs = page.evaluate(
         """() => [...document.querySelectorAll('.fac *')]
           .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
-            && !n.disabled && !n.closest('.fac-hear'))
+            && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title, .fac-on'))
           .map((n) => {
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
@@ -129,6 +133,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     as_hex = lambda rgb: "#" + "".join(f"{int(x):02x}" for x in re.findall(r"\d+", rgb)[:3])  # noqa: E731
     poor = [pair for pair in pairs if contrast(as_hex(pair[0]), as_hex(pair[1])) < 4.5]
     assert not poor
+    assert contrast("#ffffff", style.OKABE_ITO["blue"]) >= 4.5  # what .fac-on stands on
 
 
 @pytest.mark.browser
@@ -144,7 +149,7 @@ def test_an_exported_page_is_alive_from_a_file_without_network(chromium, name, t
     page.goto(file.as_uri())
     frame = page.frame_locator("iframe")
     before = frame.locator(".fac").inner_text()
-    if name == "TileStepper":
+    if name.startswith("Tile"):
         frame.get_by_role("button", name="Next").click()
     else:
         frame.locator("input[type=range]").first.press("ArrowRight")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.grading import cases, faults
-from course_lib.grading.attention_judge import attention_truth
+from course_lib.grading.attention_judge import attention_truth, output_only
 from course_lib.grading.judges import array_finding, within
 from course_lib.grading.misconceptions import attention_mistakes
 from course_lib.grading.questions import question, wrong_answer
@@ -318,6 +318,7 @@ EXERCISES = (
         ),
         cases=_numpy_cases,
         truth=attention_truth,
+        answer=output_only,
         judge=_judge_numpy,
         notice="The largest thing your function made is none of its inputs and not its output: "
         "it is the N x N matrix in the middle, and you made it several times over.",
@@ -359,6 +360,7 @@ EXERCISES = (
         ),
         cases=_torch_cases,
         truth=attention_truth,
+        answer=output_only,
         judge=_judge_torch,
         notice="One division moved, and a third of the traffic is gone, with the same arithmetic "
         "to rounding. Elementwise work is cheap in FLOPs and dear in bytes.",

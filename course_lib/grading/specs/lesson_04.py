@@ -16,7 +16,7 @@ from course_lib.accounting.traffic import derived_counts
 from course_lib.attention.naive import naive
 from course_lib.attention.truth import attention_float64
 from course_lib.grading import cases
-from course_lib.grading.attention_judge import attention_judge, attention_truth
+from course_lib.grading.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.grading.judges import array_finding, exactly
 from course_lib.grading.misconceptions import attention_mistakes
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
@@ -674,6 +674,7 @@ EXERCISES = (
         ),
         cases=_q_tile_cases,
         truth=attention_truth,
+        answer=output_only,
         judge=_judge_tiled,
         notice="Your scores never were larger than one tile, however many keys came by. And the "
         "output left the loop once: no tile has an answer of its own.",
@@ -695,6 +696,7 @@ EXERCISES = (
         ),
         cases=_tiled_cases,
         truth=attention_truth,
+        answer=output_only,
         judge=_judge_tiled,
         notice="The answer does not depend on the tile sizes: they are a question of cost, "
         "not of meaning. The score matrix never existed; your peak of memory shows it.",
@@ -762,6 +764,7 @@ EXERCISES = (
         ),
         cases=_program_cases,
         truth=attention_truth,
+        answer=output_only,
         judge=_judge_program,
         notice="Q and O crossed once, K and V once per Q tile, to the byte, and the programs ran "
         "last one first. Lesson 07 writes these lines in Triton.",
@@ -784,6 +787,7 @@ EXERCISES = (
         ),
         cases=_window_cases,
         truth=_window_truth,
+        answer=output_only,
         judge=_judge_output,
         notice="With a window the number of visited tiles grows with N, no longer with N squared. "
         "Shared heads shrink K and V; what that saves in loads depends on who shares.",

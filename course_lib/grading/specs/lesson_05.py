@@ -43,31 +43,31 @@ OFFSETS = question(
     id="5.1",
     function="offsets_of_program_2",
     title="The offsets of program 2",
-    answer=(16, 23, 5),
+    answer=(32, 47, 12),
     minutes=4,
     points=1,
     hints=(
-        "A program owns a whole block of 8 offsets at once. Program 0 owns 0 to 7.",
-        "The block of program 2 starts at 2 * 8. The mask keeps the offsets below 21.",
-        "tl.arange(0, 8) is 0, 1, ..., 7. Add 16 to each, then count those that are below 21.",
+        "A program owns a whole block of 16 offsets at once. Program 0 owns 0 to 15.",
+        "The block of program 2 starts at 2 * 16. The mask keeps the offsets below 44.",
+        "tl.arange(0, 16) is 0, 1, ..., 15. Add 32 to each, then count those that are below 44.",
     ),
-    notice="One program, eight offsets, five of them used. The mask does not change the offsets: "
-    "it says which of them may touch memory.",
+    notice="One program, sixteen offsets, twelve of them used. The mask changes no offset: it says "
+    "which of them may touch memory.",
     wrong=(
         wrong_answer(
             (2, 2, 1),
             "a program is taken for a thread",
-            "Program 2 owns a block of 8 offsets, not the single offset 2.",
+            "Program 2 owns a block of 16 offsets, not the single offset 2.",
         ),
         wrong_answer(
-            (2, 23, 7),
+            (2, 47, 14),
             "programs are dealt out like cards",
-            "Program 2 does not take every third offset: its 8 offsets are neighbours.",
+            "Program 2 does not take every third offset: its 16 offsets are neighbours.",
         ),
         wrong_answer(
-            (2, 9, 8),
+            (2, 17, 16),
             "the program number is added, not multiplied",
-            "The block starts at program_id * 8, not at program_id.",
+            "The block starts at program_id * 16, not at program_id.",
         ),
         *(
             wrong_answer(
@@ -75,31 +75,31 @@ OFFSETS = question(
                 "programs are counted from 1",
                 "The first program has number 0, so program 2 is the third one.",
             )
-            for answer in ((8, 15, 8), (9, 16, 8))
+            for answer in ((16, 31, 16), (17, 32, 16))
         ),
         *(
             wrong_answer(
                 answer,
                 "the mask is taken for a shorter block",
-                "tl.arange always gives 8 offsets. The mask switches some of them off; the last "
+                "tl.arange always gives 16 offsets. The mask switches some of them off; the last "
                 "offset is still the last of the block.",
             )
-            for answer in ((16, 20, 5), (16, 21, 5), (16, 20, 4))
+            for answer in ((32, 43, 12), (32, 44, 12), (32, 43, 11))
         ),
         wrong_answer(
-            (16, 24, 5),
+            (32, 48, 12),
             "the end is counted in",
-            "tl.arange(0, 8) ends with 7: the last offset is 16 + 7.",
+            "tl.arange(0, 16) ends with 15: the last offset is 32 + 15.",
         ),
         wrong_answer(
-            (16, 23, 8),
+            (32, 47, 16),
             "the mask is forgotten",
-            "The vector has 21 numbers: not all of the 8 offsets are below 21.",
+            "The vector has 44 numbers: not all of the 16 offsets are below 44.",
         ),
         wrong_answer(
-            (16, 23, 6),
-            "the offset 21 is counted in",
-            "21 numbers have the offsets 0 to 20: the mask is offsets < 21.",
+            (32, 47, 13),
+            "the offset 44 is counted in",
+            "44 numbers have the offsets 0 to 43: the mask is offsets < 44.",
         ),
     ),
 )
@@ -412,8 +412,8 @@ LONG_LOGSUMEXP = Exercise(
         ),
         _long(
             "m forgets the earlier blocks",
-            "The new maximum is that of the last block only. Where scores fall far, alpha overflows: "
-            "take the larger of it and m.",
+            "The new maximum is that of the last block only. Where scores fall far, alpha "
+            "overflows: take the larger of it and m.",
             latest_max=True,
         ),
         _long(

@@ -76,7 +76,9 @@ def _copy_cases(rng: Generator) -> list[Case]:
             (drawn(64, 50)[3:33, 9:29],),
             tiles(8, 16),
         ),
-        Case("every third column, 20 x 12 in tiles of 16 x 8", (drawn(20, 36)[:, ::3],), tiles(16, 8)),
+        Case(
+            "every third column, 20 x 12 in tiles of 16 x 8", (drawn(20, 36)[:, ::3],), tiles(16, 8)
+        ),
         Case("one entry in a tile of 16 x 16", (drawn(1, 1),), tiles(16, 16)),
         Case(
             "100 x 70 float16 in tiles of 64 x 32",
@@ -109,7 +111,9 @@ def _columns_one_apart(load: bool, store: bool) -> Callable[..., Any]:
 
     def model(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
         (rows, cols), (x_row, x_col) = x.shape, x.stride()
-        memory = as_float64(x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0))
+        memory = as_float64(
+            x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0)
+        )
         out = np.full(rows * cols, np.nan)  # column-major: entry (i, j) at i + j * rows
         filled = _copies(x, block_rows=block_rows, block_cols=block_cols)[1]
         for top in range(0, rows, block_rows):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.grading import cases as draw
-from course_lib.grading.attention_judge import attention_judge, attention_truth
+from course_lib.grading.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.grading.faults import find_fault
 from course_lib.grading.judges import array_finding
 from course_lib.grading.kernel_judge import flash_traffic, in_turn, was_launched
@@ -327,6 +327,7 @@ EXERCISES = (
         ),
         cases=_one_tile,
         truth=attention_truth,
+        answer=output_only,
         judge=_ask_attention(with_lse=False),
         notice="The (block_q, block_k) scores were never stored: they lived in the program and "
         "are gone. Everything else in this lesson keeps it that way for longer rows.",
@@ -350,6 +351,7 @@ EXERCISES = (
         ),
         cases=_whole_tiles,
         truth=attention_truth,
+        answer=output_only,
         judge=_ask_attention(with_lse=False),
         notice="The row of scores may now be as long as you like: a program only ever holds one "
         "tile of it.",

@@ -37,12 +37,6 @@ export function symbols(shape) {
   return { H: shape.heads, H_kv: shape.kvHeads, N_q: n, N_k: n, d: shape.d, b: shape.b, K_rows: kRows };
 }
 
-export function termBytes(term, values) {
-  let product = term.coefficient;
-  for (const [name, power] of Object.entries(term.powers)) product *= values[name] ** power;
-  return product;
-}
-
 export const modelBytes = (model, values) => model.terms.reduce((sum, term) => sum + termBytes(term, values), 0);
 
 /** The N at which the N^2 terms overtake the others; null without N^2 terms. */

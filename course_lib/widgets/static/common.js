@@ -194,3 +194,12 @@ function onChanges(model, traits, draw) {
   for (const trait of traits) model.on(`change:${trait}`, later);
   return later;
 }
+
+/** Coefficient times product of powers: the monomials that Python sends. */
+function termBytes(term, values) {
+  let product = term.coefficient;
+  for (const [name, power] of Object.entries(term.powers)) product *= values[name] ** power;
+  return product;
+}
+
+const termText = (term) => `${term.coefficient === 1 ? "" : `${term.coefficient} `}${Object.entries(term.powers).map(([name, power]) => (power === 1 ? name : `${name}^${power}`)).join(" ")}`;

@@ -51,11 +51,16 @@ export function loads(s, step) {
   const all = steps(s);
   const total = { q: 0, k: 0, v: 0, o: 0, scores: 0, partial: 0, pairs: 0 };
   const started = new Set();
+  const left = new Map(); // tiles that a program still has before it
+  for (const [phase, program] of all.flat()) left.set(`${phase} ${program}`, (left.get(`${phase} ${program}`) ?? 0) + 1);
   for (const [phase, program, , i, j] of all.slice(0, step).flat()) {
     const rows = Math.min((i + 1) * s.block_q, s.n_q) - i * s.block_q;
     const keys = Math.min((j + 1) * s.block_k, s.n_k) - j * s.block_k;
-    const first = started.has(`${phase} ${program}`) ? 0 : 1;
-    started.add(`${phase} ${program}`);
+    const name = `${phase} ${program}`;
+    const first = started.has(name) ? 0 : 1;
+    started.add(name);
+    left.set(name, left.get(name) - 1);
+    const last = left.get(name) ? 0 : 1;
     if (phase !== "softmax" && phase !== "values") {
       total.q += rows * first;
       total.k += keys;
@@ -63,8 +68,8 @@ export function loads(s, step) {
     }
     if (phase === "values" || phase === "flash" || phase === "split") total.v += keys;
     total.scores += ({ scores: 1, softmax: 2, values: 1 }[phase] ?? 0) * rows * keys;
-    if (phase === "values" || phase === "flash") total.o += rows * first;
-    if (phase === "split") total.partial += 2 * rows * first;
+    if (phase === "values" || phase === "flash") total.o += rows * last;
+    if (phase === "split") total.partial += 2 * rows * last;
   }
   if (s.schedule === "split_k" && step >= all.length) total.o = s.heads * s.n_q;
   return total;
@@ -114,7 +119,7 @@ function render({ model, el }) {
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
-    s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M2 2L18 18" }) : null), text);
+    s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
 
   root(model, el,
     h("div", { class: "fac-row" }, schedule.row, mask.row),
@@ -163,7 +168,7 @@ function render({ model, el }) {
         const state = kind === "skip" ? "fac-skip" : at?.[0] === step ? "fac-now" : at ? "fac-done" : "";
         const x = 34 + j * size, y = 26 + i * size;
         cells.push(s("rect", { class: `fac-cell ${state}`, x: x + 1, y: y + 1, width: size - 2, height: size - 2 }));
-        if (kind === "partial") cells.push(s("path", { class: "fac-half", d: `M${x + 1} ${y + 1}l${size - 2} ${size - 2}` }));
+        if (kind === "partial") cells.push(s("path", { class: "fac-half", d: `M${x + size - 16} ${y + 3}h13v13z` }));
         if (at) cells.push(s("text", { class: state === "fac-now" ? "fac-on" : null, x: x + size / 2, y: y + size / 2 }, at[0]));
       }
     }

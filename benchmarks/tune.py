@@ -1,0 +1,136 @@
+"""Which tiles, warps and stages are fastest on this GPU? (GPU; where the table of tiles is from)
+
+Tries the forward kernels of the ladder over a list of tiles, checks each against SDPA, and writes
+every time, those that lost included. Usage: python benchmarks/tune.py [--out FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from _bench import RECORDS, gpu_times, header, save, table
+
+import course_lib  # noqa: F401  first: it chooses Triton's mode
+
+SHAPES = ((128, 16384, False), (128, 16384, True), (64, 4096, False), (64, 16384, True))
+PLAIN = (  # block_q, block_k, warps, stages
+    (64, 64, 4, 2),
+    (64, 64, 4, 3),
+    (64, 128, 4, 2),
+    (128, 64, 8, 2),
+    (128, 64, 8, 3),
+    (128, 64, 4, 2),
+    (128, 128, 8, 2),
+    (64, 32, 4, 3),
+)
+WITH_DESCRIPTORS = (
+    (64, 64, 4, 2),
+    (64, 64, 4, 3),
+    (64, 128, 4, 2),
+    (128, 64, 8, 3),
+    (128, 128, 8, 2),
+    (128, 128, 8, 3),
+    (128, 64, 4, 2),
+    (128, 64, 8, 4),
+)
+GLUON = ((128, 2), (64, 3), (64, 4), (128, 3))  # block_k, stages
+
+
+def candidates(d: int, causal: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
+    from course_lib.kernels import ladder
+    from course_lib.kernels.gluon_forward import specialised
+    from course_lib.kernels.tiles import Tiles
+
+    for t in PLAIN:
+        yield f"skip_tiles {t}", partial(ladder.skip_tiles, tiles=Tiles(*t))
+    for t in ((64, 64, 4, 3), (128, 64, 8, 3)):
+        yield f"edge_masks {t}", partial(ladder.edge_masks, tiles=Tiles(*t))
+    for t in WITH_DESCRIPTORS:
+        yield (
+            f"descriptors {t}",
+            partial(ladder.descriptors, tiles=Tiles(*t), longest_first=causal),
+        )
+    if not causal:
+        yield (
+            "descriptors (128, 128, 4, 2) warp_specialize",
+            partial(ladder.descriptors, tiles=Tiles(128, 128, 4, 2), warp_specialize=True),
+        )
+        yield (
+            "descriptors (128, 64, 4, 2) warp_specialize",
+            partial(ladder.descriptors, tiles=Tiles(128, 64, 4, 2), warp_specialize=True),
+        )
+    for block_k, stages in GLUON:
+        for persistent in (False, True):
+            yield (
+                f"gluon {block_k} {stages} persistent={persistent}",
+                partial(specialised, block_k=block_k, stages=stages, persistent=persistent),
+            )
+
+
+def measure(d: int, n: int, causal: bool) -> Iterator[dict[str, Any]]:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    torch.manual_seed(n)
+    shape = (16384 // n, 2048 // d, n, d)
+    q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+    flops = 4 * n * n * 2048 * (16384 // n) / (2 if causal else 1)
+
+    def sdpa(backend: Any) -> Any:
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    ways = [("FA2", lambda: sdpa(SDPBackend.FLASH_ATTENTION))]
+    ways += [("cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION))]
+    ways += [
+        (name, lambda call=call: call(q, k, v, causal=causal)[0])
+        for name, call in candidates(d, causal)
+    ]
+    truth = sdpa(SDPBackend.FLASH_ATTENTION).float()
+    for name, call in ways:
+        row = {"d": d, "n": n, "causal": causal, "way": name}
+        try:
+            error = (call().float() - truth).abs().max().item()
+            times = gpu_times(call, repeats=15)
+        except Exception as problem:
+            yield row | {"tflops": 0.0, "off": str(problem).strip().splitlines()[0][:90]}
+            continue
+        yield row | times | {"tflops": flops / times["median_us"] / 1e6, "off": error}
+
+
+def compile_all(d: int, n: int, causal: bool) -> None:
+    """Fill Triton's cache, so that several processes can share the compiling."""
+    import torch
+
+    q = torch.randn(16384 // n, 2048 // d, n, d, dtype=torch.bfloat16, device="cuda")
+    for name, call in candidates(d, causal):
+        try:
+            call(q, q, q, causal=causal)
+            torch.cuda.synchronize()
+        except Exception as problem:
+            print(d, causal, name, repr(problem)[:200], flush=True)
+
+
+def main() -> None:
+    """Measure, print, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RECORDS)
+    parser.add_argument("--warm", type=int, help="only compile: the i-th shape's candidates")
+    asked = parser.parse_args()
+    if asked.warm is not None:
+        compile_all(*SHAPES[asked.warm])
+        return
+    rows = []
+    for shape in SHAPES:
+        new = list(measure(*shape))
+        rows += new
+        table([{key: row[key] for key in ("d", "n", "causal", "way", "tflops", "off")} for row in new])
+    save({**header("forward attention: tiles, warps, stages"), "rows": rows}, "h100_tiles", asked.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""The trusted side: draw secret inputs, let the sandbox run the function, judge what comes back.
+
+Truths, seeds, tolerances and the clock stay here. A student's process only ever sees one input
+after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from course_lib.grading import check
+from course_lib.grading.classroom import books
+from course_lib.grading.classroom.origins import Origins
+from course_lib.grading.report import Report, Verdict
+from course_lib.grading.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.grading.sandbox.workshop import Child, InfrastructureError, Workshop
+from course_lib.grading.spec import Case, Exercise, Finding, Observed
+
+FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases
+COMPILE_SECONDS = 120.0
+COMPILE_FOR = 80  # sm_80
+
+
+@dataclass
+class Result:
+    """What came of one exercise: the report, what each case showed, what it cost."""
+
+    report: Report
+    properties: list[dict[str, Any]] = field(default_factory=list)
+    traffic: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the confined processes
+    judging_seconds: float = 0.0  # CPU, of truth and comparison
+    launches: list[dict[str, Any]] = field(default_factory=list)  # of the case to compile
+
+
+class _Failed(Exception):
+    """A case came to an end without a result: its report."""
+
+    def __init__(self, report: Report, *, fatal: bool = False) -> None:
+        super().__init__(report.text())
+        self.report, self.fatal = report, fatal
+
+
+def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
+    """Return the cases for one submission: its own, the same every time, unknown beforehand."""
+    seed = hashlib.sha256(b"|".join([secret, content.encode(), exercise.id.encode()])).digest()
+    return list(exercise.cases(np.random.default_rng(int.from_bytes(seed))))
+
+
+def examine(workshop: Workshop, exercise: Exercise, program: str, cases: Sequence[Case]) -> Result:
+    """Run and judge one exercise. Raises InfrastructureError if the machine is at fault."""
+    started, examination = time.monotonic(), _Examination(workshop, exercise)
+    with examination:
+        try:
+            examination.load(program)
+            report = examination.try_all(cases)
+        except _Failed as failed:
+            report = failed.report
+    result = examination.result
+    result.report, result.seconds = report, time.monotonic() - started
+    return result
+
+
+def compiles(workshop: Workshop, exercise: Exercise, launches: list[dict[str, Any]]) -> Report | None:
+    """Compile what the device ran for a GPU; return a report if it does not compile, else None.
+
+    Raises InfrastructureError if that cannot be found out here.
+    """
+    for launch in launches:
+        with workshop.compiler(cpu_seconds=int(COMPILE_SECONDS), memory_bytes=8 << 30) as child:
+            deadline = time.monotonic() + COMPILE_SECONDS
+            try:
+                answer = child.ask({**launch, "arch": COMPILE_FOR}, deadline)
+            except (Closed, TooLate, BadFrame) as error:
+                raise InfrastructureError(f"The compiler died: {type(error).__name__}.") from None
+        if answer["ok"]:
+            continue
+        if answer["kind"] == "infrastructure":
+            raise InfrastructureError(str(answer["message"]))
+        says = ("The interpreter runs it and every answer is right. Compiling it for a GPU fails:",)
+        lines = (*says, "   " + str(answer["message"]).replace("\n", "\n   "))
+        return Report(
+            exercise, Verdict.NOT_ON_A_GPU, lines, failed_property="compiles for a GPU"
+        )
+    return None
+
+
+class _Examination:
+    """One exercise of one submission: a child for the student, one more for the device."""
+
+    def __init__(self, workshop: Workshop, exercise: Exercise) -> None:
+        self.exercise, self.workshop = exercise, workshop
+        self.is_kernel = exercise.kind == "kernel"
+        self.result = Result(Report(exercise, Verdict.ERROR))
+        self._stack = contextlib.ExitStack()
+        self._children: list[Child] = []
+
+    def __enter__(self) -> _Examination:
+        cpu = int(3 * self.exercise.seconds) + 5
+        self.student = self._start(self.workshop.student(cpu_seconds=cpu))
+        if self.is_kernel:
+            self.device = self._start(self.workshop.device(cpu_seconds=4 * cpu))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        self.result.cpu_seconds = sum(c.usage.get("cpu_seconds", 0.0) for c in self._children)
+
+    def _start(self, child: Child) -> Child:
+        self._children.append(child)
+        return self._stack.enter_context(child)
+
+    def load(self, program: str) -> None:
+        """Let the child execute the student's program."""
+        request = {"do": "load", "program": program, "slug": self.exercise.slug}
+        request |= {"function": self.exercise.function, "run": None if self.is_kernel else self._run()}
+        with self._the_students_fault(None):
+            answer = self.student.ask(request, time.monotonic() + self.exercise.seconds)
+        if error := answer.get("error"):
+            raise _Failed(self._error(None, error), fatal=True)
+        if not answer["found"]:
+            name = self.exercise.function
+            raise _Failed(_report(self.exercise, f"{name} is no function here.", "signature"))
+
+    def try_all(self, cases: Sequence[Case]) -> Report:
+        """Judge every case; the first failure decides, the rest is feedback while time allows."""
+        first: Report | None = None
+        until = float("inf")
+        for case in cases:
+            if time.monotonic() > until:
+                break
+            try:
+                report, fatal = self._try(case), False
+            except _Failed as failed:
+                report, fatal = failed.report, failed.fatal
+            self._note(case, report)
+            if report and first is None:
+                first, until = report, time.monotonic() + FEEDBACK_SECONDS
+            if fatal:
+                break
+        return first or Report(self.exercise, Verdict.PASSED, (self.exercise.notice,))
+
+    def _try(self, case: Case) -> Report | None:
+        """Run one case and judge it. Raises _Failed if nothing came back."""
+        before = time.process_time()
+        origins = Origins(_tensors(case))
+        deadline = time.monotonic() + self.exercise.seconds
+        if self.is_kernel:
+            self._ask_device({"do": "open", "races": self.exercise.run is not None}, case, deadline)
+        request = {"do": "case", "args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        request |= {"counted": case.counted, "kernel": self.is_kernel}
+        request |= {"fits": self.exercise.run is None or self.is_kernel}
+        with self._the_students_fault(case):
+            self.student.send(request)
+            answer = self._next(case, deadline, origins)
+        if error := answer.get("error"):
+            raise _Failed(self._error(case, error), fatal=False)
+        with self._the_students_fault(case):
+            observed = self._observed(case, answer, deadline)
+        report = self._judge(case, observed, answer.get("tampering"), origins)
+        self.result.judging_seconds += time.process_time() - before
+        return report
+
+    def _next(self, case: Case, deadline: float, origins: Origins) -> dict[str, Any]:
+        """Return the student's answer, serving launches until it comes."""
+        launches = []
+        while True:
+            answer = self.student.receive(deadline)
+            if not isinstance(answer, dict):
+                raise BadFrame("no answer")
+            if "launch" not in answer:
+                if case.compiled:
+                    self.result.launches = launches
+                return answer
+            launch = answer["launch"]
+            launches.append(launch)
+            self.student.send({"written": self._launch(case, launch, deadline, origins)})
+
+    def _launch(
+        self, case: Case, launch: dict[str, Any], deadline: float, origins: Origins
+    ) -> dict[str, Any]:
+        """Have a launch done by the device; return the tensors that it wrote."""
+        if not self.is_kernel:
+            finding = Finding("needs no kernel", "this exercise is not about launching kernels.")
+            raise _Failed(check._incorrect(self.exercise, case, finding))
+        if name := origins.stranger(launch["args"]):
+            finding = Finding(
+                "is computed by the kernel",
+                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
+                "by a kernel: the kernel is to compute them.",
+            )
+            raise _Failed(check._incorrect(self.exercise, case, finding), fatal=True)
+        answer = self._ask_device({"do": "launch", **launch}, case, deadline)
+        if error := answer.get("error"):
+            raise _Failed(self._error(case, error), fatal=True)
+        origins.note_written(answer["written"].values())
+        return answer["written"]
+
+    def _ask_device(self, request: Any, case: Case | None, deadline: float) -> dict[str, Any]:
+        try:
+            return self.device.ask(request, deadline)
+        except TooLate:
+            raise _Failed(self._endless(case), fatal=True) from None
+        except BadFrame:
+            says = "a launch asks for more memory than this exercise needs."
+            raise _Failed(_report(self.exercise, says, "memory"), fatal=True) from None
+        except Closed:
+            usage = self.device.end()
+            raise InfrastructureError(f"The device's process died ({usage['status']}).") from None
+
+    def _observed(self, case: Case, answer: dict[str, Any], deadline: float) -> Observed:
+        allocated = answer.get("allocated")
+        allocated = allocated if isinstance(allocated, int) else None
+        if not self.is_kernel:
+            return Observed(answer.get("result"), books.rebuilt(answer.get("ledger")), allocated)
+        counted = self._ask_device({"do": "books"}, case, deadline)
+        ledger = books.kernel_ledger(counted["books"], counted["races"])
+        return Observed(answer.get("result"), ledger, allocated)
+
+    def _judge(
+        self, case: Case, observed: Observed, tampering: Any, origins: Origins
+    ) -> Report | None:
+        expected = self.exercise.truth(*case.args, **case.kwargs)
+        if case.counted and (seen := books.traffic(observed.ledger)):
+            self.result.traffic[case.name] = seen
+        try:
+            finding = self.exercise.judge(case, observed, expected)
+        except Exception as error:  # only a result that the judge never expected gets here
+            says = f"your result cannot be compared with the right one ({type(error).__name__})."
+            finding = Finding("the form", says)
+        if finding is None and isinstance(tampering, list):
+            finding = Finding(str(tampering[0])[:200], str(tampering[1])[:1000])
+        if finding is None and self.is_kernel and not origins.from_a_kernel(observed.result):
+            says = "the result holds numbers that no kernel wrote: return what the kernel computed."
+            finding = Finding("is computed by the kernel", says)
+        if finding is None:
+            return None
+        return check._incorrect(self.exercise, case, finding, observed, expected)
+
+    @contextlib.contextmanager
+    def _the_students_fault(self, case: Case | None) -> Any:
+        """Turn silence, garbage and death of the student's process into a report."""
+        try:
+            yield
+        except TooLate:
+            raise _Failed(self._endless(case), fatal=True) from None
+        except BadFrame as error:
+            says = f"what came back cannot be read as a result ({error})."
+            raise _Failed(_report(self.exercise, says, "the form"), fatal=True) from None
+        except Closed:
+            raise _Failed(self._died(case), fatal=True) from None
+
+    def _endless(self, case: Case | None) -> Report:
+        finding = Finding(
+            "comes to an end",
+            f"your code did not finish within {self.exercise.seconds:g} seconds: "
+            "does every loop move on?",
+        )
+        return check._incorrect(self.exercise, case or Case("loading your cells"), finding)
+
+    def _died(self, case: Case | None) -> Report:
+        usage = self.student.end()
+        if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
+            return self._endless(case)
+        status = usage["status"]
+        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        says = f"your code ended the whole process ({how}) instead of returning."
+        return _report(self.exercise, says, "ProcessEnded")
+
+    def _error(self, case: Case | None, error: dict[str, Any]) -> Report:
+        """Report what a student's code, or a kernel, raised; all of it is only text."""
+        kinds = [str(kind) for kind in error.get("kinds", [error.get("type", "")])]
+        text, exercise = str(error.get("text", ""))[:4000], self.exercise
+        if check.NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
+            says = f"Write the marked lines of {exercise.function}."
+            return Report(exercise, Verdict.NOT_ATTEMPTED, (says,))
+        if kinds[0] == "OutOfBounds":
+            says = text.partition(": ")[2] or text
+            return check._incorrect(exercise, case or Case(""), Finding("stays inside its tensors", says))
+        if kinds[0] == "signature":
+            text = f"{exercise.function} is called as {exercise.function}{exercise.signature}: {text}"
+        if error.get("loading"):
+            text += " (while its cells were loaded)"
+        lines = [f"On: {case.name}."] if case and case.name else []
+        lines += [text, *(str(line)[:300] for line in error.get("lines", [])[:4])]
+        return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=kinds[0][:100])
+
+    def _note(self, case: Case, report: Report | None) -> None:
+        entry: dict[str, Any] = {"case": case.name, "passed": report is None}
+        if report is not None:
+            entry |= {"property": report.failed_property, "misconception": report.misconception}
+        self.result.properties.append(entry)
+
+    def _run(self) -> str | None:
+        """Return the source of an unusual way to call the function; it holds no answers."""
+        from course_lib.accounting.extract import extract
+
+        if self.exercise.run is None:
+            return None
+        piece = extract(self.exercise.run, inline_library=True)
+        return f"{piece.source}\n\nrun = {piece.name}\n"
+
+
+def _report(exercise: Exercise, says: str, failed: str) -> Report:
+    return Report(exercise, Verdict.ERROR, (says,), failed_property=failed)
+
+
+def _tensors(case: Case) -> list[Any]:
+    return [x for x in [*case.args, *case.kwargs.values()] if hasattr(x, "data_ptr")]

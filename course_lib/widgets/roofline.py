@@ -1,0 +1,164 @@
+"""Intensity against attainable FLOP/s: which side of the ridge a kernel is on (lesson 02).
+
+Bytes come from `accounting.traffic` as data; FLOPs are 4 H N_q N_k d. Decoding is one query row
+against N keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+from course_lib.accounting.hardware import GPUS, gpu
+from course_lib.accounting.traffic import MODELS, attention_flops
+from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POINTS: dict[str, tuple[str, str, bool]] = {
+    "naive, eager as run": ("eager_six_trips", "vermilion", False),
+    "naive, 4 trips": ("naive_four_trips", "purple", False),
+    "flash prefill, tile loads": ("flash_tile_loads", "blue", False),
+    "flash prefill, compulsory": ("flash_compulsory", "green", False),
+    "decode, one query": ("flash_compulsory", "grey", True),
+}
+"""Point -> (traffic model, colour, whether there is only one query row)."""
+
+_LIMITS = {"n": 2**20, "d": 1024, "heads": 256, "kv_heads": 256, "batch": 4096, "block_q": 1024}
+
+
+class RooflineChart(CourseWidget):
+    """Naive, flash, prefill and decode under the roof of a GPU, for half-precision elements.
+
+    Attributes:
+        n: rows of K and V (and of Q, but for decoding). d: head dimension. heads, kv_heads, batch.
+        block_q: rows of a Q tile, for the tile loads. gpu: a name in `hardware.GPUS`.
+        marks: measurements on the chart.
+
+    Raises:
+        ValueError: for an unknown setting or GPU. traitlets.TraitError: for a bad count.
+    """
+
+    _esm = static_text("common.js", "roofline.js")
+    _css = static_text("common.css", "roofline.css")
+    height_px = 760
+
+    n = traitlets.Int(8192).tag(sync=True)
+    d = traitlets.Int(128).tag(sync=True)
+    heads = traitlets.Int(32).tag(sync=True)
+    kv_heads = traitlets.Int(32).tag(sync=True)
+    batch = traitlets.Int(1).tag(sync=True)
+    block_q = traitlets.Int(128).tag(sync=True)
+    gpu = traitlets.Enum(list(GPUS), "H100").tag(sync=True)
+    marks = traitlets.List().tag(sync=True)
+    data = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, *, presenter: bool = False, **settings: Any) -> None:
+        unknown = set(settings) - {*_LIMITS, "gpu"}
+        if unknown:
+            raise ValueError(f"RooflineChart has no setting {sorted(unknown)[0]!r}.")
+        if "gpu" in settings:
+            settings["gpu"] = gpu(settings["gpu"]).name
+        if "heads" in settings:
+            settings.setdefault("kv_heads", settings["heads"])
+        points = [
+            {"label": label, "terms": _terms(model), "colour": colour, "decode": decode}
+            for label, (model, colour, decode) in POINTS.items()
+        ]
+        gpus = {name: asdict(chip) for name, chip in GPUS.items()}
+        data = {"points": points, "gpus": gpus, "limits": _LIMITS}
+        super().__init__(data=data, presenter=presenter, **settings)
+
+    @traitlets.validate(*_LIMITS)
+    def _valid_count(self, proposal: Any) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        check_count(name, value, _LIMITS[name])
+        pair = {"heads": self.heads, "kv_heads": self.kv_heads, name: value}
+        if pair["heads"] % pair["kv_heads"]:
+            raise traitlets.TraitError(
+                f"heads must be a multiple of kv_heads, got {pair['heads']} and {pair['kv_heads']}."
+            )
+        return value
+
+    def intensity(self, point: str) -> float:
+        """Return the FLOPs per byte of a name in `POINTS`."""
+        if point not in POINTS:
+            raise ValueError(f"point must be one of {', '.join(POINTS)}, got {point!r}.")
+        model, _, decode = POINTS[point]
+        n_q, heads = 1 if decode else self.n, self.heads * self.batch
+        moved = MODELS[model].bytes(
+            n_q=n_q, n_k=self.n, d=self.d, b=2, heads=heads, kv_heads=self.kv_heads * self.batch,
+            block_q=self.block_q,
+        )  # fmt: skip
+        return attention_flops(n_q, self.n, self.d, heads) / moved
+
+    def attainable(self, intensity: float) -> float:
+        """Return the TFLOP/s under the roof: the smaller of intensity x bandwidth and the peak."""
+        chip = GPUS[self.gpu]
+        return min(intensity * chip.hbm_gb_per_s / 1e3, chip.tflops_half)
+
+    def add_measurement(self, label: str, *, intensity: float, tflops: float) -> None:
+        """Mark a measurement: FLOPs per byte as counted, TFLOP/s as timed.
+
+        Raises:
+            ValueError: for an empty label or a number that is not positive.
+        """
+        if not isinstance(label, str) or not label.strip():
+            raise ValueError(f"label must say what was measured and on what, got {label!r}.")
+        for name, value in (("intensity", intensity), ("tflops", tflops)):
+            if not isinstance(value, Real) or not isfinite(value) or value <= 0:
+                raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        mark = {"label": label, "intensity": float(intensity), "tflops": float(tflops)}
+        self.marks = [*self.marks, mark]
+
+    def to_table(self) -> str:
+        """Return every point as text: intensity, attainable TFLOP/s and which side it is on."""
+        chip = GPUS[self.gpu]
+        lines = [
+            f"{self.gpu}: ridge at {chip.ridge:.4g} FLOP/byte; N = {self.n}, d = {self.d}, "
+            f"{self.heads} heads ({self.kv_heads} K/V), batch {self.batch}"
+        ]
+        for label in POINTS:
+            x = self.intensity(label)
+            side = "memory-bound" if x < chip.ridge else "compute-bound"
+            lines.append(
+                f"  {label:<26} {x:8.4g} FLOP/byte, "
+                f"at most {self.attainable(x):6.4g} TFLOP/s, {side}"
+            )
+        for mark in self.marks:
+            lines.append(
+                f"  {mark['label']:<26} {mark['intensity']:8.4g} FLOP/byte, "
+                f"{mark['tflops']:6.4g} TFLOP/s measured"
+            )
+        return "\n".join(lines)
+
+    def to_figure(self) -> Figure:
+        """Draw the roof with the points on it and the measurements below."""
+        from course_lib.widgets.style import OKABE_ITO
+
+        figure, axes = new_figure(figsize=(8, 4.4))
+        ridge = GPUS[self.gpu].ridge
+        roof = [0.25, ridge, 65536]
+        axes.plot(roof, [self.attainable(x) for x in roof], color=OKABE_ITO["grey"])
+        for (label, (_, colour, _)), shape in zip(POINTS.items(), "os^Dv", strict=True):
+            x = self.intensity(label)
+            axes.plot(x, self.attainable(x), shape, ms=9, color=OKABE_ITO[colour], label=label)
+        for mark in self.marks:
+            axes.plot(mark["intensity"], mark["tflops"], "x", ms=10, color=OKABE_ITO["grey"])
+            axes.annotate(mark["label"], (mark["intensity"], mark["tflops"]))
+        axes.set(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="attainable TFLOP/s")
+        axes.legend(fontsize=10)
+        return figure
+
+
+def _terms(model: str) -> list[dict[str, Any]]:
+    return [
+        {"coefficient": term.coefficient, "powers": dict(term.powers)}
+        for term in MODELS[model].items
+        if term.tensor != "lse"
+    ]

@@ -1,0 +1,734 @@
+# %% title [markdown]
+# # 06 · Triton in two dimensions
+#
+# **You need:** lesson 05 (programs, offsets, masks, `other`).
+#
+# **You will be able to:** build the addresses of a tile from two strides; read a
+# transposed matrix without moving it; multiply two tiles with `tl.dot` in the
+# right dtype; carry an accumulator through a loop; say which kernels work in
+# the interpreter and fail on a GPU, and why.
+#
+# **Time:** 45 minutes for this lesson, 38 for its five exercises.
+
+# %% question [markdown]
+# ## The question
+#
+# FlashAttention works on **tiles**: a block of rows and columns of a matrix. In
+# memory there are no rows and columns. There is one long line of numbers.
+#
+# **How does a program pick a tile out of that line, how does it multiply two
+# tiles, and how far can you trust a kernel that is green in the interpreter?**
+
+# %% imports
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import Predict, Quiz, count
+from course_lib.accounting.compile_check import compile_for
+from course_lib.accounting.kernel_ledger import LedgerUnavailable
+from course_lib.accounting.races import RaceLedger
+from course_lib.widgets.style import OKABE_ITO, apply
+
+apply()
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+# %% picture [markdown]
+# ## The picture: a street and a house number
+#
+# A city has straight streets. All houses are numbered in one line: street 0 has
+# the numbers 0 to 9, street 1 has 10 to 19, and so on. To find the house in
+# street 2, place 5, you need no map: 2 · 10 + 5 = 25.
+#
+# A matrix lies in memory in the same way. Two numbers, its **strides**, say
+# how far apart things are, in entries:
+#
+# - `stride_row`: from one row to the next. Here 10.
+# - `stride_col`: from one column to the next. Here 1.
+#
+# address of entry (i, j) = base + i · stride_row + j · stride_col
+#
+# `base` is the address of entry (0, 0).
+#
+# ## A number by hand
+#
+# Take the tile with rows [1, 2] and columns [3, 4, 5, 6]. Write the row part as
+# a column of numbers and the column part as a row of numbers. Then add: every
+# pair meets once. This is **broadcasting**.
+
+# %% draw-addresses
+rows, cols = np.array([1, 2]), np.array([3, 4, 5, 6])
+fig, ax = plt.subplots(figsize=(8, 2.6))
+tables = [(rows[:, None] * 10, 0, "rows[:, None] * 10", "blue")]
+tables += [(cols[None, :] * 1, 3, "cols[None, :] * 1", "vermilion")]
+tables += [(rows[:, None] * 10 + cols[None, :], 9, "their sum", "green")]
+for table, left, title, colour in tables:
+    for (i, j), number in np.ndenumerate(table):
+        look = {"fill": False, "lw": 2.5, "ec": OKABE_ITO[colour]}
+        ax.add_patch(plt.Rectangle((left + j, 1 - i), 0.9, 0.9, **look))
+        ax.text(left + j + 0.45, 1.45 - i, number, ha="center", va="center")
+    ax.text(left, 2.25, title, fontsize=11)
+ax.text(1.7, 0.9, "+", fontsize=18)
+ax.text(7.7, 0.9, "=", fontsize=18)
+ax.set(xlim=(-0.2, 13.2), ylim=(-0.3, 2.7))
+ax.axis("off")
+plt.show()
+
+# %% by-hand-code [markdown]
+# `[:, None]` turns a block of length R into shape (R, 1), a column.
+# `[None, :]` turns a block of length C into shape (1, C), a row. The sum has
+# shape (R, C). The same in NumPy, on a matrix whose entries are their own
+# addresses:
+
+# %% numpy-tile
+memory = np.arange(60)  # one long line of numbers
+matrix = memory.reshape(6, 10)  # 6 streets of 10 houses
+
+at = rows[:, None] * 10 + cols[None, :] * 1  # (2, 4)
+print(memory[at])
+print("the same as slicing:", np.array_equal(memory[at], matrix[1:3, 3:7]))
+
+# %% strides [markdown]
+# ## Transposed, without moving a number
+#
+# `matrix.T` has shape (10, 6). No number has moved. Only the strides have
+# changed places: to the next *row* of the transpose it is 1, to the next
+# *column* it is 10.
+
+# %% predict-strides
+p_strides = Predict(
+    "6-strides",
+    "Entry (7, 2) of `matrix.T`: at which address does it lie?",
+)
+p_strides
+
+# %% run-strides
+x = torch.arange(60).reshape(6, 10)
+print("strides of x  ", x.stride())
+print("strides of x.T", x.T.stride())
+print("entry (7, 2) of x.T:", x.T[7, 2].item())
+
+# %% reveal-strides
+p_strides.reveal(
+    x.T[7, 2].item(),
+    "7 * 1 + 2 * 10. The memory is `row-major`: rows lie one after the other. "
+    "Seen through x.T it is `column-major`.",
+)
+
+# %% tile-kernel-say [markdown]
+# ## The code: a tile in Triton
+#
+# This kernel takes each tile of `x` to its place in `out`, whatever their
+# strides. There are two numbers of programs now, one for tile rows and one for
+# tile columns: `tl.program_id(0)` and `tl.program_id(1)`.
+
+
+# %% tile-kernel
+@triton.jit
+def copy_kernel(
+    x, out, n_rows, n_cols, x_row, x_col, out_row, out_col,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # (ROWS,)
+    cols = tl.program_id(1) * COLS + tl.arange(0, COLS)  # (COLS,)
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)
+    x_ptrs = x + rows[:, None] * x_row + cols[None, :] * x_col
+    tile = tl.load(x_ptrs, mask=inside, other=0.0)  # (ROWS, COLS)
+    out_ptrs = out + rows[:, None] * out_row + cols[None, :] * out_col
+    tl.store(out_ptrs, tile, mask=inside)
+
+
+def contiguous(x, *, tile=(16, 8)):
+    """Return a row-major copy of x. x: (n_rows, n_cols), any strides."""
+    n_rows, n_cols = x.shape
+    out = torch.empty(n_rows, n_cols, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(n_rows, tile[0]), triton.cdiv(n_cols, tile[1]))
+    strides = (*x.stride(), *out.stride())
+    rows, cols = tile
+    copy_kernel[grid](x, out, n_rows, n_cols, *strides, ROWS=rows, COLS=cols)
+    return out
+
+
+# %% run-tile-kernel
+x = torch.randn(21, 37, device=device).T  # (37, 21), a transposed view
+print("equal:", torch.equal(contiguous(x), x))
+print("strides", x.stride(), "->", contiguous(x).stride())
+
+# %% mask-2d [markdown]
+# The mask has two parts, joined with `&`: this row exists *and* this column
+# exists. 37 × 21 in tiles of 16 × 8 is short on both sides.
+
+# %% predict-bytes
+p_bytes = Predict(
+    "6-bytes",
+    "3 x 3 tiles of 16 x 8 hold 1152 places; x has 37 x 21 = 777 float32 "
+    "numbers. How many bytes does the kernel load?",
+    unit="bytes",
+)
+p_bytes
+
+# %% run-bytes
+ledger = count(contiguous, x)
+print(ledger)
+
+# %% reveal-bytes
+p_bytes.reveal(ledger.read["x"], "777 * 4. Masked places cost nothing.")
+
+# %% forgotten-mask [markdown]
+# ## A mistake that no guard band sees
+#
+# Forget the column half of the mask in a row-major matrix. The place after the
+# end of a row is not outside the tensor. It is the **start of the next row**.
+
+
+# %% half-mask
+@triton.jit
+def half_mask_kernel(x, out, n_rows, n_cols, SIZE: tl.constexpr):
+    rows, cols = tl.arange(0, SIZE), tl.arange(0, SIZE)
+    ptrs = x + rows[:, None] * n_cols + cols[None, :]
+    tile = tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
+    tl.store(out + rows[:, None] * SIZE + cols[None, :], tile)
+
+
+def half_mask(x):
+    out = torch.empty(4, 4, device=x.device)
+    half_mask_kernel[(1,)](x, out, 2, 3, SIZE=4)
+    return out
+
+
+x = torch.tensor([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]], device=device)
+print("the first two of three rows, in a tile of 4 x 4:")
+print(half_mask(x))
+print("no complaint;", count(half_mask, x).read["x"], "bytes loaded")
+
+# %% half-mask-say [markdown]
+# The fourth column should hold zeros only. It holds 4 and 7, real numbers from the
+# wrong place, and the ledger had nothing to object to. So the checks look at
+# both: at addresses *and* at values, with tiles that are short on both sides.
+#
+# In exercise 6.1 you put these lines into two helpers, `load_tile` and
+# `store_tile`, and never write them again.
+
+# %% quiz-hardcoded
+Quiz(
+    "A kernel computes `base + rows[:, None] * n_cols + cols[None, :]`. For "
+    "which matrices is it right?",
+    options=[
+        ("for all", False, "It assumes stride_row = n_cols and stride_col = 1."),
+        ("for row-major ones without gaps", True, "Exactly there the strides are n_cols and 1."),
+        ("for a transposed view", False, "There stride_row is 1."),
+        ("for a part of a wider table", False, "There stride_row is the wider table's width."),
+    ],
+)
+
+# %% dot [markdown]
+# ## Multiplying tiles: `tl.dot`
+#
+# `tl.dot(a, b)` is the matrix product of two tiles: (M, K) times (K, N) gives
+# (M, N). The inner size K must agree. K must be at least 16.
+#
+# **What is a tensor core?** It is a part of the GPU that multiplies two small
+# matrices of 16-bit numbers and adds the result to a matrix of 32-bit numbers,
+# in one instruction. Nearly all of a modern GPU's arithmetic power sits there
+# (H100: 989 TFLOP/s in bfloat16, by its data sheet), and `tl.dot` is how Triton reaches it.
+#
+# So the dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
+# small and many, the sums need room.
+#
+# Here is one tile of attention's second product: weights times values.
+
+
+# %% pv-kernel
+@triton.jit
+def pv_kernel(p, v, out, Q: tl.constexpr, K: tl.constexpr, D: tl.constexpr):
+    rows, keys, dims = tl.arange(0, Q), tl.arange(0, K), tl.arange(0, D)
+    p_tile = tl.load(p + rows[:, None] * K + keys[None, :])  # (Q, K)
+    v_tile = tl.load(v + keys[:, None] * D + dims[None, :])  # (K, D)
+    o = tl.dot(p_tile, v_tile)  # (Q, D), float32
+    tl.store(out + rows[:, None] * D + dims[None, :], o)
+
+
+def weighted_values(p, v):
+    """Return p @ v in float32. p: (block_q, block_k), v: (block_k, d)"""
+    (q, k), d = p.shape, v.shape[1]
+    out = torch.empty(q, d, device=p.device)
+    pv_kernel[(1,)](p, v, out, Q=q, K=k, D=d)
+    return out
+
+
+p = torch.softmax(torch.randn(32, 16, device=device), dim=1)
+v = torch.randn(16, 64, device=device).half()
+o = weighted_values(p.half(), v)
+print(o.dtype, tuple(o.shape))
+
+# %% dtype-say [markdown]
+# ## Two dtypes do not multiply
+#
+# In a kernel the weights p come out of `tl.exp` and are float32. The values v
+# come from memory and are float16.
+
+# %% predict-mixed
+p_mixed = Predict(
+    "6-mixed",
+    "p is float32 and v is float16. What does `tl.dot(p, v)` do?",
+    options=["it converts v to float32", "it converts p to float16", "it refuses"],
+)
+p_mixed
+
+# %% run-mixed
+try:
+    weighted_values(p, v)
+    print("it ran")
+except Exception as error:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    print(type(error).__name__, "-", str(error).splitlines()[-1])
+
+# %% reveal-mixed
+p_mixed.reveal(
+    "it refuses",
+    "Which rounding you want is for you to say: `p.to(v.dtype)`. FlashAttention "
+    "rounds p to v's dtype in each step; m, l and the accumulator stay float32.",
+)
+
+# %% transpose-trap [markdown]
+# ## The transpose that nobody misses
+#
+# Scores are q times k *transposed*: (block_q, d) times (d, block_k). Without
+# `tl.trans(k_tile)` the shapes do not fit, and Triton says so. Except in one
+# case.
+
+# %% transpose-numbers
+rng = np.random.default_rng(0)
+for block_k, d in [(32, 64), (32, 32)]:
+    q, k = rng.normal(size=(16, d)), rng.normal(size=(block_k, d))
+    try:
+        error = np.abs(q @ k - q @ k.T).max()
+        print(f"block_k = {block_k}, d = {d}: no error, off by {error:.1f}")
+    except ValueError:
+        print(f"block_k = {block_k}, d = {d}: the shapes do not fit")
+
+# %% transpose-say [markdown]
+# When block_k equals d, everything fits and the numbers are wrong. That is why
+# the checks use tiles in which all sizes differ, and one in which they do not.
+#
+# ## Is a float32 product exact? TF32
+#
+# A float32 number has 23 bits after the leading one, its **mantissa**. That is
+# about seven digits. Tensor cores do not take float32. They take **TF32**: the
+# same range, with a mantissa of 10 bits, about three digits. On a GPU a
+# float32 `tl.dot` uses TF32 unless you forbid it.
+#
+# The interpreter computes in full float32, so it cannot show this. We
+# **emulate** it: cut the 13 last bits off every input, then multiply in
+# float64.
+
+
+# %% tf32-emulation
+def to_tf32(x):
+    """Emulation: float32 with the last 13 of its 23 mantissa bits cut off."""
+    bits = x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32)
+
+
+third = np.float32(1 / 3)
+print(f"1/3 in float32 {third:.9f}")
+print(f"1/3 in TF32    {to_tf32(np.array([third]))[0]:.9f}")
+
+# %% predict-tf32
+p_tf32 = Predict(
+    "6-tf32",
+    "64 x 64 scores from q and k with d = 64, float32, normal random numbers. "
+    "The largest error of a float32 product is about 0.00001. With TF32 inputs?",
+    options=["about 0.00001", "about 0.0002", "about 0.02"],
+)
+p_tf32
+
+# %% run-tf32
+q = rng.normal(size=(64, 64)).astype(np.float32)
+k = rng.normal(size=(64, 64)).astype(np.float32)
+truth = q.astype(np.float64) @ k.T.astype(np.float64)
+cut = to_tf32(q).astype(np.float64) @ to_tf32(k).T.astype(np.float64)
+print(f"float32            {np.abs(q @ k.T - truth).max():.6f}")
+print(f"TF32 (emulated)    {np.abs(cut - truth).max():.6f}")
+
+# %% reveal-tf32
+p_tf32.reveal(
+    "about 0.02",
+    "Three digits in, three digits out. For one score of size 8 that is "
+    "little; for a claim of float32 accuracy it is far too much.",
+)
+
+# %% tf32-gpu [markdown]
+# The emulation stands against hardware. This cell runs the real thing where
+# there is a GPU. On an H100 (Triton 3.6, one tile of 64 × 64, d = 64, normal
+# random numbers) the largest errors were 0.0213 with TF32 and 0.000008 with
+# `"ieee"`, and the emulation agreed with TF32 to 0.00001.
+
+
+# %% tf32-measure
+@triton.jit
+def qk_kernel(q, k, out, N: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    k_t = tl.trans(tl.load(k + at))
+    s = tl.dot(tl.load(q + at), k_t, input_precision=HOW)
+    tl.store(out + at, s)
+
+
+if device == "cuda":
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 64, 64, device=device)
+    for precision in ("tf32", "ieee"):
+        out = torch.empty(64, 64, device=device)
+        qk_kernel[(1,)](q, k, out, N=64, HOW=precision)
+        error = (out - q.double() @ k.double().T).abs().max().item()
+        print(f"{precision}: largest error {error:.6f}")
+else:
+    print("no GPU here: the interpreter does not know TF32")
+
+# %% tf32-rule [markdown]
+# **The rule of this course:** where float32 accuracy is claimed, write
+# `tl.dot(a, b, input_precision="ieee")`. For float16 inputs it changes nothing.
+
+# %% accumulator [markdown]
+# ## A loop that carries a tile
+#
+# A product of large matrices does not fit into one `tl.dot`. A program walks
+# along the inner size and adds up: `acc += tl.dot(...)`. The value `acc` is
+# **carried** from step to step.
+#
+# A carried value has a **type**: its dtype and its shape. In Python a variable
+# may change its type at any time. In a compiled loop it may not: the machine
+# code of step 1 is also that of step 100. So it must *start* with the type that
+# it will have at the end.
+#
+# Here is a small example, the column sums of a tall matrix.
+
+
+# %% untyped-kernel
+@triton.jit
+def untyped_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+    cols = tl.arange(0, COLS)
+    acc = 0.0  # a scalar ...
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        ptrs = x + rows[:, None] * COLS + cols[None, :]
+        tile = tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
+        acc += tl.sum(tile, 0)  # ... that becomes a block (COLS,)
+    tl.store(out + cols, acc)
+
+
+@triton.jit
+def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+    cols = tl.arange(0, COLS)
+    acc = tl.zeros((COLS,), tl.float32)  # a block from the start
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        ptrs = x + rows[:, None] * COLS + cols[None, :]
+        tile = tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
+        acc += tl.sum(tile, 0)
+    tl.store(out + cols, acc)
+
+
+# %% column-sums
+def untyped_sums(x):
+    """Return the sum of each column, (n_cols,). x: (n_rows, n_cols)"""
+    out = torch.empty(x.shape[1], device=x.device)
+    untyped_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    return out
+
+
+def typed_sums(x):
+    """The same, with a typed start."""
+    out = torch.empty(x.shape[1], device=x.device)
+    typed_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    return out
+
+
+x = torch.randn(50, 32, device=device)
+if device == "cpu":  # on a GPU the first one would stop here
+    for sums in (untyped_sums, typed_sums):
+        print(sums.__name__, (sums(x) - x.sum(0)).abs().max().item())
+
+# %% predict-untyped
+p_untyped = Predict(
+    "6-untyped",
+    "Both are right in the interpreter. Which of them compile for a GPU?",
+    options=["both", "only the typed one", "neither"],
+)
+p_untyped
+
+# %% compile-check [markdown]
+# ## Green here, not on a GPU
+#
+# `compile_for` compiles a launcher's kernels for a GPU, in a process of its own,
+# on a machine that has no GPU. Every check of this course that ends in *right
+# here, not on a GPU* has used it. `sm_80` is NVIDIA's name for the A100.
+
+# %% run-compile
+for sums in (untyped_sums, typed_sums):
+    report = compile_for(sums, x.cpu(), target="sm_80")
+    print(f"{sums.__name__}: {'compiles' if report.ok else 'does not compile'}")
+    if not report.ok:
+        print("  ", report.message, "\n")
+
+# %% reveal-untyped
+p_untyped.reveal(
+    "only the typed one",
+    "acc starts as a float and becomes a block. Python does not mind. A "
+    "compiled loop cannot change the type of a value half-way.",
+)
+
+# %% what-fails [markdown]
+# The interpreter runs Python, so it accepts nearly all of Python. All of these
+# are green in the interpreter, and none compiles:
+#
+# | written | why it fails | write instead |
+# |---|---|---|
+# | `acc = 0.0`, then `acc += tile` | a scalar becomes a block | `tl.zeros(shape, tl.float32)` |
+# | `m = float("-inf")`, then a block of maxima | the same | `tl.full(shape, float("-inf"), tl.float32)` |
+# | `l_sum = 0`, then `l_sum += 0.5` | a whole number becomes a float | `0.0` |
+# | a float16 accumulator, `acc += tl.dot(...)` | float16 becomes float32 | start in float32 |
+# | `break` in a loop | not in the language | a loop bound, or a mask |
+# | `print(tile)` | not in the language | `tl.device_print` |
+# | a list and `append` | not in the language | a tile, or a tuple |
+# | `tl.dot` with K below 16 | too small for the hardware | pad with zeros to 16 |
+#
+# A scalar start is fine where the value *stays* a scalar: lesson 05's
+# `m = float("-inf")` met `tl.max(s, 0)`, one number, in every step.
+
+# %% quiz-types
+Quiz(
+    "Lesson 07 carries m, one maximum for each of 64 query rows, through a "
+    "loop. How does it start?",
+    options=[
+        ('`m = float("-inf")`', False, "A scalar; after one step m is a block of 64."),
+        (
+            '`m = tl.full((64,), float("-inf"), tl.float32)`',
+            True,
+            "Shape and dtype as at the end.",
+        ),
+        (
+            "`m = tl.zeros((64,), tl.float32)`",
+            False,
+            "It compiles, and it is wrong where all scores are below 0.",
+        ),
+    ],
+)
+
+# %% race-say [markdown]
+# ## A mistake that even the compiler cannot see: the race
+#
+# **Picture.** Two cashiers share one cash book. It says 0. Both read the 0. One
+# adds 3 and writes 3. The other adds 4 and writes 4. The book says 4, and 3 is
+# lost. Had they worked one after the other, it would say 7.
+#
+# This is a **race**: the result depends on who comes first. It needs an address
+# that one program *stores* to while another program loads it or stores to it.
+# Two programs that only *read* the same address never race.
+#
+# **Where it happens.** A product with a long inner size can be split: program 0
+# takes the first half of k, program 1 the second half, and both add to the same
+# tile of the result. This is called **split-K**. Here it is for a dot product
+# of two vectors, with load, add, store.
+
+
+# %% split-k-kernel
+@triton.jit
+def split_kernel(a, b, out, k, BLOCK: tl.constexpr):
+    steps = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
+    mask = steps < k
+    a_part = tl.load(a + steps, mask=mask, other=0.0)
+    b_part = tl.load(b + steps, mask=mask, other=0.0)
+    part = tl.sum(a_part * b_part, 0)
+    tl.store(out, tl.load(out) + part)  # load, add, store
+
+
+def split_dot(a, b, *, block=64):
+    """Return a @ b as a tensor (1,). a, b: (k,)"""
+    out = torch.zeros(1, device=a.device)
+    grid = (triton.cdiv(a.numel(), block),)
+    split_kernel[grid](a, b, out, a.numel(), BLOCK=block)
+    return out
+
+
+# %% predict-race
+p_race = Predict(
+    "6-race",
+    "a and b hold 65536 ones, in blocks of 64: 1024 programs, right answer "
+    "65536. What is `split_dot` on a GPU?",
+    options=["65536", "nearly 65536", "a tiny part of 65536"],
+)
+p_race
+
+# %% run-race
+ones = torch.ones(65536 if device == "cuda" else 512, device=device)
+print("right:", ones.numel(), " split_dot:", split_dot(ones, ones).item())
+print("compiles:", compile_for(split_dot, ones.cpu(), ones.cpu()).ok)
+
+# %% race-reveal
+p_race.reveal(
+    "a tiny part of 65536",
+    "The 1024 programs load the same old number at nearly the same time. Only "
+    "the last store survives, so almost every part is lost.",
+)
+
+# %% race-measured [markdown]
+# In the interpreter the answer is right, because it runs program 0, then 1,
+# then 2. It also compiles. On an H100 (Triton 3.6) a kernel with the same
+# load, add, store, summing 65536 ones in blocks of 64, returned 64 in three of
+# four runs and 128 in one. The right answer is 65536.
+#
+# **Programs do not run in order.** A GPU starts as many as it has room for, and
+# nothing says which is first.
+#
+# Here is the cash book in Python, with the two orders written out.
+
+# %% interleave
+parts = [3.0, 4.0]
+
+book = 0.0
+for part in parts:  # in order: load, add, store, then the next
+    book = book + part
+print("one after the other:", book)
+
+book = 0.0
+loaded = [book for part in parts]  # both load first
+for old, part in zip(loaded, parts):
+    book = old + part  # then both store
+print("both load first:    ", book)
+
+# %% race-ledger [markdown]
+# ## The instrument: a ledger for races
+#
+# A race can be found without a GPU, because it does not depend on the order in
+# which things *did* happen. `RaceLedger` notes, for every address, which
+# programs load it and which store to it.
+
+# %% run-race-ledger
+try:
+    with RaceLedger() as ledger:
+        split_dot(ones[:256], ones[:256])
+    print(*ledger.races, sep="\n")
+except LedgerUnavailable as error:  # on a GPU machine
+    print(error)
+
+# %% mend-say [markdown]
+# There are two ways out.
+#
+# - **An atomic addition**, `tl.atomic_add(pointer, value)`: load, add and store
+#   as one step that nobody can interrupt. Every part is counted, in some order.
+# - **A place of its own for each program**, and a second step that adds up the
+#   places. This is what decoding kernels do with (m, ℓ, O): lesson 03's merge.
+#
+# The second way, for the same product:
+
+
+# %% own-places
+@triton.jit
+def parts_kernel(a, b, parts, k, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    steps = pid * BLOCK + tl.arange(0, BLOCK)
+    a_part = tl.load(a + steps, mask=steps < k, other=0.0)
+    b_part = tl.load(b + steps, mask=steps < k, other=0.0)
+    tl.store(parts + pid, tl.sum(a_part * b_part, 0))  # a place of its own
+
+
+def two_step_dot(a, b, *, block=64):
+    programs = triton.cdiv(a.numel(), block)
+    parts = torch.empty(programs, device=a.device)  # (programs,)
+    parts_kernel[(programs,)](a, b, parts, a.numel(), BLOCK=block)
+    return parts.sum()  # the second launch starts after the first has ended
+
+
+print(two_step_dot(ones, ones).item())
+try:
+    with RaceLedger() as ledger:
+        two_step_dot(ones[:256], ones[:256])
+    print("races:", ledger.races)
+except LedgerUnavailable as error:
+    print(error)
+
+# %% why-flash-is-safe [markdown]
+# FlashAttention's forward pass has no race at all: each program owns a tile of
+# Q rows and alone writes those rows of O. Many programs read the same K and V,
+# which is allowed. This is the reason to split Q over programs and not K.
+#
+# ## What was shown, and what was not
+#
+# - *Shown by running:* tiles from strides, masks in two dimensions, `tl.dot`, a
+#   carried accumulator.
+# - *Counted:* bytes of a tile copy; addresses that two programs race for.
+# - *Compiled, not run:* the column sums and the split product, for sm_80.
+# - *Emulated:* TF32, by cutting bits. *Measured* on one H100: TF32's error, and
+#   the lost sums of the race.
+# - *Not shown:* speed, and which tile sizes are good. Lesson 08 is about that.
+
+# %% questions [markdown]
+# ## Questions
+
+# %% quiz-read-race
+Quiz(
+    "32 programs load the same tile of K, each writes its own rows of O. Is there a race?",
+    options=[
+        ("Yes, K is shared", False, "Sharing a load is harmless: nobody changes K."),
+        ("No", True, "No address is stored by one program and touched by another."),
+        ("Only without an atomic load", False, "Loads never need to be atomic here."),
+    ],
+)
+
+# %% quiz-green
+Quiz(
+    "A kernel gives the right answer in the interpreter on ten random inputs. What is certain?",
+    options=[
+        ("It compiles for a GPU", False, "The interpreter accepts what the compiler refuses."),
+        ("It has no race", False, "Programs ran in order."),
+        ("Its float32 products are exact on a GPU", False, "TF32 does not exist here."),
+        (
+            "Its formulas are right on these inputs",
+            True,
+            "That is much, and it is all. The compile check and the two "
+            "ledgers answer some of the other questions.",
+        ),
+    ],
+)
+
+# %% quiz-address
+Quiz(
+    "A matrix has stride_row = 1 and stride_col = 50. At which offset from base "
+    "does entry (4, 3) lie?",
+    answer=154,
+    tolerance=0,
+    explanation="4 * 1 + 3 * 50. It is column-major with 50 rows.",
+)
+
+# %% exercises [markdown]
+# ## Your turn
+#
+# Open `exercises/06_triton_in_two_dimensions.ipynb`: `load_tile` and
+# `store_tile` (6.1), one tile of scores (6.2), a matrix product with a carried
+# accumulator (6.3), five kernels that are all green here, and one of them to
+# mend (6.4).
+#
+# ## What comes next
+#
+# **Lesson 07 puts it together.** Lesson 04's NumPy program stands on the left,
+# Triton on the right: tiles from this lesson, lesson 05's two lines in the
+# loop, three typed starts. There is nothing new in it but the combination. Its
+# `load_tile` is a little shorter than yours: a tile there always has all columns
+# of a head, so only rows need a mask.
+#
+# ## To read
+#
+# - The Triton tutorial *Matrix Multiplication*,
+#   [triton-lang.org](https://triton-lang.org/main/getting-started/tutorials/),
+#   and the reference of
+#   [`tl.dot`](https://triton-lang.org/main/python-api/generated/triton.language.dot.html).
+# - NumPy's guide to
+#   [broadcasting](https://numpy.org/doc/stable/user/basics.broadcasting.html).
+# - Dao 2023, *FlashAttention-2*,
+#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691), section 3.2: how work
+#   is split over programs.

@@ -1,0 +1,99 @@
+"""SramBudget: the paper's layout is `accounting.sram`; what fits and what is implied."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traitlets import TraitError
+from widgets.golden import compare_in_node
+
+from course_lib.accounting.hardware import GPUS
+from course_lib.accounting.sram import largest_square_tile, tile_bytes
+from course_lib.widgets import SramBudget
+from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300))
+@settings(max_examples=30, deadline=None)
+def test_the_papers_layout_is_tile_bytes(block_q, block_k, d):
+    budget = SramBudget(block_q=block_q, block_k=block_k, d=d)
+    want = tile_bytes(block_q, block_k, d, 2)
+    assert sum(budget.buffer_bytes().values()) == want.pop("total")
+    assert sorted(budget.buffer_bytes().values()) == sorted(want.values())
+    for name in SHOWN_GPUS:
+        limit = GPUS[name].shared_bytes
+        assert budget.largest_tile(name) == largest_square_tile(limit, d, 2, with_statistics=True)
+
+
+def test_the_example_of_lesson_04():
+    """161 KiB at d = 128 and 128 x 128 in fp16; B is at most 129 on an A100."""
+    budget = SramBudget()
+    assert sum(budget.buffer_bytes().values()) == 161 * 1024
+    assert budget.largest_tile("A100") == 129
+    assert budget.rereads() == 64
+    text = budget.to_table()
+    assert "161 KiB" in text
+    assert "A100-80   163 KiB: fits; largest B = 129" in text
+    widths = [bar.get_width() for bar in budget.to_figure().axes[0].patches]
+    assert sum(widths) == 161
+
+
+def test_a_real_kernel_keeps_s_and_o_in_registers_and_stages_in_shared_memory():
+    budget = SramBudget(buffers="kernel", stages=3, warps=8)
+    assert sum(budget.buffer_bytes().values()) == (32 + 3 * 64) * 1024
+    assert budget.registers_per_thread() == pytest.approx((64 + 64 + 1) * 1024 / 4 / 256)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_javascript_agrees_with_python(tmp_path, layout):
+    rng = random.Random(3)
+    cases = []
+    for _ in range(40):
+        sizes = {name: rng.randint(1, 300) for name in ("block_q", "block_k", "d")}
+        budget = SramBudget(**sizes, stages=rng.randint(1, 8), buffers=layout, dtype="fp32")
+        values = {**sizes, "stages": budget.stages, "b": 4}
+        for where in ("shared", "registers"):
+            terms = LAYOUTS[layout][where]
+            want = budget.buffer_bytes(where)
+            cases.append({"call": "bufferBytes", "args": [terms, values], "want": want})
+        terms = LAYOUTS[layout]["shared"]
+        for name in SHOWN_GPUS:
+            args = [terms, values, GPUS[name].shared_bytes]
+            cases.append({"call": "largestTile", "args": args, "want": budget.largest_tile(name)})
+    assert compare_in_node(SramBudget, cases, tmp_path) > 300
+
+
+def test_bad_values_get_one_sentence():
+    budget = SramBudget()
+    with pytest.raises(TraitError, match="block_q must be a whole number from 1 to 1024, got 0"):
+        budget.block_q = 0
+    with pytest.raises(ValueError, match="no setting 'tile'"):
+        SramBudget(tile=3)
+    with pytest.raises(ValueError, match="shared must be"):
+        budget.add_compiled("H100", shared=-1)
+    with pytest.raises(ValueError, match="gpu must be"):
+        budget.add_compiled("typo", shared=1)
+    assert budget.compiled == []
+
+
+@pytest.mark.browser
+def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page):
+    budget = SramBudget()
+    budget.add_compiled("A100", shared=98304, registers=255, spills=120)
+    page = mount(budget, width=320)
+    check_page(page)
+    assert "it fits on A100-80, H100, B200" in page.inner_text(".fac")
+    assert "96 KiB shared, 255 registers a thread, 120 B spilled" in page.inner_text(".fac")
+    page.get_by_label("B_q, query rows").first.press("ArrowLeft")
+    budget.block_q = 64
+    total = sum(budget.buffer_bytes().values()) / 1024
+    assert f"takes {total:.4g} KiB" in page.inner_text(".fac")
+    assert "read 128 times" in page.inner_text(".fac")
+    page.get_by_label("Layout").select_option("kernel")
+    page.get_by_label("stages").first.press("ArrowRight")
+    assert page.evaluate("facModel.get('stages')") == 4
+    assert "registers a thread for these buffers" in page.inner_text(".fac")
+    check_page(page)

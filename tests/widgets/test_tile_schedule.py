@@ -1,0 +1,181 @@
+"""TileSchedule: its grid is the masks', its loads are the tile-load model's."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traitlets import TraitError
+from widgets.golden import compare_in_node
+
+from course_lib.accounting.traffic import MODELS, derived_counts
+from course_lib.widgets import TileSchedule
+from course_lib.widgets.tile_schedule import _LIMITS
+
+SIZES = st.integers(1, 24)
+BLOCKS = st.integers(1, 9)
+
+
+def values(schedule: TileSchedule) -> dict:
+    return {name: getattr(schedule, name) for name in (*_LIMITS, "mask", "schedule")}
+
+
+@given(
+    n_q=SIZES, n_k=SIZES, block_q=BLOCKS, block_k=BLOCKS, window=SIZES, at_once=st.integers(1, 5),
+    mask=st.sampled_from(["everything", "causal", "window"]),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_flash_visits_each_tile_that_is_not_skipped_once(mask, **sizes):
+    """Counts equal `derived_counts`, whatever runs side by side; a program goes left to right."""
+    schedule = TileSchedule(mask=mask, **sizes)
+    causal = mask == "causal"
+    window = sizes["window"] if mask == "window" else None
+    counts = derived_counts(
+        sizes["n_q"], sizes["n_k"], sizes["block_q"], sizes["block_k"], causal, window
+    )
+    flat = [tile for row in schedule.tiles() for tile in row]
+    assert flat.count("full") == counts["full_tiles"]
+    assert flat.count("partial") == counts["partial_tiles"]
+    work = [w for now in schedule.steps() for w in now]
+    assert len(work) == len({(w.i, w.j) for w in work}) == counts["visited_tiles"]
+    assert all(len(now) <= sizes["at_once"] for now in schedule.steps())
+    for program in {w.program for w in work}:
+        columns = [w.j for w in work if w.program == program]
+        assert columns == sorted(columns)
+    assert schedule.loads().k == counts["visited_k_rows"] == schedule.loads().v
+    assert schedule.loads().pairs == counts["visited_pairs"]
+
+
+def test_loads_are_the_tile_load_model():
+    """Rows times d times b is `flash_tile_loads`, with K and V once per query head."""
+    schedule = TileSchedule(n_q=32, n_k=32, heads=4, kv_heads=2, mask="causal")
+    loads = schedule.loads()
+    rows = loads.q + loads.k + loads.v + loads.o
+    want = MODELS["flash_tile_loads"].bytes(
+        n=32, d=64, b=2, heads=4, kv_heads=2, block_q=4, block_k=4, causal=True
+    )
+    assert rows * 64 * 2 == want
+
+
+def test_naive_sends_every_score_through_hbm_four_times():
+    schedule = TileSchedule(schedule="naive", mask="causal")
+    assert schedule.loads().scores == 4 * 16 * 16
+    assert schedule.loads().pairs == 16 * 16
+    assert [now[0].phase for now in schedule.steps()] == ["scores"] * 16 + ["softmax"] * 16 + [
+        "values"
+    ] * 16
+
+
+def test_split_k_does_the_same_work_in_fewer_steps():
+    """One query against 64 keys in 8 tiles: 8 steps by one program, 2 by four beside each other."""
+    one = TileSchedule(n_q=1, block_q=1, n_k=64, block_k=8, at_once=4)
+    four = TileSchedule(
+        n_q=1, block_q=1, n_k=64, block_k=8, at_once=4, schedule="split_k", splits=4
+    )
+    assert (len(one.steps()), len(four.steps())) == (8, 2)
+    assert one.loads().k == four.loads().k == 64
+    assert four.loads(1).o == 0
+    assert four.loads().o == 1
+    assert four.loads().partial == 8
+
+
+def test_o_is_written_when_a_program_ends():
+    schedule = TileSchedule()
+    assert [schedule.loads(step).o for step in (3, 4, 8, 16)] == [0, 4, 8, 16]
+
+
+def test_javascript_agrees_with_python(tmp_path):
+    rng = random.Random(2)
+    cases = []
+    for _ in range(60):
+        schedule = TileSchedule(
+            n_q=rng.randint(1, 20), n_k=rng.randint(1, 20), block_q=rng.randint(1, 7),
+            block_k=rng.randint(1, 7), window=rng.randint(1, 20), splits=rng.randint(1, 4),
+            at_once=rng.randint(1, 5), heads=rng.choice([1, 2]), kv_heads=1,
+            mask=rng.choice(["everything", "causal", "window"]),
+            schedule=rng.choice(["flash", "naive", "split_k"]),
+        )  # fmt: skip
+        now, grid = values(schedule), schedule.tiles()
+        steps = [[list(w) for w in step] for step in schedule.steps()]
+        cases.append({"call": "steps", "args": [now], "want": steps})
+        for i, row in enumerate(grid):
+            cases += [
+                {"call": "classify", "args": [now, i, j], "want": t} for j, t in enumerate(row)
+            ]
+        for step in (0, len(steps) // 2, len(steps)):
+            want = asdict(schedule.loads(step))
+            cases.append({"call": "loads", "args": [now, step], "want": want})
+    assert compare_in_node(TileSchedule, cases, tmp_path) > 1000
+
+
+def test_table_and_figure_show_the_grid():
+    schedule = TileSchedule(mask="causal")
+    assert "/···\n#/··\n##/·\n###/" in schedule.to_table()
+    assert "10 steps" in schedule.to_table()
+    assert [text.get_text() for text in schedule.to_figure().axes[0].texts] == [
+        str(i) for i in range(1, 11)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("n_q", 0, "n_q must be a whole number from 1 to 4096"),
+        ("n_k", 5000, "4096"),
+        ("block_q", -1, "block_q must be"),
+        ("n_q", 4096, "4096 tiles, at most 1024"),
+        ("kv_heads", 3, "multiple of kv_heads"),
+        ("mask", "typo", "mask"),
+        ("schedule", "typo", "schedule"),
+    ],
+)
+def test_bad_values_keep_the_last_good_state(setting, value, sentence):
+    schedule = TileSchedule()
+    before = schedule.to_table()
+    with pytest.raises(TraitError, match=sentence):
+        setattr(schedule, setting, value)
+    assert schedule.to_table() == before
+    with pytest.raises(ValueError, match="no setting 'rows'"):
+        TileSchedule(rows=3)
+
+
+@pytest.mark.browser
+def test_steps_and_counters_by_mouse_and_keyboard(mount, check_page):
+    page = mount(TileSchedule(), width=320)
+    check_page(page)
+    page.get_by_label("Mask").select_option("causal")
+    assert page.locator(".fac-heads .fac-skip").count() == 6
+    assert page.locator(".fac-heads .fac-half").count() == 4
+    for _ in range(6):
+        page.get_by_role("button", name="Next").click()
+    assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
+    seek = page.get_by_label("Step", exact=True)
+    seek.press("End")
+    rows = dict(zip(
+        page.locator("tbody th").all_inner_texts(),
+        page.locator("tbody tr td:nth-child(3)").all_inner_texts(), strict=True,
+    ))  # fmt: skip
+    assert rows == {
+        "rows of Q loaded": "16", "rows of K loaded": "40", "rows of V loaded": "40",
+        "rows of O written": "16", "scores computed": "160",
+    }  # fmt: skip
+    assert "Skipping saves 37.5 %" in page.inner_text(".fac")
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_a_field_refuses_too_many_tiles_and_settings_restart_the_walk(mount):
+    page = mount(TileSchedule(step=3))
+    box = page.get_by_label("N_q, query rows").nth(1)
+    box.fill("4096")
+    box.press("Enter")
+    assert "4096 tiles; at most 1024" in page.inner_text(".fac")
+    assert page.evaluate("[facModel.get('n_q'), facModel.get('step')]") == [16, 3]
+    page.get_by_label("Schedule").select_option("split_k")
+    assert page.evaluate("facModel.get('step')") == 0
+    assert page.get_by_label("splits of the keys").first.is_visible()
+    page.get_by_label("query heads").first.press("ArrowRight")
+    assert page.locator(".fac-heads svg").count() == 2
