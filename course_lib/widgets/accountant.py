@@ -19,7 +19,7 @@ from course_lib.accounting.format import bytes_binary, bytes_decimal
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -260,6 +260,7 @@ class HBMAccountant(CourseWidget):
             lines.append(f"{entry['label']:<22} {bytes_decimal(entry['bytes']):>9}")
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the bars, and the models over N with the counters that were recorded."""
         from course_lib.widgets.style import OKABE_ITO

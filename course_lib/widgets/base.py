@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
+import os
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +57,7 @@ class CourseWidget(anywidget.AnyWidget):
 
         if mode not in ("auto", "iframe"):
             raise ValueError(f"mode must be 'auto' or 'iframe', got {mode!r}.")
-        display(self if mode == "auto" else HTML(self.fallback_html()))
+        display(self if mode == "auto" else HTML(self.fallback_html(picture=True)))
 
     def module_state(self) -> dict[str, Any]:
         """Return the traits that the ES module reads, as JSON values."""
@@ -62,17 +65,29 @@ class CourseWidget(anywidget.AnyWidget):
         inherited = set(anywidget.AnyWidget.class_trait_names()) - {"presenter"}
         return {name: getattr(self, name) for name in sorted(set(own) - inherited)}
 
-    def fallback_html(self) -> str:
-        """Return HTML for pages without a kernel: the same module in a frame, and the text."""
+    def fallback_html(self, picture: bool | None = None) -> str:
+        """Return HTML for pages without a kernel: the same module in a frame, and the text.
+
+        Args:
+            picture: add `to_figure` as an image for viewers that strip frames or scripts. It takes
+                up to a second, so by default only where ``COURSE_PICTURES`` is set, as for export.
+        """
         frame = html.escape(standalone_page(self))
         name = type(self).__name__
+        if picture is None:
+            picture = bool(os.environ.get("COURSE_PICTURES"))
         return (
             f'<iframe title="{name}, interactive" srcdoc="{frame}" loading="lazy" '
-            f'style="width:100%;height:{self.height_px}px;border:0" '
-            "></iframe>"
-            f"<details><summary>{name} as text</summary>"
+            f'style="width:100%;height:{self.height_px}px;border:0"></iframe>'
+            f"<details><summary>{name} as text</summary>{self._image() if picture else ''}"
             f"<pre>{html.escape(self.to_table())}</pre></details>"
         )
+
+    def _image(self) -> str:
+        out = io.BytesIO()
+        self.to_figure().savefig(out, format="png", dpi=80, facecolor="none")
+        data = base64.b64encode(out.getvalue()).decode()
+        return f'<p><img alt="{type(self).__name__}" src="data:image/png;base64,{data}"></p>'
 
     def still(self) -> str:
         """Return what stands in the frame until the module has drawn, or where scripts are off."""
@@ -112,16 +127,35 @@ def evaluate(term: Mapping[str, Any], values: Mapping[str, int]) -> int:
     return term["coefficient"] * prod(values[name] ** p for name, p in term["powers"].items())
 
 
+def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Make a function that draws do so in the course's look, whatever the session's settings."""
+
+    @wraps(draw)
+    def in_our_look(*args: Any, **options: Any) -> Figure:
+        import matplotlib
+
+        from course_lib.widgets.style import rc_params
+
+        with matplotlib.rc_context(rc_params()):
+            return draw(*args, **options)
+
+    return in_our_look
+
+
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Return a figure in the course's look and its axes, in no pyplot window."""
-    import matplotlib.pyplot as plt  # so that a notebook knows how to show a Figure
+    """Return a figure and its axes; a notebook shows it as a cell's value."""
     from matplotlib.figure import Figure
 
-    from course_lib.widgets.style import rc_params
+    class Picture(Figure):
+        """A figure that needs no pyplot (and no pyplot backend) to be shown."""
 
-    with plt.rc_context(rc_params()):
-        figure = Figure(layout="constrained", **options)
-        return figure, figure.subplots(rows, columns)
+        def _repr_png_(self) -> bytes:
+            out = io.BytesIO()
+            self.savefig(out, format="png", bbox_inches="tight", facecolor="none")
+            return out.getvalue()
+
+    figure = Picture(layout="constrained", **options)
+    return figure, figure.subplots(rows, columns)
 
 
 _SHIM = """

@@ -19,6 +19,7 @@ from course_lib.widgets.base import (
     monomial,
     new_figure,
     static_text,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class KVCacheCalculator(CourseWidget):
             lines.append(f"  {name:<7} {size:>9}  {self.requests(name):>6} fit  {variant['says']}")
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the cache by every variant in GiB."""
         from course_lib.widgets.style import OKABE_ITO

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from course_lib import store
-from course_lib.widgets.base import CourseWidget, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ class Quiz(CourseWidget):
         """Return the question and its choices as text, without the answer."""
         return _asked("Question", self.question, [o["text"] for o in self.options], self.unit)
 
-    def fallback_html(self) -> str:
+    def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question with every answer and its explanation folded away."""
         if self.options:
             items = [(o["text"], o["right"], o["explanation"]) for o in self.options]
@@ -117,6 +117,7 @@ class Quiz(CourseWidget):
             f"<details><summary>Answer</summary>{answers}</details>",
         )
 
+    @styled
     def to_figure(self) -> Figure:
         """Return the question as a picture of its text."""
         return _text_figure(self.to_table())
@@ -174,7 +175,7 @@ class Predict(CourseWidget):
 
     @traitlets.validate("answer")
     def _valid_answer(self, proposal: Any) -> Any:
-        value = proposal["value"]
+        value = _scalar(proposal["value"])
         if value is None or self._fits(value):
             return value
         wanted = f"one of {', '.join(self.options)}" if self.options else "a finite number"
@@ -266,7 +267,7 @@ class Predict(CourseWidget):
             text += f"\nYour prediction: {_said(self.answer, self.unit)}"
         return text
 
-    def fallback_html(self) -> str:
+    def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question as HTML; the answer comes with `reveal`."""
         where = "Decide before you open it; the next cell shows what happened."
         return _asked_html(
@@ -275,6 +276,7 @@ class Predict(CourseWidget):
             f"<details><summary>Your prediction first</summary><p>{where}</p></details>",
         )
 
+    @styled
     def to_figure(self) -> Figure:
         """Return the question as a picture of its text."""
         return _text_figure(self.to_table())
@@ -285,7 +287,7 @@ class Comparison:
 
     def __init__(self, answer: Any, predictions: list[Any], unit: str, explanation: str) -> None:
         several = isinstance(answer, (list, tuple, set))
-        self.answers = list(answer) if several else [answer]
+        self.answers = [_scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
 
     def lines(self) -> list[tuple[str, str]]:
@@ -345,6 +347,11 @@ def _option(option: Any) -> dict[str, Any]:
     return {"text": text, "right": right, "explanation": str(explanation)}
 
 
+def _scalar(value: Any) -> Any:
+    """Return a NumPy or torch number as Python's own, which JSON can hold."""
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -380,6 +387,7 @@ def _asked_html(question: str, options: Sequence[str], folded: str) -> str:
     return f"<div><p><strong>{rich(question)}</strong></p>{listed}{folded}</div>"
 
 
+@styled
 def _histogram(asked: Predict, votes: list[Any], ignored: list[str], answer: Any) -> Figure:
     from course_lib.widgets.style import OKABE_ITO
 
@@ -391,6 +399,7 @@ def _histogram(asked: Predict, votes: list[Any], ignored: list[str], answer: Any
         axes.bar_label(bars, padding=3)
         axes.invert_yaxis()
         axes.set_xlabel("answers")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         for i, option in enumerate(asked.options):
             if answer is not None and option == answer:
                 bars[i].set(color=OKABE_ITO["green"], hatch="//")
@@ -409,6 +418,7 @@ def _histogram(asked: Predict, votes: list[Any], ignored: list[str], answer: Any
                 axes.axvline(answer, color=OKABE_ITO["green"], linestyle="--")
         axes.set_xlabel(f"answer{f' ({asked.unit})' if asked.unit else ''}")
         axes.set_ylabel("how many")
+        axes.yaxis.get_major_locator().set_params(integer=True)
     lost = f", {len(ignored)} not understood" if ignored else ""
     axes.set_title(f"{len(votes)} answers{lost}")
     return figure

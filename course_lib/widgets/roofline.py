@@ -15,7 +15,7 @@ import traitlets
 
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.traffic import MODELS, attention_flops
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,6 +137,7 @@ class RooflineChart(CourseWidget):
             )
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the roof with the points on it and the measurements below."""
         from course_lib.widgets.style import OKABE_ITO

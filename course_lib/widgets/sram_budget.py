@@ -21,6 +21,7 @@ from course_lib.widgets.base import (
     monomial,
     new_figure,
     static_text,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class SramBudget(CourseWidget):
             lines.append(f"  {entry['gpu']}, {entry['label']}: {bytes_binary(entry['shared'])}")
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the shared buffers as one stacked bar against each GPU's limit."""
         from course_lib.widgets.style import OKABE_ITO
@@ -190,8 +192,8 @@ class SramBudget(CourseWidget):
         for name in SHOWN_GPUS:
             limits.setdefault(GPUS[name].shared_kib_per_block, []).append(name)
         for kib, names in limits.items():
-            axes.axvline(kib, color=OKABE_ITO["grey"], linestyle="--")
-            axes.text(kib, 0.5, "\n".join(names), ha="center", va="bottom")
+            axes.axvline(kib, ymax=0.72, color=OKABE_ITO["grey"], linestyle="--")
+            axes.text(kib, 0.52, "\n".join(names), ha="center", va="bottom")
         axes.set(xlabel="KiB of shared memory per program", yticks=[], ylim=(-0.6, 0.9))
         axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
         return figure

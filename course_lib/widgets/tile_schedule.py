@@ -15,7 +15,7 @@ import traitlets
 
 from course_lib.attention import masks
 from course_lib.attention.masks import Mask, Tile
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -215,6 +215,7 @@ class TileSchedule(CourseWidget):
         lines.append(", ".join(f"{name}: {count}" for name, count in loads.items()))
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the grid of the first head; numbers say in which step a tile is computed."""
         from course_lib.widgets.style import OKABE_ITO
@@ -237,5 +238,6 @@ class TileSchedule(CourseWidget):
                     label = str(when[i, j])
                     axes.text(j, i, label, ha="center", va="center", color="white", weight="bold")
         axes.set(xlabel="K/V tile", ylabel="Q tile", aspect="equal")
+        axes.set(xticks=range(self.t_k), yticks=range(self.t_q))
         axes.set(xlim=(-0.6, self.t_k - 0.4), ylim=(self.t_q - 0.4, -0.6))
         return figure

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from course_lib.attention import attention_float64
 from course_lib.attention.online_softmax import finite_max
-from course_lib.widgets.base import CourseWidget, new_figure, static_text
+from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -369,6 +369,7 @@ class TileStepper(CourseWidget):
         lines.append(f"all at once   = {_vector(self.answer)}")
         return "\n".join(lines)
 
+    @styled
     def to_figure(self) -> Figure:
         """Draw the scores with the running maximum, and O / l after each tile beside the answer."""
         from course_lib.widgets.style import OKABE_ITO
@@ -396,7 +397,7 @@ class TileStepper(CourseWidget):
         right.axhline(self.answer[0], color=OKABE_ITO["green"], linestyle=":", label="all at once")
         right.set(xlabel="tiles folded in", ylabel="O / l, first column")
         right.set_xticks(range(1, len(tiles) + 1))
-        right.legend()
+        figure.legend(loc="outside lower center", ncols=3)
         return figure
 
 

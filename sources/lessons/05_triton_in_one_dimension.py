@@ -177,7 +177,8 @@ print(out.tolist())
 
 # %% thread-say [markdown]
 # The three blocks start at 0, 1 and 2 and lie on top of each other. Places 6 to
-# 9 were never written: they still hold −1.
+# 9 were never written: they still hold −1. Places 1 to 4 were written more than
+# once, and on a GPU it is open whose number stays.
 
 # %% quiz-thread
 Quiz(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from importlib.resources import files
@@ -58,6 +59,23 @@ def test_the_stand_in_holds_a_sentence_and_the_text(name):
     assert "This picture moves where scripts may run" in body
     assert html.escape(widget.to_table()) in body
     assert html.escape(widget.to_table()) in page.split("</iframe>")[1]
+
+
+def test_exports_can_carry_a_picture(monkeypatch):
+    widget = widgets.KVCacheCalculator()
+    assert "data:image/png" not in widget.fallback_html()
+    monkeypatch.setenv("COURSE_PICTURES", "1")
+    image = re.search(r'src="data:image/png;base64,([^"]+)"', widget.fallback_html())[1]
+    assert base64.b64decode(image).startswith(b"\x89PNG")
+
+
+def test_figures_show_themselves_in_the_courses_look():
+    """Without pyplot, on any page: transparent, texts and legends in the mid-grey ink."""
+    figure = widgets.RooflineChart().to_figure()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert figure.get_facecolor()[3] == 0
+    texts = [text.get_color() for text in figure.axes[0].get_legend().get_texts()]
+    assert set(texts) == {style.INK}
 
 
 def test_state_cannot_end_the_script_that_carries_it():

@@ -108,6 +108,17 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     assert text.endswith("Because.")
 
 
+def test_numbers_of_numpy_and_torch_are_numbers():
+    import numpy as np
+    import torch
+
+    p = Predict("1-np", "How many?")
+    p.answer = np.int64(3)
+    assert store.predictions("1-np") == [3]
+    for truth in (np.float32(3), torch.tensor(3.0), np.array(3)):
+        assert "3: as it is" in repr(p.comparison(truth))
+
+
 def test_a_store_that_cannot_be_written_does_not_stop_the_lesson(monkeypatch):
     def full(*_):
         raise OSError("disk full")

@@ -180,7 +180,7 @@ function render({ model, el }) {
     bars.replaceChildren(...rows.map((r) => r.node), ...extra.map(extraBar));
     drawTicks(low, high);
     words.textContent = inWords(totals, flops, chip);
-    drawPlot(shape, extra);
+    drawPlot(shape, extra, totals);
     voice.say(words.textContent);
 
     function drawBar(row, m, total) {
@@ -238,13 +238,13 @@ function render({ model, el }) {
   function lines() {
     const key = JSON.stringify(TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get));
     if (kept.key !== key) {
-      const lengths = Array.from({ length: 13 }, (_, i) => 2 ** (6 + i));
-      kept = { key, lines: data.models.map((m) => lengths.map((n) => [n, get("layers") * modelBytes(m, symbols(shapeAt(n)))])) };
+      const lengths = Array.from({ length: 13 }, (_, i) => symbols(shapeAt(2 ** (6 + i))));
+      kept = { key, lines: data.models.map((m) => lengths.map((at) => [at.N_q, get("layers") * modelBytes(m, at)])) };
     }
     return kept.lines;
   }
 
-  function drawPlot(shape, extra) {
+  function drawPlot(shape, extra, totals) {
     const drawn = lines();
     const records = [...data.recorded, ...extra.filter((e) => e.kind === "measurement" && e.n)];
     const fits = (r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
@@ -278,7 +278,7 @@ function render({ model, el }) {
     }
     const curves = drawn.map((line, i) => s("polyline", { class: `fac-s-${data.models[i].colour}`, points: line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ") }));
     const diamonds = points.map((p) => s("path", { class: "fac-point", d: `M${x(p.n)} ${y(p.bytes) - 7}l7 7l-7 7l-7 -7z` }, s("title", {}, `${p.label}, N = ${p.n}: ${bytesText(p.bytes)}`)));
-    const here = data.models.map((m) => `${m.label} ${bytesText(get("layers") * modelBytes(m, symbols(shape)))}`).join(", ");
+    const here = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
     const label = `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${here}.`;
     plot.replaceChildren(
       s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, grid, curves, marks, diamonds),

@@ -1,0 +1,66 @@
+"""What ``course grade`` does, apart from reading its arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from course_lib.grading.classroom.batch import Job, Tally, grade_class, secret_of
+from course_lib.grading.classroom.collect import Submission, submissions
+from course_lib.grading.classroom.gradebook import write
+from course_lib.grading.classroom.record import Records
+
+
+def run(
+    place: Path,
+    out: Path,
+    *,
+    jobs: int = 1,
+    form: str | None = None,
+    seed_file: Path | None = None,
+    allow_unsandboxed: bool = False,
+) -> tuple[Tally, Path | None]:
+    """Grade ``place`` into ``out``; return the tally and the file made for ``form``.
+
+    Raises NoSubmissions, Unsafe, ValueError and OSError, each with one clear sentence.
+    """
+    found = list(submissions(place))
+    out.mkdir(parents=True, exist_ok=True)
+    job = Job(secret_of(out, seed_file))
+    records = Records(out / "records.jsonl")
+    with _progress(len(found)) as step:
+        tally = grade_class(
+            found,
+            records,
+            job,
+            jobs=jobs,
+            allow_unsandboxed=allow_unsandboxed,
+            progress=step,
+        )
+    graded = {s.student for s in found}
+    latest = {name: lines for name, lines in records.latest().items() if name in graded}
+    made = write(form, latest, out) if form else None
+    return tally, made
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Submission], None]]:
+    """Give a function to call after each submission; it moves a bar on the terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("grading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda submission: bar.advance(task)

@@ -1,0 +1,214 @@
+"""The forward pass with every feature: rungs 2 to 5 for any GPU, rung 8 where it can run.
+
+`forward` is what the public operator calls (`course_lib.kernels.attention_op`). The kernel walks
+over three stretches of keys: those at the window's far edge (masked), those that every row of the
+tile sees whole (no mask), those at the diagonal or at the end of K (masked).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.kernels.tiles import sm_of, tiles_for
+
+LOG2_E = 1.4426950408889634
+LN_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def load_rows(
+    x, rows, n_rows, row, col, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr
+):
+    """Load rows of an (n_rows, HEAD_DIM) matrix as (rows, BLOCK_D), zero outside.
+
+    WHOLE: no row lies outside, so no mask is needed for them.
+    """
+    cols = tl.arange(0, BLOCK_D)
+    ptrs = x + rows[:, None] * row + cols[None, :] * col
+    inside = cols[None, :] < HEAD_DIM
+    if not WHOLE:
+        inside = inside & (rows[:, None] < n_rows)
+    if WHOLE and HEAD_DIM == BLOCK_D:
+        tile = tl.load(ptrs)
+    else:
+        tile = tl.load(ptrs, mask=inside, other=0.0)
+    return tile
+
+
+@triton.jit
+def store_rows(x, tile, rows, n_rows, row, col, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Store a (rows, BLOCK_D) tile into an (n_rows, HEAD_DIM) matrix, nothing outside."""
+    cols = tl.arange(0, BLOCK_D)
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < HEAD_DIM)
+    ptrs = x + rows[:, None] * row + cols[None, :] * col
+    tl.store(ptrs, tile.to(x.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def dot(a, b, acc=None):
+    """Multiply on the tensor cores; float32 stays float32 (no TF32)."""
+    return tl.dot(a, b, acc, input_precision="ieee")
+
+
+@triton.jit
+def visible(
+    rows, keys, n_q, n_k, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
+):
+    """Return which of rows (r, 1) and keys (1, c), or (1, r) and (c, 1), may meet."""
+    seen = (keys < n_k) & (rows < n_q)
+    if CAUSAL:
+        seen = seen & (keys <= rows + n_k - n_q)
+    if WINDOWED:
+        seen = seen & (keys > rows + n_k - n_q - window)
+    return seen
+
+
+# fmt: off
+@triton.jit
+def walk(
+    start, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+    k_row, k_col, v_row, v_col,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
+):
+    """Add keys start .. stop - 1 to the state, one tile at a time."""
+    for first in range(start, stop, BLOCK_K):
+        keys = first + tl.arange(0, BLOCK_K)  # (block_k,)
+        k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, not MASK)
+        s = dot(q_tile, tl.trans(k_tile)) * scale  # (block_q, block_k), base 2
+        if MASK:
+            seen = visible(rows[:, None], keys[None, :], n_q, n_k, window, CAUSAL, WINDOWED)
+            s = tl.where(seen, s, float("-inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))  # (block_q,)
+        m_safe = m_new
+        if MASK:  # a row without a key so far: avoid -inf - -inf
+            m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
+        alpha = tl.exp2(m - m_safe)
+        p = tl.exp2(s - m_safe[:, None])
+        l_sum = l_sum * alpha + tl.sum(p, 1)
+        v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, not MASK)
+        acc = dot(p.to(v_tile.dtype), v_tile, acc * alpha[:, None])
+        m = m_new
+    return m, l_sum, acc
+
+
+@triton.jit
+def forward_kernel(
+    q, k, v, o, lse,
+    q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
+    v_batch, v_head, v_row, v_col,
+    heads, n_q, n_k, window, scale,
+    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
+):
+    """One program: one tile of query rows of one head. o and lse are contiguous."""
+    tile = tl.program_id(0)
+    if CAUSAL:  # the long ones first
+        tile = tl.num_programs(0) - 1 - tile
+    index = tl.program_id(1).to(tl.int64)
+    batch, head = index // heads, index % heads
+    q += batch * q_batch + head * q_head
+    k += batch * k_batch + head // GROUP * k_head
+    v += batch * v_batch + head // GROUP * v_head
+    o += index * n_q * HEAD_DIM
+
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)  # (block_q,)
+    position = tile * BLOCK_Q + n_k - n_q  # of the first row, among the keys
+    start = 0
+    stop = n_k
+    whole_stop = n_k // BLOCK_K * BLOCK_K
+    if CAUSAL:
+        stop = tl.minimum(n_k, position + BLOCK_Q)
+        whole_stop = tl.minimum(n_k, tl.maximum(position + 1, 0)) // BLOCK_K * BLOCK_K
+    whole_start = 0
+    if WINDOWED:
+        start = tl.maximum(position - window + 1, 0) // BLOCK_K * BLOCK_K
+        whole_start = tl.cdiv(tl.maximum(position + BLOCK_Q - window, 0), BLOCK_K) * BLOCK_K
+        whole_start = tl.minimum(whole_start, whole_stop)
+
+    q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, False)
+    m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    l_sum = tl.zeros((BLOCK_Q,), tl.float32)
+    acc = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
+    if WINDOWED:
+        m, l_sum, acc = walk(
+            start, whole_start, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+        # below, m is finite only if every row has met a key: not so after masked tiles
+        m, l_sum, acc = walk(
+            whole_start, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+    else:
+        m, l_sum, acc = walk(
+            0, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+    m, l_sum, acc = walk(
+        whole_stop, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+        k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+
+    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)  # no key at all: o = 0, lse = -inf
+    store_rows(o, acc / l_safe[:, None], rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
+    tl.store(lse + index * n_q + rows, (m + tl.log2(l_safe)) * LN_2, mask=rows < n_q)
+# fmt: on
+
+
+def forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    window: int | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return o (B, H, n_q, d) and lse (B, H, n_q, float32), contiguous; inputs are checked."""
+    batch, heads, n_q, d = q.shape
+    n_k = k.shape[2]
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty((batch, heads, n_q), dtype=torch.float32, device=q.device)
+    if n_k == 0 or o.numel() == 0:
+        return o.zero_(), lse.fill_(float("-inf"))
+    with torch.cuda.device_of(q):
+        if window is None and by_hand(q, k, v):
+            from course_lib.kernels.gluon_forward import TUNED, specialised
+
+            return specialised(q, k, v, causal=causal, scale=scale, **TUNED[d])
+        tiles = tiles_for(q, causal=causal)
+        forward_kernel[(triton.cdiv(n_q, tiles.block_q), batch * heads)](
+            *(q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride()),
+            *(heads, n_q, n_k, window or 0, scale * LOG2_E),
+            GROUP=heads // k.shape[1],
+            HEAD_DIM=d,
+            BLOCK_D=max(triton.next_power_of_2(d), 16),
+            CAUSAL=causal,
+            WINDOWED=window is not None,
+            **tiles.options(),
+        )
+    return o, lse
+
+
+def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Return whether rung 8 can take these: sm_90, half types, d 64 or 128, rows in a line."""
+    return (
+        q.is_cuda
+        and q.dtype != torch.float32
+        and q.shape[-1] in (64, 128)
+        and q.shape[2] >= 128
+        and sm_of(q) == 90
+        and gluon_works()
+        and all(x.is_contiguous() and x.data_ptr() % 16 == 0 for x in (q, k, v))
+    )
+
+
+@functools.cache
+def gluon_works() -> bool:
+    """Return whether this Triton has the Gluon that rung 8 is written in."""
+    try:
+        import course_lib.kernels.gluon_forward  # noqa: F401
+    except (ImportError, AttributeError):
+        return False
+    return tuple(int(x) for x in triton.__version__.split(".")[:2]) >= (3, 6)
