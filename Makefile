@@ -19,10 +19,10 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader lint build bench
+.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | lint | build | bench"
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | lint | build | bench"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -59,6 +59,16 @@ test-nbgrader: .env-nbgrader/.done
 .env-nbgrader/.done: constraints.txt
 	$(PYTHON) -m venv .env-nbgrader
 	.env-nbgrader/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt nbgrader==0.9.6
+	@touch $@
+
+# Colab's older notebook stack, in an environment of its own
+test-colab: .env-colab/.done
+	PATH="$(CURDIR)/.env-colab/bin:$$PATH" python .ci/check_colab.py
+
+.env-colab/.done: .ci/constraints-colab.txt
+	$(PYTHON) -m venv .env-colab
+	.env-colab/bin/python -m pip install --quiet $(PIP_ARGS) -c .ci/constraints-colab.txt \
+	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools
 	@touch $@
 
 .venv/.lab: .venv/.made pyproject.toml constraints.txt

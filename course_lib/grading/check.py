@@ -167,9 +167,10 @@ def _incorrect(
 
 
 def _sentence(text: str) -> str:
-    """Begin with a capital letter, unless the first word is code (`o`, np.exp, lse)."""
+    """Begin with a capital letter, unless the first word is code (m, np.exp, lse)."""
     first = text.split(" ", 1)[0]
-    return text[:1].upper() + text[1:] if first.isalpha() and first != "lse" else text
+    code = not first.isalpha() or first == "lse" or (len(first) == 1 and first != "a")
+    return text if code else text[:1].upper() + text[1:]
 
 
 def _recognise(

@@ -66,6 +66,8 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
         return Finding("the form", f"{name} should be a number, not {got!r}.")
     if abs(value - expected) <= relative * abs(expected) or value == expected:
         return None
+    if any(value == round(expected, digits) for digits in range(7)):
+        return Finding("the answer", f"{name} is {value:.6g}: do not round it.")
     return Finding("the answer", f"{name} is {value:.6g}: that is not it.")
 
 
@@ -102,8 +104,8 @@ def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows
     for strange, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
         bad = strange(got) & ~strange(truth)
         if bad.any():
-            return f"{name} is {word} in {_share(bad, rows)}."
-    says = f"{name} is wrong in {_share(wrong, rows)}"
+            return f"{name} is {word}{_share(bad, rows)}."
+    says = f"{name} is wrong{_share(wrong, rows)}"
     comparable = wrong & np.isfinite(truth)
     if comparable.any():
         says += f"; the largest error is {np.abs(got - truth)[comparable].max():.3g}"
@@ -112,12 +114,12 @@ def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows
 
 def _share(wrong: np.ndarray, rows: bool) -> str:
     if wrong.ndim == 0:
-        return "its one value"
+        return ""
     rows = rows and wrong.ndim > 1
     if rows:
         wrong = wrong.any(axis=-1)
     what = "rows" if rows else "entries"
-    return f"{int(wrong.sum())} of {wrong.size} {what}"
+    return f" in {int(wrong.sum())} of {wrong.size} {what}"
 
 
 def _where(

@@ -146,6 +146,15 @@ def flash_attention(
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_q: int, block_k: int) -> None:
     """Raise one clear sentence for whatever the kernel cannot take."""
+    check_tensors(q, k, v)
+    sizes = {"head_dim": q.shape[-1], "block_q": block_q, "block_k": block_k}
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 16 or size & (size - 1):
+            raise ValueError(f"{name} must be a power of two and at least 16, got {size!r}.")
+
+
+def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raise one clear sentence if q, k and v do not fit together or not on this device."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}.")
@@ -179,7 +188,3 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_q: int, bloc
         )
     if kv_heads == 0 or heads % kv_heads:
         raise ValueError(f"k must have a number of heads that divides q's {heads}, got {kv_heads}.")
-    sizes = {"head_dim": head_dim, "block_q": block_q, "block_k": block_k}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 16 or size & (size - 1):
-            raise ValueError(f"{name} must be a power of two and at least 16, got {size!r}.")

@@ -127,7 +127,7 @@ def test_a_view_of_the_input_is_refused(monkeypatch):
 
     echo = replace(TOY, truth=lambda x: x, judge=within(1e-9))
     monkeypatch.setattr(specs, "EXERCISES", (echo,))
-    assert "view of the input" in verdict_of(lambda x: x).text()
+    assert "shares its memory with the input" in verdict_of(lambda x: x).text()
 
 
 def test_an_endless_loop_ends_with_a_sentence_even_if_it_swallows_exceptions():

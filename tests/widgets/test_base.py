@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from matplotlib.colors import to_hex
 
 from course_lib import widgets
 from course_lib.widgets import style
@@ -74,8 +75,8 @@ def test_figures_show_themselves_in_the_courses_look():
     figure = widgets.RooflineChart().to_figure()
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert figure.get_facecolor()[3] == 0
-    texts = [text.get_color() for text in figure.axes[0].get_legend().get_texts()]
-    assert set(texts) == {style.INK}
+    texts = figure.axes[0].get_legend().get_texts()
+    assert {to_hex(text.get_color()) for text in texts} == {style.INK}
 
 
 def test_state_cannot_end_the_script_that_carries_it():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from course_lib.grading.spec import Case, Exercise, Finding, Observed
 FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases
 COMPILE_SECONDS = 120.0
 COMPILE_FOR = 80  # sm_80
+MOST_PROGRAMS = 1 << 16  # of one launch
 
 
 @dataclass
@@ -102,6 +104,7 @@ class _Examination:
         self.result = Result(Report(exercise, Verdict.ERROR))
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
+        self._passed: list[Case] = []
 
     def __enter__(self) -> _Examination:
         cpu = int(3 * self.exercise.seconds) + 5
@@ -123,10 +126,15 @@ class _Examination:
         request = {"do": "load", "program": program, "slug": self.exercise.slug}
         request |= {"function": self.exercise.function, "run": None if self.is_kernel else self._run()}
         with self._the_students_fault(None):
-            answer = self.student.ask(request, time.monotonic() + self.exercise.seconds)
+            answer = _message(
+                self.student.ask(request, time.monotonic() + self.exercise.seconds)
+            )
+        if "launch" in answer:
+            says = "your cells start a kernel while they are loaded: start it in the function."
+            raise _Failed(_report(self.exercise, says, "loads"))
         if error := answer.get("error"):
             raise _Failed(self._error(None, error), fatal=True)
-        if not answer["found"]:
+        if answer.get("found") is not True:
             name = self.exercise.function
             raise _Failed(_report(self.exercise, f"{name} is no function here.", "signature"))
 
@@ -173,14 +181,12 @@ class _Examination:
         """Return the student's answer, serving launches until it comes."""
         launches = []
         while True:
-            answer = self.student.receive(deadline)
-            if not isinstance(answer, dict):
-                raise BadFrame("no answer")
+            answer = _message(self.student.receive(deadline))
             if "launch" not in answer:
                 if case.compiled:
                     self.result.launches = launches
                 return answer
-            launch = answer["launch"]
+            launch = clean_launch(answer["launch"])
             launches.append(launch)
             self.student.send({"written": self._launch(case, launch, deadline, origins)})
 
@@ -236,14 +242,16 @@ class _Examination:
         except Exception as error:  # only a result that the judge never expected gets here
             says = f"your result cannot be compared with the right one ({type(error).__name__})."
             finding = Finding("the form", says)
-        if finding is None and isinstance(tampering, list):
-            finding = Finding(str(tampering[0])[:200], str(tampering[1])[:1000])
+        if finding is None and (texts := _texts(tampering)):
+            finding = Finding(texts[0], texts[-1])
         if finding is None and self.is_kernel and not origins.from_a_kernel(observed.result):
             says = "the result holds numbers that no kernel wrote: return what the kernel computed."
             finding = Finding("is computed by the kernel", says)
         if finding is None:
+            self._passed.append(case)
             return None
-        return check._incorrect(self.exercise, case, finding, observed, expected)
+        mistake = check._recognise(self.exercise, case, self._passed, observed.result, expected)
+        return check._incorrect(self.exercise, case, finding, mistake)
 
     @contextlib.contextmanager
     def _the_students_fault(self, case: Case | None) -> Any:
@@ -275,9 +283,10 @@ class _Examination:
         says = f"your code ended the whole process ({how}) instead of returning."
         return _report(self.exercise, says, "ProcessEnded")
 
-    def _error(self, case: Case | None, error: dict[str, Any]) -> Report:
+    def _error(self, case: Case | None, error: Any) -> Report:
         """Report what a student's code, or a kernel, raised; all of it is only text."""
-        kinds = [str(kind) for kind in error.get("kinds", [error.get("type", "")])]
+        error = error if isinstance(error, dict) else {}
+        kinds = _texts(error.get("kinds")) or [str(error.get("type", ""))]
         text, exercise = str(error.get("text", ""))[:4000], self.exercise
         if check.NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
             says = f"Write the marked lines of {exercise.function}."
@@ -290,7 +299,7 @@ class _Examination:
         if error.get("loading"):
             text += " (while its cells were loaded)"
         lines = [f"On: {case.name}."] if case and case.name else []
-        lines += [text, *(str(line)[:300] for line in error.get("lines", [])[:4])]
+        lines += [text, *_texts(error.get("lines"))]
         return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=kinds[0][:100])
 
     def _note(self, case: Case, report: Report | None) -> None:
@@ -307,6 +316,44 @@ class _Examination:
             return None
         piece = extract(self.exercise.run, inline_library=True)
         return f"{piece.source}\n\nrun = {piece.name}\n"
+
+
+def clean_launch(launch: Any) -> dict[str, Any]:
+    """Return a launch with the fields it must have and no others. Raises BadFrame."""
+    import torch
+
+    plain = (bool, int, float, str, torch.Tensor, torch.dtype, type(None))
+    try:
+        grid = [int(n) for n in launch["grid"]]
+        args, options = dict(launch["args"]), dict(launch["options"])
+        names = [launch["source"], launch["name"], *args, *options]
+    except (KeyError, TypeError, ValueError):
+        raise BadFrame("a launch without its parts") from None
+    for key, value in args.items():
+        if isinstance(value, dict):
+            base, *numbers = value.get("descriptor") or (None,)
+            if len(numbers) != 3 or not isinstance(base, torch.Tensor):
+                raise BadFrame(f"the launch argument {key!r} is no descriptor")
+        elif not isinstance(value, plain):
+            raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+    if not all(isinstance(x, str) for x in names) or not 1 <= len(grid) <= 3:
+        raise BadFrame("a launch with strange names or a strange grid")
+    if min(grid) < 0 or math.prod(grid) > MOST_PROGRAMS:
+        raise BadFrame(f"a launch of more than {MOST_PROGRAMS} programs")
+    options = {k: v for k, v in options.items() if isinstance(v, int)}
+    fields = {"source": launch["source"], "name": launch["name"], "grid": grid}
+    return {**fields, "args": args, "options": options}
+
+
+def _message(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise BadFrame("no answer")
+    return answer
+
+
+def _texts(lines: Any) -> list[str]:
+    """Return the first few of a list of untrusted texts, each cut."""
+    return [str(line)[:300] for line in lines[:8]] if isinstance(lines, list) else []
 
 
 def _report(exercise: Exercise, says: str, failed: str) -> Report:

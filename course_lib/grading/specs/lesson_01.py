@@ -26,6 +26,7 @@ _MATMULS = (
 _WRONG_PREDICTIONS = [
     *(wrong_answer((2, line), "linear thinking", _LINEAR) for line in (1, 2, 3)),
     *(wrong_answer((4, line), "the matmuls dominate", _MATMULS) for line in (1, 3)),
+    wrong_answer((2, 4), "the two values are exchanged", "Return `how many times` first."),
 ]
 
 # --- 1.2 -----------------------------------------------------------------------------------------
@@ -125,6 +126,12 @@ _MAX_MISTAKES: tuple[tuple[str, str, Take, Take | None], ...] = (
         lambda e: e.sum(axis=1),
     ),
 )
+_SUM_MISTAKE = Mistake(
+    "one sum for the whole chart",
+    "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its own "
+    "sum, along axis 1.",
+    _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(), np.float64),
+)
 _SHARED = {
     "the scale is missing",
     "scaled twice",
@@ -172,6 +179,12 @@ def _without_reads(n: int, d: int, itemsize: int) -> dict[str, float]:
     return right | {"total": total, "total_gb": total / 1e9}
 
 
+def _without_qkvo(n: int, d: int, itemsize: int) -> dict[str, float]:
+    right = _books(n, d, itemsize)
+    total = right["total"] - right["qkvo"]
+    return right | {"total": total, "total_gb": total / 1e9}
+
+
 def _trip_cases(rng: Generator) -> list[Case]:
     def case(n: int, d: int, itemsize: int) -> Case:
         return Case(f"n = {n}, d = {d}, itemsize = {itemsize}", (n, d, itemsize))
@@ -189,6 +202,11 @@ _TRIP_MISTAKES = (
         "the reads are forgotten in the total",
         "What was written is read again by the next step: S and P count twice each.",
         _without_reads,
+    ),
+    Mistake(
+        "Q, K, V and O are not in the total",
+        "The total is all trips: S and P, and Q, K, V and O as well.",
+        _without_qkvo,
     ),
     Mistake(
         "a reading counts nothing",
@@ -275,7 +293,9 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     says = f"the answer is right, but the ledger counts {trips} trips of an N x N matrix, not 4."
     if trips == 0:
         says += " A fused operator did the work: write the three lines yourself."
-    elif trips >= 6:
+    elif trips > 6:
+        says += " Use torch.softmax: it is one operation."
+    elif trips == 6:
         says += " Which operation besides softmax still passes over all the scores?"
     rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in ledger.crossings)
     return Finding("makes four trips", says, rows)
@@ -287,7 +307,7 @@ EXERCISES = (
     question(
         "1.1",
         "predict_doubling",
-        "What doubles, and what is dearest",
+        "What doubles, and what costs most",
         (4, 2),
         minutes=3,
         points=1,
@@ -322,7 +342,7 @@ EXERCISES = (
         judge=_judge_numpy,
         notice="The largest thing your function made is none of its inputs and not its output: "
         "it is the N x N matrix in the middle, and you made it several times over.",
-        mistakes=(*_ROW_MISTAKES, *_max_mistakes()),
+        mistakes=(*_ROW_MISTAKES, *_max_mistakes(), _SUM_MISTAKE),
     ),
     Exercise(
         id="1.3",
@@ -363,7 +383,7 @@ EXERCISES = (
         answer=output_only,
         judge=_judge_torch,
         notice="One division moved, and a third of the traffic is gone, with the same arithmetic "
-        "to rounding. Elementwise work is cheap in FLOPs and dear in bytes.",
+        "to rounding. Elementwise work is cheap in FLOPs and expensive in bytes.",
         kind="torch",
         mistakes=_ROW_MISTAKES,
     ),

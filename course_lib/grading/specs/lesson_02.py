@@ -56,7 +56,7 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     *[
         (
             "an algorithm is counted, not the bound",
-            f"{trips} crossings of the scores are in it. Naive attention makes them; no kernel "
+            f"{trips} trips of the scores are in it. Naive attention makes them; no kernel "
             "has to. Count the inputs and the output only.",
             {"trips": trips, "gqa": gqa},
         )
@@ -156,6 +156,11 @@ _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
         "the linear term is forgotten",
         "naive moves Q, K, V, O as well: 4 N d on top of 4 N^2.",
         lambda n, d: (n / d, d),
+    ),
+    (
+        "the crossover is an N",
+        "2 is the factor at the crossover. The crossover itself is a sequence length.",
+        lambda n, d: (n / d + 1, 2),
     ),
     (
         "six trips instead of four",
@@ -424,8 +429,8 @@ def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | Non
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             return Finding("the form", f"{name!r} should be a pair: your number, your verdict.")
         if not isinstance(entry[1], str) or entry[1] not in (_HOLDS, _FAILS):
-            return Finding("the form", f"the verdict of {name!r} is {_HOLDS!r} or {_FAILS!r}.")
-        if finding := within(0.003)(case, Observed(entry[0]), number):
+            return Finding("the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}.")
+        if finding := within(0.01)(case, Observed(entry[0]), number):
             return Finding("the number", finding.says.replace("the answer", repr(name)))
         if entry[1] != verdict:
             says = f"the number of {name!r} is right, the verdict is not: round it as the card does"

@@ -128,8 +128,8 @@ _STREAM_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     (
         "divided after every pile",
-        "O is divided by l_sum inside the loop. O and l_sum then no longer speak the same "
-        "language. Divide once, after the loop.",
+        "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. "
+        "Divide once, after the loop.",
         {"divide_each": True, "divide_last": False},
     ),
     (
@@ -151,9 +151,9 @@ _STREAM_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"invert": True, "first_apart": True},
     ),
     (
-        "alpha is inverted",
-        "alpha is exp(m_new - m): the past grows where it should shrink, and before the first "
-        "pile it is exp(+inf) times 0, which is NaN. alpha = exp(m - m_new) is never above 1.",
+        "exp(+inf) in the first pile",
+        "m is still -inf there, so exp(m_new - m) and exp(s - m) are infinite, and infinity times "
+        "0 is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
         {"invert": True},
     ),
 )
@@ -196,20 +196,31 @@ def _sheet(**flags: Any) -> dict[str, dict[str, float]]:
     return sheet
 
 
+def _sheet_with_alpha_inverted() -> dict[str, dict[str, float]]:
+    return {order: x | {"alpha": 1 / x["alpha"]} for order, x in _sheet().items()}
+
+
 def _judge_sheet(case: Case, observed: Observed, expected: Any) -> Finding | None:
     sheet = observed.result
     for order, numbers in expected.items():
+        sums = {"o1": numbers["l1"], "o2": numbers["l2"]}
         if not isinstance(sheet, dict) or not isinstance(sheet.get(order), dict):
             says = "return a dict with the keys 'first' and 'reversed', each a dict of 8 numbers."
             return Finding("the form", says)
         for name, wanted in numbers.items():
-            if finding := _judge_entry(order, name, sheet[order].get(name), wanted):
+            got = sheet[order].get(name)
+            if finding := _judge_entry(order, name, got, wanted, sums.get(name)):
                 return finding
     return None
 
 
-def _judge_entry(order: str, name: str, got: Any, wanted: float) -> Finding | None:
-    """Judge one number: four careful digits are enough (1 part in 1000)."""
+def _judge_entry(
+    order: str, name: str, got: Any, wanted: float, l_sum: float | None
+) -> Finding | None:
+    """Judge one number: four careful digits are enough (1 part in 1000).
+
+    ``l_sum`` belongs to an O: it tells an O that is divided already.
+    """
     place = f"{name!r} of the {order!r} order"
     try:
         off = abs(float(got) - wanted)
@@ -219,6 +230,9 @@ def _judge_entry(order: str, name: str, got: Any, wanted: float) -> Finding | No
         return None
     if off <= 1e-2 * wanted:
         return Finding("five digits", f"{place} is {got:.6g}: close. Keep five digits everywhere.")
+    if l_sum and abs(float(got) * l_sum - wanted) <= 1e-3 * wanted:
+        says = f"{place} is {got:.6g}: that is an average. O is a sum; divide only in 'answer'."
+        return Finding("divided too early", says)
     if name == "answer" and not 10 <= float(got) <= 40:
         return Finding(
             "the answer",
@@ -247,9 +261,17 @@ BY_HAND = Exercise(
     notice="m2, l2, o2 and the answer are the same in both orders, though the ways there differ. "
     "The two orders catch different mistakes: that is why one example is never enough.",
     kind="question",
-    mistakes=tuple(
-        Mistake(name, says, lambda flags=flags: _sheet(**flags))
-        for name, says, flags in _STREAM_MISTAKES
+    mistakes=(
+        *[
+            Mistake(name, says, lambda flags=flags: _sheet(**flags))
+            for name, says, flags in _STREAM_MISTAKES
+            if name != "exp(+inf) in the first pile"  # nobody writes NaN on paper
+        ],
+        Mistake(
+            "alpha is inverted",
+            "alpha is exp(m1 - m2), the old maximum minus the new one: never above 1.",
+            _sheet_with_alpha_inverted,
+        ),
     ),
 )
 
@@ -313,11 +335,14 @@ STREAM_DENOMINATOR = Exercise(
         ),
         Mistake(
             "only the last pile is counted",
-            "l_sum is overwritten by each pile: add to what came before.",
-            lambda piles: (
-                _denominator(piles)[0],
-                np.exp(piles[-1] - _denominator(piles)[0]).sum(),
-            ),
+            "add to what came before. If you do, then alpha is always 0: is the loop's m = m_new "
+            "missing?",
+            _last_pile_only,
+        ),
+        Mistake(
+            "only the first pile is counted",
+            "is the `return` inside the loop?",
+            lambda piles: _denominator(piles[:1]),
         ),
         Mistake(
             "the two values are exchanged",
@@ -396,6 +421,11 @@ STREAM_AVERAGE = Exercise(
             "against each other.",
             _mean_of_averages,
         ),
+        Mistake(
+            "only the first pile is counted",
+            "is the `return` inside the loop?",
+            lambda piles, values: _together(piles[:1], values[:1]),
+        ),
     ),
 )
 
@@ -437,6 +467,11 @@ def _merge_averages(a: State, b: State) -> State:
     m, l_sum, _ = _merge(a, b)
     w_a, w_b = (x[1] * np.exp(x[0] - finite_max(m)) for x in (a, b))
     return m, l_sum, (w_a * a[2] + w_b * b[2]) / l_sum
+
+
+def _merge_and_divide(a: State, b: State) -> State:
+    m, l_sum, o = _merge(a, b)
+    return m, l_sum, o / l_sum
 
 
 def _reduce(merge: Any, states: list[State], how: str) -> State:
@@ -499,7 +534,7 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
     ),
     (
         "only b is rescaled",
-        "a is added as it is: both sides need a factor.",
+        "the state a is added as it is: both sides need a factor.",
         functools.partial(_merge, rescale=(False, True)),
     ),
     (
@@ -527,6 +562,16 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "o is divided inside merge",
         "the o of a state is a sum, not an average: merge sums, divide at the very end.",
         _merge_averages,
+    ),
+    (
+        "o is divided inside merge",
+        "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+        _merge_and_divide,
+    ),
+    (
+        "m becomes 0 where no key was seen",
+        "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
+        lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:]),
     ),
     (
         "alpha is inverted",

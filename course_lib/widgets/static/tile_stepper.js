@@ -87,7 +87,7 @@ function render({ model, el }) {
   const strip = h("ul", { class: "fac-tiles" });
   const sram = h("div", {});
   const code = h("ol", { class: "fac-code", "aria-label": "The algorithm" });
-  const state = h("div", { class: "fac-scroll" });
+  const state = h("div", {});
   const final = h("div", {});
   const summary = h("p", { class: "fac-soft" });
   const voice = announcer();
