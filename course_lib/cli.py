@@ -162,9 +162,7 @@ def export(options: argparse.Namespace) -> int:
     cells = code_cells(path)
     if not present(cells, [exercise]):
         raise UsageError(f"{path}: it has no exercise {exercise.label} ({exercise.function}).")
-    out = Path(
-        options.output or f"exported_{exercise.slug.removeprefix('ex-').replace('-', '_')}.py"
-    )
+    out = Path(options.output or f"{exercise.function}.py")
     if out.exists() and not options.force:
         raise UsageError(f"{out} exists already: choose another name with -o, or add --force.")
     try:
@@ -177,6 +175,37 @@ def export(options: argparse.Namespace) -> int:
         raise UsageError(f"{out} cannot be written ({error.strerror}).") from None
     print(f"{out}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {out}")
     return 0
+
+
+def grade(options: argparse.Namespace) -> int:
+    """Grade a class's submissions in a sandbox; 1 if a person has to look at some."""
+    from course_lib.grading.classroom import command
+    from course_lib.grading.classroom.batch import Unsafe
+    from course_lib.grading.classroom.collect import NoSubmissions
+    from course_lib.grading.sandbox.workshop import InfrastructureError
+
+    if options.jobs < 1:
+        raise UsageError(f"--jobs must be at least 1, got {options.jobs}.")
+    try:
+        tally, made = command.run(
+            Path(options.submissions),
+            Path(options.out),
+            jobs=options.jobs,
+            form=options.format,
+            seed_file=Path(options.seed_file) if options.seed_file else None,
+            allow_unsandboxed=options.allow_unsandboxed,
+        )
+    except (NoSubmissions, Unsafe, InfrastructureError, ValueError) as problem:
+        raise UsageError(str(problem)) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise UsageError(f"{where}{error.strerror}. What is graded so far is kept.") from None
+    print(f"{tally.graded} graded, {tally.kept} graded before; {options.out}/records.jsonl")
+    if made:
+        print(made)
+    if tally.for_a_person:
+        print(f"{tally.for_a_person} need a person: see `refused` and `infrastructure` there.")
+    return 1 if tally.for_a_person else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -196,8 +225,23 @@ def _parser() -> argparse.ArgumentParser:
     sent = _add(commands, "export", export)
     sent.add_argument("exercise", metavar="ID", help="7.4 or 7-star")
     sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
-    sent.add_argument("-o", "--output", metavar="OUT", help="default: exported_7_4.py")
+    sent.add_argument("-o", "--output", metavar="OUT", help="default: my_flash_attention.py")
     sent.add_argument("--force", action="store_true", help="overwrite OUT")
+    graded = _add(commands, "grade", grade)
+    graded.add_argument("submissions", metavar="SUBMISSIONS", help="a folder or a zip")
+    graded.add_argument("--out", metavar="DIR", required=True, help="for records and gradebooks")
+    graded.add_argument("--jobs", metavar="N", type=int, default=1, help="worker processes")
+    graded.add_argument(
+        "--format",
+        choices=("gradescope", "canvas", "moodle", "junit", "csv"),
+        help="a gradebook beside the records",
+    )
+    graded.add_argument("--seed-file", metavar="F", help="the secret that inputs are drawn from")
+    graded.add_argument(
+        "--allow-unsandboxed",
+        action="store_true",
+        help="grade even where the sandbox does not hold",
+    )
     return parser
 
 

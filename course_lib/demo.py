@@ -217,7 +217,11 @@ def _display(presenter: bool) -> Callable[[PeakMemory], None]:
         buffer = io.BytesIO()
         figure = found.to_figure(presenter=presenter)
         figure.savefig(buffer, format="png", dpi=120)
-        image = Image(buffer.getvalue(), width=int(figure.get_figwidth() * 80), alt=found.table())
+        image = Image(
+            buffer.getvalue(),
+            width=int(figure.get_figwidth() * 80),
+            metadata={"alt": found.table()},
+        )
         if handles:
             handles[0].update(image)
         else:

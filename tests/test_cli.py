@@ -381,7 +381,7 @@ def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, capsys)
     for name, says in (("stub", "not attempted yet"), ("foreign", "numpy"), ("nothing", "has no")):
         assert main(["export", "7.4", "--from", f"{name}.py"]) == 2
         assert says in capsys.readouterr().err
-    assert not Path("exported_7_4.py").exists()
+    assert not Path("my_flash_attention.py").exists()
 
 
 def test_export_does_not_overwrite(tmp_path, monkeypatch, capsys):

@@ -118,7 +118,8 @@ def find_tampering(given: Any, before: Any, result: Any) -> Finding | None:
             if is_array(one) and _shares_memory(one, array):
                 return Finding(
                     "returns new memory",
-                    f"the result shares its memory with the input {label}: return an array of its own.",
+                    f"the result shares its memory with the input {label}: "
+                    "return an array of its own.",
                 )
     return None
 

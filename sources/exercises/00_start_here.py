@@ -1,11 +1,7 @@
 # %% title [markdown]
 # # 00 · Start here: the exercise
 #
-# **You need** nothing but this notebook.
-#
-# **You will** see your first green check, and know how every later exercise works.
-#
-# **Time:** 3 minutes.
+# One exercise, 3 minutes. It ends in your first green check.
 #
 # Every exercise has the same three cells: the task, your code, the check.
 # Run a cell with Shift + Enter. You may run a check as often as you like.
@@ -16,7 +12,7 @@ import numpy as np
 from course_lib import check, hint, progress
 
 # %% about-0-1 [markdown]
-# ## 0.1 · Return the input (★, 3 minutes)
+# ## 0.1 · Return the input (3 minutes)
 #
 # Write `echo(x)`. It gets a NumPy array `x` of any shape.
 # It returns **a new array** with the same numbers, the same shape and the same dtype.

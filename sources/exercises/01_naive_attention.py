@@ -1,12 +1,9 @@
 # %% title [markdown]
 # # 01 · Naive attention: the exercises
 #
-# **You need** lesson 01, NumPy, and a little PyTorch for the last exercise.
-#
-# **You will** write attention yourself, account for every byte that it moves,
-# and remove a third of its traffic by moving one division.
-#
-# **Time:** 27 minutes.
+# Four exercises, about 27 minutes. You need lesson 01, NumPy, and a little
+# PyTorch for the last one. `hint(naive_attention)` gives a hint, three at most
+# for each exercise.
 #
 # The lesson's three lines, for one head with N tokens:
 #
@@ -25,7 +22,7 @@ import torch
 from course_lib import EagerLedger, check, hint, progress
 
 # %% about-1-1 [markdown]
-# ## 1.1 · What doubles, and what is dearest? (★, 3 minutes)
+# ## 1.1 · What doubles, and what costs most? (3 minutes)
 #
 # Return two whole numbers.
 #
@@ -38,7 +35,7 @@ from course_lib import EagerLedger, check, hint, progress
 
 # %% ex-1-1
 def predict_doubling():
-    """Return (how many times as many scores, number of the dearest line)."""
+    """Return (how many times as many scores, number of the line that moves most)."""
     ### BEGIN SOLUTION
     return 4, 2
     ### END SOLUTION
@@ -48,7 +45,7 @@ def predict_doubling():
 check(predict_doubling)
 
 # %% about-1-2 [markdown]
-# ## 1.2 · Attention in NumPy (★★, 8 minutes)
+# ## 1.2 · Attention in NumPy (8 minutes)
 #
 # Write the three lines in NumPy. There is no `softmax` in NumPy, so line 2
 # becomes two or three lines of your own.
@@ -79,11 +76,12 @@ def naive_attention(q, k, v):
 check(naive_attention)
 
 # %% about-1-3 [markdown]
-# ## 1.3 · The bytes of every trip (★★, 8 minutes)
+# ## 1.3 · The bytes of every trip (8 minutes)
 #
 # One head, N = `n` tokens, and `itemsize` bytes per element. Count the bytes of
 # the **four-trip** version: S and P are each written once and read once, and Q,
-# K, V and O move once each. Return a dict with these keys:
+# K, V and O move once each. Return a dict with these keys,
+# and do not round:
 #
 # | key | what it is |
 # |---|---|
@@ -124,7 +122,7 @@ def trip_bytes(n, d, itemsize):
 check(trip_bytes)
 
 # %% about-1-4 [markdown]
-# ## 1.4 · Six trips become four (★★, 8 minutes)
+# ## 1.4 · Six trips become four (8 minutes)
 #
 # This function is right, and the ledger counts **six** trips of an N × N matrix:
 
@@ -152,7 +150,8 @@ ledger
 # * `q` has shape `(n_q, d)` or `(batch, heads, n_q, d)`; `k` and `v` fit.
 #   `k.mT` swaps the last two dimensions in both cases.
 # * The result has the dtype of `q`.
-# * Write the lines yourself: no fused operator.
+# * Write the lines yourself, with `torch.softmax` (one operation) and no fused
+#   attention.
 
 
 # %% ex-1-4
@@ -166,15 +165,6 @@ def scale_queries_first(q, k, v):
 
 # %% check-1-4
 check(scale_queries_first)
-
-# %% about-hints [markdown]
-# Stuck? Put a function's name in place of `naive_attention` and take the `#` away.
-
-# %% hints
-# hint(naive_attention)
-
-# %% done [markdown]
-# ## Where you are
 
 # %% progress
 progress()

@@ -87,14 +87,15 @@ check(reduction_and_crossover)
 #
 # - **overhead**: every launch costs 5 microseconds (`5e-6` s),
 # - **traffic**: the bytes at the speed of the GPU's HBM,
-# - **arithmetic**: the FLOPs at the speed of its tensor cores.
+# - **arithmetic**: the FLOPs at the speed of its matrix units.
 #
 # The largest of the three is the limit. Return its name: `"overhead"`,
 # `"traffic"` or `"arithmetic"`.
 #
 # `gpu` has two fields that you need: `gpu.hbm_gb_per_s` (GB/s, 1 GB = 10⁹
 # bytes) and `gpu.tflops_half` (TFLOP/s, 10¹² FLOPs a second). The next cell
-# prints some work to think about. Compare the FLOPs of naive and flash in it.
+# prints some work to think about, naive and flash (fused) attention. Compare
+# their FLOPs. Then predict; the check tells you the answer.
 
 # %% table-2-3
 print("H = 8, d = 128, bf16")

@@ -73,8 +73,7 @@ check(by_hand)
 #
 # Look at one pile at a time. Do not join the piles.
 #
-# Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, digits after the fifth
-# left out.
+# Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 
 
 # %% ex-3-2

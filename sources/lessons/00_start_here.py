@@ -1,10 +1,10 @@
 # %% title [markdown]
 # # 00 · Start here
 #
-# **You need** Python, some NumPy, and to have met a matrix product. You do not
-# need a GPU. You do not need to know what attention is: lesson 01 starts there.
+# **You need:** Python, some NumPy, and the matrix product. No GPU. You do not
+# need to know what attention is: lesson 01 starts there.
 #
-# **You will be able to** run a lesson, solve an exercise, read what a check
+# **You will be able to:** run a lesson, solve an exercise, read what a check
 # says, and tell when an answer counts as right.
 #
 # **Time:** 12 minutes of reading, and 3 for the exercise.
@@ -31,12 +31,12 @@
 # | **measured** | an instrument on real hardware said so; device and sizes are given |
 
 # %% doctor-text [markdown]
-# ## 1. Is everything there?
+# ## Is everything there?
 #
 # Run the next cell. It looks at this machine and says in plain words what
 # works. (In a terminal, `course doctor` says the same.)
 #
-# A line with `✗` must be mended first; the arrow below it says how. A line with
+# A line with `✗` must be fixed first; the arrow below it says how. A line with
 # `–` is worth knowing and stops nothing. The last line is the result.
 
 # %% doctor
@@ -49,7 +49,7 @@ print(*diagnose(examine()), sep="\n")
 # a program for a GPU. Here it runs in Python, slowly and with the same results.
 
 # %% rhythm [markdown]
-# ## 2. Predict, run, check
+# ## Predict, run, check
 #
 # Every lesson goes in three steps. Think of a scientist with a notebook.
 #
@@ -97,7 +97,7 @@ view.reveal(
 )
 
 # %% verdicts [markdown]
-# ## 3. The six verdicts
+# ## The six verdicts
 #
 # A check answers with one of six *verdicts*. You have seen one. Here are
 # the others, so that none of them is a surprise later. We use `report_for`, which
@@ -191,7 +191,7 @@ except CheckFailed as failed:
     print(failed.report.headline)
 
 # %% right [markdown]
-# ## 4. When is an answer right?
+# ## When is an answer right?
 #
 # Computers round. So "equal" is the wrong question for most exercises. First a
 # number by hand.
@@ -263,12 +263,14 @@ for dtype in (torch.float32, torch.float16):
 print(f"the largest true value is {abs(truth).max():.2f}")
 
 # %% right-after [markdown]
-# So the rule is strict where the format is precise, and fair where it is not.
+# In float32 nearly all of the allowance is the "very small number", 0.00001. In
+# float16 most of it is twice PyTorch's error. So the rule is strict where the
+# format is precise, and fair where it is not.
 # Returning zeros, or the average of everything, is off by far more than this.
 # Every check of the course is tested against such answers, and they fail.
 
 # %% map [markdown]
-# ## 5. Where everything is
+# ## Where everything is
 #
 # | place | what it holds |
 # |---|---|
@@ -319,7 +321,7 @@ for lesson in sorted({e.lesson for e in EXERCISES}):
 from course_lib import Quiz
 
 Quiz(
-    "Your function has a typing error and Python stops in it. The verdict is …",
+    "Your function uses a name that does not exist. Python stops. The verdict is …",
     [
         (
             "incorrect",
@@ -339,7 +341,7 @@ Quiz(
 Quiz(
     "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
     [
-        ("Yes", True, "Up to twice PyTorch's own error is fair: 0.0012 here."),
+        ("Yes", True, "Twice PyTorch's own error is allowed: 0.0012 here."),
         ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012."),
         (
             "No, only exact answers count",
@@ -364,13 +366,13 @@ Quiz(
 )
 
 # %% next [markdown]
-# ## The exercise
+# ## Your turn
 #
 # Open `exercises/00_start_here.ipynb` and do **0.1**. It takes three minutes and
 # ends in your first green check.
 #
 # **Next:** lesson 01 builds attention in three lines. Before it tells you which
-# of the three is the dearest, it asks you.
+# of the three costs most, it asks you.
 #
 # **To read:**
 # [JupyterLab: the interface](https://jupyterlab.readthedocs.io/en/stable/user/interface.html),

@@ -1,10 +1,10 @@
 # %% title [markdown]
 # # 01 · Naive attention
 #
-# **You need** lesson 00, NumPy, and the matrix product.
+# **You need:** lesson 00, NumPy, a little PyTorch, and the matrix product.
 #
-# **You will be able to** write attention in three lines, say what each line
-# costs, and find the step that is dearest. It is not where most people look.
+# **You will be able to:** write attention in three lines, say what each line
+# costs, and find the line that costs most. It is not where most people look.
 #
 # **Time:** 35 minutes of reading, 27 for the exercises.
 
@@ -22,13 +22,13 @@ from course_lib.widgets.style import INK, OKABE_ITO, apply
 apply()  # one look for all figures
 
 # %% question [markdown]
-# ## 1. The question
+# ## The question
 #
 # A language model reads a text as a row of *tokens*: words and pieces of words.
-# Let **N** be how many there are. In attention every token looks at every other
-# token. So something has N times N parts.
+# Let **N** be how many there are. In attention every token looks at every token.
+# That makes N times N looks.
 #
-# **What does that cost, and where exactly?**
+# **What do they cost, and where exactly?**
 #
 # Two predictions first, before you read on. Nobody grades them. Here are the
 # three lines that this lesson is about; you do not have to understand them yet.
@@ -53,7 +53,7 @@ dearest = Predict("1-dearest", "Which line moves most bytes?", options=LINES)
 dearest
 
 # %% recap [markdown]
-# ## 2. Q, K and V in two minutes
+# ## Q, K and V in two minutes
 #
 # Each token comes with three rows of **d** numbers. d is called the *head
 # dimension*; 64 and 128 are usual.
@@ -110,7 +110,7 @@ print("without subtracting:", plain)
 print("with subtracting:   ", safe.round(4))
 
 # %% chart [markdown]
-# ## 3. The seating chart
+# ## The seating chart
 #
 # You plan a dinner for N guests. To seat them well you draw a chart. It has one
 # row and one column for each guest. In row A and column B stands a number: how
@@ -156,7 +156,7 @@ for n in (512, 1024, 2048, 4096, 8192):
     print(f"{n:7} {n * d:17,} {n * n:15,}")
 
 # %% three-lines [markdown]
-# ## 4. The three lines
+# ## The three lines
 #
 # A model has several *heads*: the same computation side by side, on different
 # numbers. We look at one head. `n_q` is the number of queries and `n_k` the
@@ -211,7 +211,7 @@ print("weights sum to", softmax_rows(q @ k.T).sum(axis=1)[:3], "...")
 print(f"largest error {abs(o - truth).max():.1e}")
 
 # %% trips [markdown]
-# ## 5. Four trips
+# ## Four trips
 #
 # Now to the cost. A GPU has a chip that computes, and beside it a large memory,
 # called **HBM**. The chip itself can hold only a little. Whatever is too large
@@ -275,7 +275,8 @@ print("three guests:", naive_four_trips.bytes(n=3, d=2, b=2), "bytes")
 print(naive_four_trips.terms(n=3, d=2, b=2))
 
 # %% model-text [markdown]
-# (In the formula `H` is the number of heads, and `N_q` and `N_k` are both N.)
+# (In the formula `H` and `H_kv` are numbers of heads, here 1; `N_q` and `N_k`
+# are both N.)
 #
 # With three guests the small crates are nearly half of the load. Now a real
 # size: N = 8192 tokens, 32 heads, d = 128, half precision. How large is P alone?
@@ -326,7 +327,7 @@ for what, size in candidates.items():
 # number**, and the **unit**.
 
 # %% ledger [markdown]
-# ## 6. Count it: how many trips does PyTorch make?
+# ## Count it: how many trips does PyTorch make?
 #
 # Four trips is what the table above *predicts*. Does PyTorch do that? The
 # instrument is a **ledger**. It watches every operation that PyTorch runs and
@@ -384,10 +385,10 @@ trips.reveal(
 # In exercise 1.4 you remove these two trips.
 
 # %% dearest [markdown]
-# ## 7. Which line is dearest?
+# ## Which line costs most?
 #
 # Now the second prediction of this lesson. We count line by line, at the size of
-# a real layer: N = 8192, 8 heads, d = 128, bf16 (2 bytes).
+# a real layer: N = 8192, 8 heads, d = 128, bf16 (another format of 2 bytes).
 #
 # That is 2 GiB of matrices, too much for a small laptop. The ledger needs only
 # the shapes, so we give it tensors on PyTorch's `meta` device: they have a shape
@@ -462,7 +463,7 @@ for name in work:
 
 # %% timing-text [markdown]
 # **And the time?** On one H100, at the size above (N = 8192, 8 heads, d = 128,
-# bf16, PyTorch 2.11), the four steps took 0.46, 0.72, 2.34 and 0.42 ms, the
+# bf16, PyTorch 2.11), the four steps, one by one, took 0.46, 0.72, 2.34 and 0.42 ms, the
 # median of 20 runs. Line 2 is more than three quarters of the time.
 #
 # Your machine can say, too. The next cell takes the time of each step; on a CPU
@@ -497,17 +498,28 @@ for name, t in took.items():
     print(f"{name:20} {t * 1e3:7.2f} ms {t / sum(took.values()):5.0%}")
 
 # %% memory [markdown]
-# ## 8. Room in the warehouse
+# ## Room in the warehouse
 #
 # So far we counted *traffic*: how many bytes travel. There is a second cost, the
-# *footprint*: how many bytes must be stored at one time. At the worst moment
-# naive attention holds two N x N matrices: the scores that softmax reads, and
-# the weights that it writes.
-#
+# *footprint*: how many bytes must be stored at one time. Softmax reads one N x N
+# matrix and writes another, so two must be there. `naive_torch` holds a third:
+# its name `scores` keeps line 1's result alive. `naive_eager`, the course's
+# version, writes everything as one expression, and PyTorch frees the scores.
+
+# %% peak-count
+from course_lib.attention.naive_eager import naive_eager
+
+n = 512
+q, k, v = torch.randn(3, n, 32)
+for attend in (naive_torch, naive_eager):
+    with EagerLedger(q=q, k=k, v=v) as ledger:
+        attend(q, k, v)
+    print(attend.__name__, "holds", ledger.peak_bytes / (n * n * 4), "matrices")
+
+# %% fused-text [markdown]
 # PyTorch also has attention as one single operation,
 # `scaled_dot_product_attention`. It is *fused*: several steps in one, so that
-# nothing in between is stored. It computes the same. How is still a secret
-# until lesson 03.
+# nothing in between is stored. It computes the same. Lesson 03 begins to show how.
 
 # %% predict-peak
 peak = Predict(
@@ -518,7 +530,7 @@ peak = Predict(
 peak
 
 # %% peak-text [markdown]
-# The next cell runs both at growing N and draws the most memory that each of
+# The next cell runs `naive_eager` and the fused one at growing N and draws the most memory that each of
 # them held, beyond its inputs. Each runs in a process of its own with a limit on
 # its memory. When naive attention runs out of memory, you see a hatched bar:
 # as high as it wanted to be. The axis is logarithmic: one mark up means four
@@ -553,7 +565,7 @@ for attend in (naive_torch, fused_attention):
     print(f"{attend.__name__:30} is off by {error:.1e}")
 
 # %% shown [markdown]
-# ## 9. What was shown, and what was not
+# ## What was shown, and what was not
 #
 # | claim | how |
 # |---|---|
@@ -615,7 +627,7 @@ Quiz(
     answer=8,
     unit="trips",
     explanation="Six, and one reading and one writing more. Elementwise steps "
-    "are cheap in arithmetic and dear in trips.",
+    "are cheap in arithmetic and expensive in trips.",
 )
 
 # %% quiz-units
@@ -647,7 +659,7 @@ Quiz(
 )
 
 # %% next [markdown]
-# ## The exercises
+# ## Your turn
 #
 # `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, now as
 # knowledge · **1.2** attention in NumPy · **1.3** the bytes of every trip ·

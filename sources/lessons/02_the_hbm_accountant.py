@@ -1,8 +1,8 @@
 # %% title [markdown]
 # # 02 · The HBM accountant
 #
-# **You need:** lesson 01 (the three lines of attention and their trips), the
-# four kinds of arithmetic. No GPU and no Triton.
+# **You need:** lesson 01 (the three lines of attention and their trips). No GPU
+# and no Triton.
 #
 # **You will be able to:** say how many bytes an attention function moves and
 # how few any kernel could; compute an intensity and read a roofline; tell
@@ -14,9 +14,9 @@
 # %% question [markdown]
 # ## The question
 #
-# Lesson 01 showed what naive attention does with the grid of scores. It writes
-# the grid to the GPU's large memory and fetches it again, several times. All
-# of it is thrown away in the end.
+# Lesson 01 showed what naive attention does with S, the matrix of scores. It
+# writes S to the GPU's large memory and fetches it again, several times. All of
+# it is thrown away in the end.
 #
 # An accountant asks three things about that:
 #
@@ -51,7 +51,8 @@ H100 = gpu("H100")
 # %% kitchen [markdown]
 # ## The picture: a kitchen with hungry cooks
 #
-# A GPU is a kitchen. The **cooks** are its arithmetic units. They work in small
+# In lesson 01 the chip was a workshop. Now we look inside, and it is a kitchen.
+# The **cooks** are its arithmetic units. They work in small
 # teams, and each team has a **board** of its own to cut on. The kitchen shares
 # one **pantry**. Everything else is in a **warehouse** across the town, at the
 # end of one road.
@@ -70,8 +71,7 @@ H100 = gpu("H100")
 # | the warehouse | HBM, the large memory beside the chip |
 # | one dish order | one *kernel*: a program that is started on the GPU |
 #
-# Moving something between HBM and the chip is a *trip*. How large is each
-# place, and how fast?
+# How large is each place, and how fast?
 
 # %% hierarchy
 for name, levels in MEMORY_HIERARCHY.items():
@@ -96,13 +96,13 @@ for name, levels in MEMORY_HIERARCHY.items():
 # %% by-hand [markdown]
 # ## Three numbers by hand
 #
-# **1. Does the grid fit on the chip?** N = 8192 tokens, 2 bytes a score:
+# **1. Does S fit on the chip?** N = 8192 tokens, 2 bytes a score:
 #
 # 8192 × 8192 × 2 bytes = 134 217 728 bytes = 128 MiB, for one head.
 #
 # Registers, shared memory and L2 of an H100 are 33, 29 and 50 MiB. It does not
-# fit, not even into all of them together. So every pass over the grid is a
-# trip to HBM.
+# fit, not even into all of them together. So every pass over S is a trip to or
+# from HBM.
 #
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
@@ -127,11 +127,10 @@ for name, levels in MEMORY_HIERARCHY.items():
 # | eager, 6 trips | 6 N² b + 4 N d b | PyTorch, when S is divided by √d |
 # | **the least** | 4 N d b | read Q, K, V, write O, once each |
 #
-# S is the grid of scores, P the grid of weights. *Eager* means PyTorch as it
-# runs by default: one kernel for each operation. The division is one more
-# kernel, and it reads and writes S once more.
+# In *eager* PyTorch each operation is a kernel. The division is one more, and it
+# reads and writes S once more.
 #
-# The third line is a **lower bound**. It describes no program. It says: the
+# The third line is a **lower bound**. (In code it is called *compulsory*.) It describes no program. It says: the
 # inputs are in the warehouse, the output must end there, so this much must
 # travel, whoever cooks. Let us count the real thing.
 
@@ -167,7 +166,7 @@ p_flops
 
 # %% counted
 shape = {"n": 512, "d": 64, "heads": 2, "b": 4}
-grid = 2 * 512 * 512 * 4  # bytes of S, both heads, fp32
+s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
 print(f"{'':13} {'trips':>5} {'counted MB':>11} {'model MB':>9} {'GFLOP':>7}")
 for function, model in (
     (eager, eager_six_trips),
@@ -179,7 +178,7 @@ for function, model in (
     lse = function is F.scaled_dot_product_attention
     predicted = model.bytes(lse=lse, **shape) / 1e6
     print(
-        f"{name:13} {ledger.trips(grid):5} {ledger.total / 1e6:11.3f} "
+        f"{name:13} {ledger.trips(s_bytes):5} {ledger.total / 1e6:11.3f} "
         f"{predicted:9.3f} {ledger.flops / 1e9:7.3f}"
     )
 
@@ -194,12 +193,12 @@ p_flops.reveal(
 # Say exactly what this table is. The first two lines were **counted**: the
 # ledger saw every tensor that each operation read and wrote. For `eager` the
 # model agrees to the byte. `scaled_first` shows half a MB more than the model:
-# the scaled copy of q is written and read too. The model leaves out these two
-# small trips; at N = 8192 they are one part in 130.
+# q is read, and its scaled copy is written. The model leaves these two out; at
+# N = 8192 and d = 128 they are one part in 130.
 #
 # The last line was *booked*. Nothing can look inside a fused operation from
 # outside, so the ledger enters the lower bound (with 4 bytes a row for the
-# log-sum-exp, which training needs). Counting inside such a kernel has to wait
+# *log-sum-exp*, a number that lesson 03 explains). Counting inside such a kernel has to wait
 # for lesson 07. There it will be your own kernel.
 
 # %% factor [markdown]
@@ -246,7 +245,7 @@ plt.show()
 # %% plot-prices-say [markdown]
 # The slopes tell the story. When N doubles, the least doubles and the other
 # two become four times as large. To the left of N = d the lines run together:
-# there Q, K, V, O are larger than the grid.
+# there Q, K, V, O are larger than S.
 
 # %% accountant [markdown]
 # ## The instrument
@@ -262,8 +261,8 @@ HBMAccountant(
 )
 
 # %% accountant-say [markdown]
-# With fewer KV heads only the small terms shrink, and the grid does not. So
-# the naive bars hardly change. The least does: it counts K and V once for each
+# With fewer KV heads only the small terms shrink, and S does not. So the
+# naive bars hardly change. The least does: it counts K and V once for each
 # of *their* heads.
 
 # %% gqa
@@ -346,13 +345,14 @@ plt.show()
 # %% plot-roofline-say [markdown]
 # Eager attention stands under the slope: the road is its limit, and it gets
 # half of what the road allows. Fused attention stands under the flat roof.
-# Bytes are no longer its limit. It reaches a third of the roof; lesson 08 asks
-# where the rest is.
+# Bytes are no longer its limit. It reaches a third of the roof.
 
 # %% fewer-faster [markdown]
-# ## Are 65 times fewer bytes 65 times faster?
+# ## Are 97 times fewer bytes 97 times faster?
 #
-# The same two functions were timed on an H100.
+# The factor 65 was for four trips. Eager PyTorch makes six: 1.5 · 64 + 1 = 97
+# times the least. It was timed on an H100, and so was the fused kernel
+# (PyTorch's *flash* attention).
 
 # %% predict-speed
 p_speed = Predict(
@@ -438,9 +438,9 @@ plt.show()
 # right eager runs parallel to its traffic line, fused parallel to the
 # arithmetic.
 #
-# So at short N flash gains nothing **because nothing there depends on bytes**.
-# One can read that at short N both move nearly the same bytes. They do not: at
-# N = 128 eager still moves 2.5 times the least. It does not matter.
+# So at short N fused attention gains nothing **because nothing there depends on
+# bytes**. It is not that both move the same: at N = 128 eager still moves 2.5
+# times the least.
 
 # %% quiz-short
 Quiz(
@@ -499,18 +499,19 @@ p_compile.reveal(
 # Time and peak memory are **measured**, the trips are the model's. Take the
 # lines one by one.
 #
-# **Eager, 6 trips.** Two grids of 1024 MiB (8 heads) are alive at once.
+# **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
 # **Pattern off, 4 trips.** The compiler writes kernels of its own. The
-# division and softmax become one: read S, write P. One grid is enough. It
-# stops there, because a matrix product stands on each side of softmax, and
+# division and softmax become one: read S, write P. The peak says that one N × N
+# matrix is enough. It stops there, because a matrix product stands on each side of softmax, and
 # softmax needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found naive
 # attention in it and put a fused attention kernel in its place, without a
 # word. No new fusion was invented: people had written that kernel. Change the
-# lines enough and the pattern does not match. (A demonstration of "naive" that
-# was compiled shows nothing of the kind. Lesson 01's runs eagerly.)
+# lines enough and the pattern does not match. (Its time differs from that of
+# the last line, *SDPA flash*. PyTorch has several fused kernels, and the record
+# does not say which one ran.)
 #
 # From 6 trips to 4 is 1.5 times fewer bytes, yet the time fell by a factor of
 # 2.1. The bytes do not explain all of that, and the record does not say what
@@ -611,8 +612,7 @@ Quiz(
         (
             "Nothing: K and V are its inputs, as large as before.",
             True,
-            "It removes the grids S and P. Fewer KV heads, smaller numbers or "
-            "paging help the cache.",
+            "It removes S and P. Fewer KV heads, smaller numbers or paging help the cache.",
         ),
         ("It makes the cache N/d times smaller.", False, "K and V stay."),
         (
@@ -624,58 +624,41 @@ Quiz(
 )
 
 # %% audit [markdown]
-# ## Audit cards: predict, count, decide
+# ## An audit card: predict, count, decide
 #
-# An accountant checks other people's books too. Three sentences from public
-# teaching material:
+# An accountant checks other people's books too. From public teaching material:
 #
-# > **Card A.** N = 8192: the grid of scores is 256 MiB for a single head.
-#
-# > **Card B.** N = 8192: scores and weights cost each head 512 MB.
-#
-# > **Card C.** N = 2048, d = 64: the matrix products take microseconds,
-# > moving the scores takes milliseconds.
+# > N = 2048, d = 64: the matrix products take microseconds, moving the scores
+# > takes milliseconds.
 
 # %% predict-audit
 p_audit = Predict(
     "2-audit",
-    "Which card gives the size of one head's S in bf16 at N = 8192?",
-    options=["card A", "card B", "both", "neither"],
+    "How long do four trips of one head's S take on an A100 (2 bytes a score)?",
+    options=["about 20 microseconds", "about 1 millisecond", "several ms"],
 )
 p_audit
 
 # %% audit-count
-grid = 8192 * 8192
-print("A, B  one S, 2 bytes:      ", bytes_binary(2 * grid))
-print("      one S, 4 bytes:      ", bytes_binary(4 * grid))
-print("      four trips, 2 bytes: ", bytes_binary(4 * 2 * grid))
-
 product = attention_flops(2048, 2048, 64)  # one head
 trips = 4 * 2048 * 2048 * 2  # bytes
 for name in ("A100-40", "A100-80"):
     t = time_bounds(product, trips, 4, gpu(name))
     print(
-        f"C     {name}: products {t['arithmetic_s'] * 1e6:.1f} us,"
+        f"{name}: products {t['arithmetic_s'] * 1e6:.1f} us,"
         f" four trips {t['traffic_s'] * 1e6:.1f} us"
     )
 
 # %% reveal-audit
-p_audit.reveal(
-    "neither",
-    "A is one S in fp32. B is four trips of S in bf16. One S is 128 MiB.",
-)
+p_audit.reveal("about 20 microseconds", "33.6 MB at 1555 or 2039 GB/s.")
 
 # %% audit-decide [markdown]
-# **A and B:** both are right about *something*, and neither says what. A
-# number of bytes needs three labels: which tensor, how many trips, how many
-# bytes a number. (B also mixes its units: 512 MiB are 537 MB.)
-#
-# **C: does not hold.** Traffic takes longer, by a factor of five or six on
-# this chip. But both are microseconds; the sentence is wrong by a factor of
-# more than 40. The idea behind it is right. A right idea does not make the
+# **It does not hold.** Traffic takes five or six times as long as the products
+# on these chips. But both are microseconds: a millisecond is more than 40 times
+# too much. The idea is right all the same. A right idea does not make the
 # number right, nor the other way round.
 #
-# Exercise 2.4 gives you two more.
+# Exercise 2.4 gives you two more cards.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -690,16 +673,15 @@ p_audit.reveal(
 # - That every kernel *reaches* the least. The counters say so for one shape,
 #   N = 8192. A real kernel loads K and V again and again. Where these loads
 #   land, and what happens at longer N, is the subject of lesson 04.
-# - That short grids go to HBM. At N = 1024 and 8 heads S is 16 MiB and may
-#   stay in L2. The trip model is meant for grids that do not fit.
-# - Why fused attention reaches a third of the roof. Exponentials are part of
-#   it (lesson 08).
+# - That a small S goes to HBM. At N = 1024 and 8 heads S is 16 MiB and may stay
+#   in L2. The trip model is meant for an S that does not fit.
+# - Why fused attention reaches only a third of the roof.
 # - *How* softmax can work without its whole row. Without that there is no
 #   fusion to zero trips.
 
-# %% quiz-65
+# %% quiz-97
 Quiz(
-    "A kernel moves 65 times fewer bytes than naive and is 4.4 times faster. "
+    "A kernel moves 97 times fewer bytes than eager and is 4.4 times faster. "
     "Somebody says: one of these numbers must be wrong. Answer?",
     options=[
         (
@@ -721,7 +703,7 @@ Quiz(
 )
 
 # %% exercises [markdown]
-# ## Now you
+# ## Your turn
 #
 # Open `exercises/02_the_hbm_accountant.ipynb`: the least for any heads and
 # lengths (2.1), the factor and the crossover (2.2), a function that names the

@@ -14,11 +14,11 @@
 # ## The question
 #
 # Lesson 02 ended with a bound. The least that attention could move is Q, K, V
-# and O, once each. To get near it, the N × N grid of scores must never be
+# and O, once each. To get near it, S, the N × N matrix of scores, must never be
 # written to memory.
 #
-# So each small part of the grid must be made, used and thrown away. Nobody may
-# come back to it later.
+# So each small part of S must be made, used and thrown away. Nobody may come
+# back to it later.
 #
 # The two matrix products allow that: a sum can be added up part by part.
 # Softmax stands between them. **Can softmax work on parts of a row?**
@@ -95,19 +95,18 @@ with np.errstate(over="ignore", invalid="ignore"):
 #    But exp(1000) is too large for a float. The result is infinity divided by
 #    infinity, which is NaN ("not a number"). The maximum is not optional.
 # 3. *Go through the row twice:* once for m and ℓ, once for the average. That
-#    is right. But every tile of scores is then computed twice, and K is read
-#    twice.
+#    is right. But every score is then computed twice, and K is read twice.
 #
-# So none of the three is what we want. The objection "softmax needs the whole
-# row" is right. But read it slowly. Softmax needs the whole row **in the end**.
+# So none of the three is what we want. "Softmax needs the whole row" is right.
+# But read it slowly. Softmax needs the whole row **in the end**.
 # Does it need the whole row **at once**?
 
 # %% metaphor [markdown]
 # ## The picture: exam papers in piles, three sticky notes
 #
 # You mark exams. The stack is too tall for your desk. Papers come in small
-# piles; after each pile you hand it back and never see it again. The rule of
-# the house: each paper counts by how far its mark is *below the best mark of
+# piles; you hand each pile back and never see it again. The rule is: each
+# paper counts by how far its mark is *below the best mark of
 # the whole stack*. You do not know the best mark until the last pile.
 #
 # You keep three sticky notes:
@@ -120,10 +119,11 @@ with np.errstate(over="ignore", invalid="ignore"):
 #
 # A pile comes. If its best mark does not beat m, add the pile to ℓ and O.
 # If it does beat m, then ℓ and O were measured against a best mark that was too
-# low. **Shrink both by one and the same number, then add the pile.** Write the
-# new m. At the very end, and only then, divide O by ℓ.
+# low. **Shrink both by one and the same number, then add the pile.** (This is
+# called *rescaling*.) Write the new m. At the very end, and only then, divide O
+# by ℓ.
 #
-# A paper is a key, its mark is its score, a pile is a tile of keys.
+# A paper is a key, its mark is its score, a pile is a block of keys.
 #
 # **Act it out** (two people, five minutes): write 1→10, 3→20, 2→30, 5→40 on
 # four slips, score→value. One person hands over two slips at a time and takes
@@ -171,8 +171,8 @@ p_alpha.reveal(
 )
 
 # %% by-hand-check [markdown]
-# And now the honest way, with the whole row on the desk. Keep five digits:
-# with three, the sum comes out as 1.204.
+# And now the whole row on the desk at once. (Keep five digits: if each number is
+# rounded to three, the sum comes out as 1.204.)
 
 # %% at-once
 at_once = np.exp(s - s.max())  # (4,)
@@ -341,7 +341,7 @@ def cmp(name, got, want):
 
 
 def whole_row(scores, values):
-    """The honest way: all keys at once. (n,), (n, d) -> (d,)"""
+    """All keys at once. (n,), (n, d) -> (d,)"""
     return softmax(scores) @ values
 
 
@@ -473,12 +473,13 @@ print("divided once       ", online_average(six, worth, 2))
 # ## Two people, one row: merge
 #
 # Let two people share the stack. Each walks through some of the piles and ends
-# with three notes (m, ℓ, O). Can they make one set of notes?
+# with three notes (m, ℓ, O), together a *state*. Can they make one state of the
+# two?
 #
 # Yes, with the same trick on both sides. The common m is the larger one. Each
-# side is multiplied by its own exp(m_side − m). Then add. You have now seen the
-# ten lines, so here is the course's version. `from_tile` makes the notes of one
-# pile, `merge` joins two, `finalize` divides.
+# side is multiplied by its own exp(m_side − m). Then add. Here is the course's
+# version: `from_tile` makes the state of one pile, `merge` joins two, `finalize`
+# divides.
 
 # %% merge-by-hand
 from course_lib.attention.online_softmax import OnlineState
@@ -537,14 +538,15 @@ p_order.reveal(
 # - **identity:** the state (−inf, 0, 0), no keys at all, changes nothing.
 #
 # Something with these three is called a *commutative monoid*. Sums are one,
-# maxima are one, and now attention is one. What comes later uses nothing else:
+# maxima are one, and now attention is one. Many methods use nothing else:
 #
-# - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile: a
-#   fold.
-# - *Split-K decoding* (lesson 10) gives parts of the keys to different
-#   programs and merges their states as a tree.
-# - *Ring attention* (lesson 12) passes K and V around a ring of devices; each
-#   device merges what arrives.
+# - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
+# - *Split-K decoding* gives parts of the keys to different programs and merges
+#   their states as a tree.
+# - *Ring attention* passes K and V around a ring of devices; each device merges
+#   what arrives.
+#
+# The last two are outside this course.
 
 # %% masked [markdown]
 # ## A pile with no keys
@@ -585,8 +587,8 @@ p_masked.reveal(
 # exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
 # Read `finite_max` in `course_lib/attention/online_softmax.py`; it is one line.
 # A pile that is masked in the *middle* is no problem: m is finite by then.
-# You will meet masked first piles with sliding windows, with padding, and when
-# a split of the keys is empty.
+# You will meet masked first piles where early keys are hidden, as by the windows
+# of lesson 04.
 
 # %% many-rows [markdown]
 # ## From one row to a block of rows
@@ -605,13 +607,13 @@ for j in range(0, n_k, 64):
     state = state.merge(OnlineState.from_tile(s, v[j : j + 64]))
 o, lse = state.finalize()  # (n_q, d), (n_q,)
 
-s = q @ k.T / np.sqrt(d)  # (n_q, n_k): the whole grid, to compare
+s = q @ k.T / np.sqrt(d)  # (n_q, n_k): all of S, to compare
 p = np.exp(s - s.max(axis=1, keepdims=True))
 cmp("4 queries, tiles of 64", o, p @ v / p.sum(axis=1, keepdims=True))
 
 # %% lse [markdown]
-# `finalize` returns a second thing, `lse = m + ln ℓ`. It is m and ℓ folded into
-# one number per row, and the backward pass will want it.
+# `finalize` returns a second thing, the *log-sum-exp*: `lse = m + ln ℓ`, one
+# number per row. Lesson 07 says what it is for.
 
 # %% count [markdown]
 # ## Count what was won, and what was not
@@ -737,7 +739,7 @@ Quiz(
 )
 
 # %% exercises [markdown]
-# ## Now you
+# ## Your turn
 #
 # Open `exercises/03_online_softmax_by_hand.ipynb`. You do the two orders by
 # hand (3.1), write the denominator (3.2) and the whole walk (3.3), the merge

@@ -49,6 +49,7 @@ def test_a_forgotten_return_is_named(name):
         ((2, 1), "linear thinking"),
         ((4, 1), "the matmuls dominate"),
         ((4, 3), "the matmuls dominate"),
+        ((2, 4), "the two values are exchanged"),
     ],
 )
 def test_wrong_predictions_are_recognised(answer, name):
@@ -91,6 +92,12 @@ def scaled_by(power):
     return naive_attention
 
 
+def one_sum(q, k, v):
+    s = q @ k.T / np.sqrt(q.shape[1])
+    e = np.exp(s - row_max(s))
+    return e / e.sum() @ v
+
+
 def without_keepdims(q, k, v):
     s = q @ k.T / np.sqrt(q.shape[1])
     e = np.exp(s - s.max(axis=1))
@@ -111,6 +118,7 @@ def without_keepdims(q, k, v):
         (softmax_with(lambda s: s.max()), "one maximum for the whole chart"),
         (softmax_with(lambda s: s.max(axis=0, keepdims=True)), "the maximum of each column"),
         (without_keepdims, "keepdims is missing"),
+        (one_sum, "one sum for the whole chart"),
     ],
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -202,10 +210,22 @@ def books(n, d, b, **changed):
             "GiB instead of GB",
         ),
         (lambda n, d, b: books(n, d, 1), "elements instead of bytes"),
+        (
+            lambda n, d, b: books(n, d, b, total=4 * n * n * b, total_gb=4 * n * n * b / 1e9),
+            "Q, K, V and O are not in the total",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_in_the_books_are_recognised(function, name):
     assert report_on("trip_bytes", function).misconception == name
+
+
+def test_a_rounded_number_is_told_not_to_round():
+    def trip_bytes(n, d, b):
+        right = books(n, d, b)
+        return right | {"total_gb": round(right["total_gb"], 2)}
+
+    assert "do not round it" in report_on("trip_bytes", trip_bytes).text()
 
 
 @pytest.mark.parametrize(
@@ -253,6 +273,15 @@ def test_a_right_answer_with_six_trips_is_told_so(function, trips):
     report = report_on("scale_queries_first", function)
     assert report.failed_property == "makes four trips"
     assert f"{trips} trips" in report.text()
+
+
+def test_a_softmax_in_pieces_is_told_to_be_one_operation():
+    def by_hand(q, k, v):
+        s = (q / math.sqrt(q.shape[-1])) @ k.mT
+        e = torch.exp(s - s.max(dim=-1, keepdim=True).values)
+        return e / e.sum(dim=-1, keepdim=True) @ v
+
+    assert "torch.softmax" in report_on("scale_queries_first", by_hand).text()
 
 
 def test_a_fused_operator_is_not_the_students_own_work():

@@ -87,6 +87,7 @@ REDUCTION = "reduction_and_crossover(n, d)"
         ("N > 2d", "n / d + 1, 2 * d"),
         ("N > 2d, and the linear term is forgotten", "n / d, 2 * d"),
         ("the linear term is forgotten", "n / d, d"),
+        ("the crossover is an N", "n / d + 1, 2"),
         ("six trips instead of four", "(6*n*n + 4*n*d) / (4*n*d), 2 * d / 3"),
         ("six trips instead of four", "1.5 * n / d + 1, d"),
         ("the two values are exchanged", "d, n / d + 1"),
@@ -195,6 +196,10 @@ def cards(**changes):
 
 def test_rounded_numbers_pass():
     assert report_for(cards()).passed
+
+
+def test_numbers_rounded_as_the_cards_print_them_pass():
+    assert report_for(cards(scores_gb=(17.2, NO), flash_gb=(0.27, YES))).passed
 
 
 @pytest.mark.parametrize(

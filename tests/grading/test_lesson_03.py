@@ -8,6 +8,7 @@ from grading.helpers import solutions, stubs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from course_lib.attention.online_softmax import finite_max
 from course_lib.grading.check import report_for
 from course_lib.grading.report import Verdict
 from course_lib.grading.specs.lesson_03 import _BROKEN, EXERCISES, _walk
@@ -77,6 +78,17 @@ def test_three_digits_are_told_to_keep_five():
     assert "'alpha' of the 'first' order is 0.135: close. Keep five digits" in found.text()
 
 
+def test_an_inverted_alpha_alone_is_recognised():
+    found = report(lambda: rows(first={"alpha": 7.3891}), "by_hand")
+    assert found.misconception == "alpha is inverted"
+
+
+@pytest.mark.parametrize("changed", [{"o1": 18.808}, {"o2": 36.881}])
+def test_an_o_that_is_already_divided_is_told_so(changed):
+    found = report(lambda: rows(first=changed), "by_hand")
+    assert found.failed_property == "divided too early"
+
+
 def test_an_answer_outside_the_values_is_called_impossible():
     found = report(lambda: rows(first={"answer": 52.22}), "by_hand")
     assert "cannot lie outside 10 to 40" in " ".join(found.text().split())
@@ -103,13 +115,14 @@ def test_a_sheet_of_another_form_is_incorrect_and_says_what_the_form_is(answer):
 
 
 def denominator(
-    *, start="-np.inf", m_new="max(m, s.max())", p="s - m_new", old="a * l", end="m, l"
+    *, start="-np.inf", m_new="max(m, s.max())", p="s - m_new", old="a * l", end="m, l", loop_end=""
 ):
     """Return a student's stream_denominator, right but for these pieces."""
     source = (
         f"def stream_denominator(piles):\n    m, l = {start}, 0.0\n    for s in piles:\n"
         f"        m_new = {m_new}\n        a = np.exp(m - m_new)\n"
-        f"        l = {old} + np.exp({p}).sum()\n        m = m_new\n    return {end}\n"
+        f"        l = {old} + np.exp({p}).sum()\n        m = m_new\n"
+        f"        {loop_end}\n    return {end}\n"
     )
     namespace = {"np": np}
     exec(source, namespace)
@@ -117,6 +130,7 @@ def denominator(
 
 
 DENOMINATOR_WRONG = {
+    "only the first pile is counted": {"old": "a * l", "end": "m, l", "loop_end": "return m, l"},
     "l_sum is not rescaled": {"old": "l"},
     "only the last pile is counted": {"old": "0"},
     "the two values are exchanged": {"end": "l, m"},
@@ -135,6 +149,21 @@ def test_the_unchanged_denominator_of_these_tests_is_right():
 def test_each_denominator_mistake_is_recognised_by_name(mistake, seed):
     found = report_for(denominator(**DENOMINATOR_WRONG[mistake]), seed=seed)
     assert found.misconception == mistake, found.text()
+
+
+def test_a_forgotten_update_of_m_is_not_blamed_on_the_sum_alone():
+    """It leaves the last pile in l_sum, as overwriting does: the report names both."""
+
+    def stream_denominator(piles):
+        m, l_sum = -np.inf, 0.0
+        for s in piles:
+            m_new = max(m, s.max())
+            l_sum = np.exp(m - m_new) * l_sum + np.exp(s - m_new).sum()
+        return m_new, l_sum
+
+    found = report_for(stream_denominator, seed=1)
+    assert found.misconception == "only the last pile is counted"
+    assert "m = m_new" in found.text()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +207,8 @@ WRONG = {
     "divided after every pile and again at the end": {"m": "m = m_new; o = o / l_sum"},
     "not divided": {"answer": "return o"},
     "a pile without keys gives NaN": {"base": "base = m_new"},
-    "alpha is inverted": {"alpha": "alpha = np.exp(base - m)"},
+    "exp(+inf) in the first pile": {"alpha": "alpha = np.exp(base - m)"},
+    "only the first pile is counted": {"m": "m = m_new; return o / l_sum"},
 }
 
 
@@ -210,6 +240,12 @@ def test_each_streaming_mistake_is_recognised_by_name(mistake, seed):
 def test_alpha_inverted_after_a_first_pile_treated_apart_is_recognised_too():
     changes = {"alpha": "alpha = np.exp(base - m) if l_sum else 0.0"}
     assert report_for(streaming(changes), seed=1).misconception == "alpha is inverted"
+
+
+def test_the_old_maximum_in_p_is_not_taken_for_an_inverted_alpha():
+    """p = exp(s - m) is infinite in the first pile, as an inverted alpha is: NaN names both."""
+    found = report_for(streaming({"p": "p = np.exp(s - m)"}), seed=1)
+    assert found.misconception == "exp(+inf) in the first pile"
 
 
 def test_the_mean_of_the_piles_averages_is_recognised():
@@ -266,7 +302,7 @@ def merging(
         f"    l = {l_sum or 'f_a * l_a + f_b * l_b'}\n"
         f"    o = {o or 'f_a * o_a + f_b * o_b'}\n    return m, l, o\n"
     )
-    namespace = {"np": np}
+    namespace = {"np": np, "finite_max": finite_max}
     exec(source, namespace)
     return namespace["merge"]
 
@@ -279,6 +315,7 @@ MERGE_WRONG = {
     "the smaller maximum is taken": {"m": "min(m_a, m_b)"},
     "m is taken from b": {"m": "m_b"},
     "o is divided inside merge": {"o": "(f_a * l_a * o_a + f_b * l_b * o_b) / l"},
+    "m becomes 0 where no key was seen": {"m": "finite_max(max(m_a, m_b))"},
     "a pile without keys gives NaN": {"base": "m"},
     "alpha is inverted": {"f_a": "base - m_a", "f_b": "base - m_b"},
 }
@@ -293,6 +330,11 @@ def test_the_unchanged_merge_of_these_tests_is_right():
 def test_each_merge_mistake_is_recognised_by_name(mistake, seed):
     found = report_for(merging(**MERGE_WRONG[mistake]), seed=seed)
     assert found.misconception == mistake, found.text()
+
+
+def test_a_sum_divided_by_l_is_recognised_as_well_as_an_average_of_averages():
+    found = report_for(merging(o="(f_a * o_a + f_b * o_b) / l"), seed=1)
+    assert found.misconception == "o is divided inside merge"
 
 
 def test_returning_one_side_as_it_is_may_be_right():

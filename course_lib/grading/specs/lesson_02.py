@@ -429,7 +429,9 @@ def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | Non
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             return Finding("the form", f"{name!r} should be a pair: your number, your verdict.")
         if not isinstance(entry[1], str) or entry[1] not in (_HOLDS, _FAILS):
-            return Finding("the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}.")
+            return Finding(
+                "the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}."
+            )
         if finding := within(0.01)(case, Observed(entry[0]), number):
             return Finding("the number", finding.says.replace("the answer", repr(name)))
         if entry[1] != verdict:
