@@ -27,7 +27,7 @@ import torch
 import triton
 from matplotlib import pyplot as plt
 
-from course_lib import Predict, Quiz, count
+from course_lib import EagerLedger, Predict, Quiz, count
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import (
     flash_compulsory,
@@ -77,9 +77,11 @@ p_scores = Predict(
 p_scores
 
 # %% count-course
+device = "cuda" if torch.cuda.is_available() else "cpu"
 rng = np.random.default_rng(7)
 q, k, v = (
     torch.from_numpy(rng.standard_normal((1, 1, 512, 16)).astype("float32"))
+    .to(device)
     for _ in range(3)
 )
 ledger = count(flash_attention, q, k, v)
@@ -133,8 +135,8 @@ truth, truth_lse = attention_float64(q, k, v)
 eager = torch.softmax(q @ k.transpose(-1, -2) / 16**0.5, -1) @ v
 
 for name, x in (("eager PyTorch", eager), ("the kernel", o)):
-    print(f"{name:14} largest error {np.abs(x.numpy() - truth).max():.1e}")
-print(f"{'lse':14} largest error {np.abs(lse.numpy() - truth_lse).max():.1e}")
+    print(f"{name:14} largest error {np.abs(x.cpu().numpy() - truth).max():.1e}")
+print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1e}")
 
 # %% ledger-heading [markdown]
 # ## The instrument: the kernel's own ledger
@@ -208,7 +210,7 @@ for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, T
 # %% lse-weights
 s = (q[0, 0, :2] @ k[0, 0].T) / 16**0.5  # (2, 512) scores of two queries
 p = torch.exp(s - lse[0, 0, :2, None])  # (2, 512) their weights, from lse
-print("each row of weights sums to", p.sum(1).numpy().round(6))
+print("each row of weights sums to", p.sum(1).cpu().numpy().round(6))
 print("and gives the output again:", torch.allclose(p @ v[0, 0], o[0, 0, :2], atol=1e-5))
 
 # %% lse-say [markdown]
@@ -276,7 +278,9 @@ ax.legend(frameon=False);
 # are about to write.
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
-# comparison must name the one it means: here FlashAttention-2 and cuDNN.
+# comparison must name the one it means: here FlashAttention-2 and cuDNN. (Which
+# one runs if nobody names it depends on versions: with PyTorch 2.11 on an H100
+# it was cuDNN.)
 
 # %% chart-gpu
 record = load_measurements("h100_forward")
@@ -299,7 +303,7 @@ axes[0].legend(frameon=False)
 fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}");
 
 # %% table-gpu
-for length in (1024, 4096, 16384):
+for length in (4096, 8192, 16384):
     at = {r["way"]: r for r in rows if r["n"] == length}
     times = at["naive"]["median_us"] / at["course_64x64"]["median_us"]
     less = at["naive"]["peak_mib"] / at["course_64x64"]["peak_mib"]
@@ -308,17 +312,28 @@ for length in (1024, 4096, 16384):
         f"N = {length:5}: {times:4.1f} x faster than naive, "
         f"{less:5.0f} x less memory, {fast:.2f} x FlashAttention-2's speed"
     )
+at = {r["way"]: r for r in rows if r["n"] == 8192}
+for tiles in ("64x64", "128x64", "128x128"):
+    us = at[f"course_{tiles}"]["median_us"]
+    print(f"N =  8192, tiles {tiles:8} {us:5.0f} us")
 
 # %% gpu-say [markdown]
-# Read three things from it.
+# Read four things from it. (Left of N = 4096 host time is a large part of each
+# call, and it is noisy: read nothing there.)
 #
 # 1. **Memory:** naive grows like N², the others like N. This is what made long
 #    contexts possible.
 # 2. **Time:** several times faster, not hundreds. The bytes are no longer what
 #    the GPU waits for. The arithmetic is, and it did not shrink.
 # 3. **Forty lines are enough.** At N = 16384 this kernel is as fast as
-#    FlashAttention-2. cuDNN is faster: it uses instructions that only Hopper
-#    GPUs have. Lesson 08 goes there.
+#    FlashAttention-2. The race is not quite fair: FlashAttention-2 was written
+#    for the A100, and Triton's compiler uses the H100's own matrix instructions.
+#    cuDNN uses this GPU better, and is nearly twice as fast as both.
+# 4. **Bigger tiles are not always better.** Tiles of 128 × 128 re-read half as
+#    much and take twice as long. One reason: compiled for an H100 (Triton 3.7, 4
+#    warps), the small tiles need 180 registers a thread. The large ones want more
+#    than the 255 that there are, and 264 bytes a thread *spill* into slower
+#    memory.
 
 # %% own-heading [markdown]
 # ## Your own mark
@@ -345,7 +360,10 @@ if torch.cuda.is_available():
         for _ in range(3)
     ]
     sdpa = torch.nn.functional.scaled_dot_product_attention
-    for name, call in ((whose, lambda: mine(*big)), ("SDPA", lambda: sdpa(*big))):
+    with EagerLedger() as sdpa_books:  # which backend does PyTorch choose?
+        sdpa(*big)
+    backend = sdpa_books.crossings[0].op
+    for name, call in ((whose, lambda: mine(*big)), (backend, lambda: sdpa(*big))):
         ms = triton.testing.do_bench(call, return_mode="median")
         print(f"{name}: {1e3 * ms:.0f} us, {torch.cuda.get_device_name()}")
 else:
@@ -437,4 +455,4 @@ Quiz(
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, section 3: why Q is in the
 #   outer loop.
 # - Milakov and Gimelshein: *Online normalizer calculation for softmax* (2018),
-#   arXiv:1805.02867. Four pages; you know them already.
+#   arXiv:1805.02867, section 3. You know it already.
