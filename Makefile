@@ -19,10 +19,10 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab lint build bench
+.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | lint | build | bench"
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -60,6 +60,10 @@ test-nbgrader: .env-nbgrader/.done
 	$(PYTHON) -m venv .env-nbgrader
 	.env-nbgrader/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt nbgrader==0.9.6
 	@touch $@
+
+# other Triton versions, from the oldest that we promise
+test-triton: $(DEV)
+	.ci/test_triton
 
 # Colab's older notebook stack, in an environment of its own
 test-colab: .env-colab/.done

@@ -169,10 +169,7 @@ def export(options: argparse.Namespace) -> int:
         text = exported(exercise, cells)
     except BrokenCell as problem:
         raise UsageError(f"{path}: {problem}") from None
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written ({error.strerror}).") from None
+    _write(out, text)
     print(f"{out}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {out}")
     return 0
 
@@ -208,6 +205,26 @@ def grade(options: argparse.Namespace) -> int:
     return 1 if tally.for_a_person else 0
 
 
+def html(options: argparse.Namespace) -> int:
+    """Run a notebook and write it as one HTML page whose widgets move without a kernel."""
+    from course_lib.authoring.html_page import page
+
+    notebook = Path(options.notebook)
+    out = Path(options.output or f"{notebook.stem}.html")
+    if out.exists() and not options.force:
+        raise UsageError(f"{out} exists already: choose another name with -o, or add --force.")
+    _write(out, page(notebook))
+    print(f"{out}: open it in any browser; it needs no network.")
+    return 0
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror}).") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="course", description="The FlashAttention course.")
     parser.add_argument("--version", action="version", version=f"course {__version__}")
@@ -227,6 +244,10 @@ def _parser() -> argparse.ArgumentParser:
     sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
     sent.add_argument("-o", "--output", metavar="OUT", help="default: my_flash_attention.py")
     sent.add_argument("--force", action="store_true", help="overwrite OUT")
+    shown = _add(commands, "html", html)
+    shown.add_argument("notebook", metavar="NOTEBOOK")
+    shown.add_argument("-o", "--output", metavar="OUT", help="default: the notebook's name, .html")
+    shown.add_argument("--force", action="store_true", help="overwrite OUT")
     graded = _add(commands, "grade", grade)
     graded.add_argument("submissions", metavar="SUBMISSIONS", help="a folder or a zip")
     graded.add_argument("--out", metavar="DIR", required=True, help="for records and gradebooks")

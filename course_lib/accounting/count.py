@@ -31,10 +31,12 @@ def count(function: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelLedg
     Raises:
         LedgerUnavailable: where Triton is not installed.
         OutOfBounds: if a kernel leaves its tensors.
-        TypeError: for a bfloat16 tensor, which the interpreter gets silently wrong.
+        TypeError: for no function, or a bfloat16 tensor, which the interpreter gets silently wrong.
         CountFailed: on a GPU, if the function raises or the child takes over a minute.
         ValueError: if it launches no kernel.
     """
+    if not callable(function):
+        raise TypeError(f"function must be a launcher to call, got {type(function).__name__}.")
     mode = _mode.mode()
     if mode == "none":
         raise LedgerUnavailable(

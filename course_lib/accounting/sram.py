@@ -1,8 +1,8 @@
 """What one tile of attention needs on the chip, and the largest tile that fits (lesson 04).
 
 The paper's picture keeps every buffer in shared memory, all in the element type. Real kernels keep
-S and O in registers (fp32) and hold several K/V tiles in flight, so the compiler's own answer
-(`xray`) is better; this formula shows what grows with what. Source: Dao et al., FlashAttention
+S and O in registers (fp32) and hold several K/V tiles in flight, so only the compiler knows what
+one needs; this formula shows what grows with what. Source: Dao et al., FlashAttention
 (2022), algorithm 1.
 """
 

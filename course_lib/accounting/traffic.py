@@ -130,6 +130,8 @@ def symbols(
     Raises:
         ValueError: if a length is missing or any count is not a positive integer.
     """
+    if n is not None:
+        positive(n=n)
     n_q, n_k = n if n_q is None else n_q, n if n_k is None else n_k
     kv_heads = heads if kv_heads is None else kv_heads
     positive(heads=heads, kv_heads=kv_heads, n_q=n_q, n_k=n_k, d=d, b=b)
@@ -356,7 +358,12 @@ def time_bounds(
 
     Returns:
         ``{"overhead_s": ..., "traffic_s": ..., "arithmetic_s": ...}``.
+
+    Raises:
+        TypeError: if ``gpu`` is not a `hardware.GPU`.
     """
+    if not isinstance(gpu, GPU):
+        raise TypeError(f"gpu must be a hardware.GPU, such as gpu('H100'), got {gpu!r}.")
     return {
         "overhead_s": launches * launch_s,
         "traffic_s": n_bytes / (gpu.hbm_gb_per_s * 1e9),

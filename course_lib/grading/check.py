@@ -17,6 +17,7 @@ import numpy as np
 
 from course_lib import _mode, store
 from course_lib.grading import faults, frames
+from course_lib.grading.kernel_judge import STORED
 from course_lib.grading.limit import TookTooLong, at_most
 from course_lib.grading.report import CheckFailed, Report, Verdict
 from course_lib.grading.runners import on_device, run_case
@@ -52,6 +53,8 @@ def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Repo
 
     Raises TypeError or LookupError, in one sentence, if ``function`` is no exercise at all.
     """
+    if isinstance(function, str):
+        raise TypeError(f"check takes your function itself, not a text: got {function!r}.")
     exercise = _exercise_of(function)
     if seed is None:
         seed = int(os.environ.get("COURSE_SEED", "0")) or None
@@ -82,7 +85,7 @@ def _exercise_of(function: Callable[..., Any] | str) -> Exercise:
     plain = inspect.unwrap(getattr(function, "fn", function))
     if not callable(function) and not hasattr(function, "fn"):
         raise TypeError(
-            f"check takes a function, not {type(function).__name__}: check(my_function)."
+            f"a function is wanted, as in check(my_function), not {type(function).__name__}."
         )
     name = getattr(plain, "__name__", type(function).__name__)
     if (getattr(plain, "__module__", None) or "").split(".")[0] == "course_lib":
@@ -143,7 +146,9 @@ def _judge_case(
     )
     if finding is None:
         return None
-    mistake = _recognise(exercise, case, passed, observed.result, expected)
+    mistake = None
+    if finding.property != STORED:  # NaN that nobody computed is no misconception
+        mistake = _recognise(exercise, case, passed, observed.result, expected)
     return _incorrect(exercise, case, finding, mistake)
 
 
@@ -180,17 +185,40 @@ def _recognise(
 
     Of those that give this result here, one that was invisible on the cases that passed comes
     first: NaN has many causes, and this tells them apart. An answer of nothing but NaN that no
-    such mistake explains is given no name.
+    such mistake explains is given no name. If none gives the whole result, one is asked for
+    that gives its first wrong value: o decides, even if lse is wrong in a way of its own.
     """
     answer = exercise.answer(expected)
-    alike = [m for m in exercise.mistakes if resembles(result, _mistaken(m, case), answer)]
+    if same(result, answer):  # what was found is not about values
+        return None
+    wrongs = [(mistake, _mistaken(mistake, case)) for mistake in exercise.mistakes]
+    alike = [m for m, wrong in wrongs if resembles(result, wrong, answer)]
+    first = _first_wrong(result, answer)
+    if not alike and first is not None:
+        result = result[first]
+        alike = [m for m, wrong in wrongs if resembles(result, _item(wrong, first), answer[first])]
     for mistake in alike:
-        if all(
-            same(_mistaken(mistake, c), exercise.answer(exercise.truth(*c.args, **c.kwargs)))
-            for c in passed
-        ):
+        if all(_is_invisible(exercise, mistake, c) for c in passed):
             return mistake
     return alike[0] if alike and has_numbers(result) else None
+
+
+def _first_wrong(result: Any, answer: Any) -> int | None:
+    """Return which array of a tuple of arrays is the first that is wrong; None if no tuple."""
+    if not (isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer)):
+        return None
+    if not all(faults.is_array(x) for x in (*result, *answer)):
+        return None
+    return next((i for i, x in enumerate(result) if not same(x, answer[i])), None)
+
+
+def _item(wrong: Any, index: int) -> Any:
+    return wrong[index] if isinstance(wrong, tuple) else object()
+
+
+def _is_invisible(exercise: Exercise, mistake: Mistake, case: Case) -> bool:
+    truth = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+    return same(_mistaken(mistake, case), truth)
 
 
 def _mistaken(mistake: Mistake, case: Case) -> Any:

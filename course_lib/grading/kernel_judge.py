@@ -8,6 +8,8 @@ from typing import Any
 from course_lib.grading.judges import Judge
 from course_lib.grading.spec import Case, Finding, Observed
 
+STORED = "stores every row"
+
 
 def in_turn(*judges: Judge) -> Judge:
     """Return a judge that asks each judge in turn and reports the first finding."""
@@ -17,6 +19,37 @@ def in_turn(*judges: Judge) -> Judge:
         return next((finding for finding in findings if finding), None)
 
     return judge
+
+
+def stored_whole(judge: Judge) -> Judge:
+    """Return ``judge``, which says so where NaN stands because a kernel stored nothing there."""
+
+    def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        finding = judge(case, observed, expected)
+        if finding is None or finding.property != "the values" or observed.ledger is None:
+            return finding
+        return _stored_in_part(observed, finding.where) or finding
+
+    return ask
+
+
+def _stored_in_part(observed: Observed, where: str) -> Finding | None:
+    """Return a finding if a result with NaN in it was stored in part only (counted in bytes)."""
+    results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
+    books = observed.ledger
+    tensors = {n: shape for run in books.launches for n, (shape, *_) in run.tensors.items()}
+    for name, x in zip(("`o`", "`lse`"), results, strict=False):
+        stored = [books.written.get(n, 0) for n, s in tensors.items() if math.prod(s) == x.numel()]
+        most, size = max(stored, default=0), x.numel() * x.element_size()
+        if bool(x.isnan().any()) and most < size:
+            return Finding(
+                STORED,
+                f"only {most:,} of the {size:,} bytes of {name} are ever stored, and during a "
+                "check fresh memory is NaN: are there enough programs, and does each store all "
+                "of its rows?",
+                where,
+            )
+    return None
 
 
 def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | None:

@@ -7,7 +7,7 @@ PyTorch's own eager attention is off in the same dtype, plus a little. Compariso
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarr
 def same(a: Any, b: Any) -> bool:
     """Return whether two answers agree to three digits (nested, NaN equal to NaN)."""
     a, b = flat(a), flat(b)
-    return a is not None and b is not None and _alike(a, b) and bool(_near(a, b).all())
+    return a is not None and b is not None and a.words == b.words and bool(_near(a, b).all())
 
 
 def resembles(result: Any, wrong: Any, expected: Any) -> bool:
@@ -57,68 +57,62 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
 
     They must agree to three digits wherever both are finite, and some of what is wrong in
     ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
-    one of the two is finite (a mistake guarded against NaN, say) nothing is asked.
+    one of the two is finite (a mistake guarded against NaN, say) that one may not be right: a
+    mistake that ruins everything does not explain one bad row among good ones.
     """
-    leaves = [flat(x) for x in (result, wrong, expected)]
-    if None in leaves or not _alike(leaves[0], leaves[1]):
+    result, wrong, expected = flat(result), flat(wrong), flat(expected)
+    if result is None or wrong is None or expected is None or result.words != wrong.words:
         return False
-    result, wrong, expected = leaves
     near = _near(result, wrong)
-    if not _alike(wrong, expected):
+    if wrong.words != expected.words:
         return bool(near.all())
-    finite = np.isfinite(_numbers(result)) & np.isfinite(_numbers(wrong))
-    return bool(near[finite].all() and (near & ~_near(wrong, expected)).any())
+    here, there = np.isfinite(result.numbers), np.isfinite(wrong.numbers)
+    if not near[here & there].all():
+        return False
+    wrong_is_right = _near(wrong, expected)
+    torn = (here & ~there & _near(result, expected)) | (~here & there & wrong_is_right)
+    return bool(not torn.any() and (near & ~wrong_is_right).any())
 
 
 def has_numbers(x: Any) -> bool:
     """Return whether an answer holds anything but NaN and infinities."""
-    leaves = flat(x) or []
-    numbers = _numbers(leaves)
-    return not numbers.size or bool(np.isfinite(numbers).any())
+    leaves = flat(x)
+    return leaves is None or not leaves.numbers.size or bool(np.isfinite(leaves.numbers).any())
 
 
-def flat(x: Any) -> list[Any] | None:
-    """Return the leaves of a nested answer, arrays as their shape and numbers; None if neither."""
+class Flat(NamedTuple):
+    """A nested answer laid flat.
+
+    words: its strings, keys and shapes, in order; two answers of one form have the same.
+    numbers: all its numbers; scales: for each the largest finite one of its array.
+    """
+
+    words: list[str]
+    numbers: np.ndarray
+    scales: np.ndarray
+
+
+def flat(x: Any) -> Flat | None:
+    """Return the words and numbers of a nested answer; None if there is something else in it."""
     if isinstance(x, dict):
         x = [leaf for key in sorted(x, key=str) for leaf in (str(key), x[key])]
     if isinstance(x, tuple | list):
-        leaves = [flat(item) for item in x]
-        return None if None in leaves else [leaf for part in leaves for leaf in part]
+        parts = [flat(item) for item in x]
+        if any(part is None for part in parts):
+            return None
+        words = [word for part in parts for word in part.words]
+        numbers = np.concatenate([np.empty(0), *(part.numbers for part in parts)])
+        return Flat(words, numbers, np.concatenate([np.empty(0), *(p.scales for p in parts)]))
     if isinstance(x, str | bool):
-        return [str(x)]
+        return Flat([str(x)], np.empty(0), np.empty(0))
     try:
         x = as_float64(x)
     except (TypeError, ValueError):
         return None
-    return [str(x.shape), *x.ravel()]
+    biggest = np.abs(x[np.isfinite(x)]).max(initial=0.0)
+    return Flat([str(x.shape)], x.ravel(), np.full(x.size, biggest))
 
 
-def _alike(a: list[Any], b: list[Any]) -> bool:
-    """Return whether two answers have the same form, and the same words where they have words."""
-
-    def words(leaves: list[Any]) -> list[tuple[int, str]]:
-        return [(i, leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, str)]
-
-    return len(a) == len(b) and words(a) == words(b)
-
-
-def _numbers(leaves: list[Any]) -> np.ndarray:
-    return np.array([leaf for leaf in leaves if not isinstance(leaf, str)], dtype=np.float64)
-
-
-def _near(a: list[Any], b: list[Any]) -> np.ndarray:
-    atol = 1e-3 * _scales(b) + 1e-9
-    return np.isclose(_numbers(a), _numbers(b), rtol=1e-3, atol=atol, equal_nan=True)
-
-
-def _scales(leaves: list[Any]) -> np.ndarray:
-    """Return for each number the largest finite one of its array; a lone number is its own."""
-    scales: list[float] = []
-    array: list[float] = []
-    for leaf in [*leaves, ""]:
-        if isinstance(leaf, str):
-            scales += [max((abs(x) for x in array if np.isfinite(x)), default=0.0)] * len(array)
-            array = []
-        else:
-            array.append(leaf)
-    return np.array(scales)
+def _near(a: Flat, b: Flat) -> np.ndarray:
+    atol = 1e-3 * b.scales + 1e-9
+    return np.isclose(a.numbers, b.numbers, rtol=1e-3, atol=atol, equal_nan=True)

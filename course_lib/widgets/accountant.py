@@ -88,6 +88,10 @@ class HBMAccountant(CourseWidget):
 
     _esm = static_text("common.js", "accountant.js")
     _css = static_text("common.css", "accountant.css")
+    parts = (
+        *(f"accountant-{name}" for name in MODELS),
+        "accountant-words", "accountant-over-n", "accountant-n", "accountant-gqa",
+    )  # fmt: skip
     height_px = 1000
 
     n = _count("n", 8192)

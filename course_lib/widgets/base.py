@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
 import traitlets
@@ -35,6 +35,9 @@ class CourseWidget(anywidget.AnyWidget):
     Attributes:
         presenter: large type, for the front of a room.
     """
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    """What prose can point at: ``[the notes](#fac-stepper-notes)`` in a Markdown cell marks it."""
 
     presenter = traitlets.Bool(False).tag(sync=True)
     height_px = 480  # first height of the frame that stands in without a kernel

@@ -79,6 +79,7 @@ class KVCacheCalculator(CourseWidget):
 
     _esm = static_text("common.js", "kv_cache.js")
     _css = static_text("common.css", "kv_cache.css")
+    parts = ("kv-variants",)
     height_px = 760
 
     layers = traitlets.Int(32).tag(sync=True)

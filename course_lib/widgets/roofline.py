@@ -46,6 +46,7 @@ class RooflineChart(CourseWidget):
 
     _esm = static_text("common.js", "roofline.js")
     _css = static_text("common.css", "roofline.css")
+    parts = ("roofline-plot", "roofline-table")
     height_px = 760
 
     n = traitlets.Int(8192).tag(sync=True)

@@ -76,6 +76,7 @@ class SramBudget(CourseWidget):
 
     _esm = static_text("common.js", "sram_budget.js")
     _css = static_text("common.css", "sram_budget.css")
+    parts = ("sram-layout", "sram-gpus", "sram-buffers")
     height_px = 800
 
     block_q = traitlets.Int(128).tag(sync=True)

@@ -68,6 +68,9 @@ class TileSchedule(CourseWidget):
 
     _esm = static_text("common.js", "tile_schedule.js")
     _css = static_text("common.css", "tile_schedule.css")
+    parts = (
+        "schedule-kind", "schedule-mask", "schedule-steps", "schedule-grid", "schedule-loads",
+    )  # fmt: skip
     height_px = 900
 
     n_q = traitlets.Int(16).tag(sync=True)

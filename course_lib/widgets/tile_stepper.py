@@ -125,6 +125,7 @@ class TileStepper(CourseWidget):
 
     _esm = static_text("common.js", "tile_stepper.js")
     _css = static_text("common.css", "tile_stepper.css")
+    parts = ("stepper-tiles", "stepper-code", "stepper-notes", "stepper-mistake")
     height_px = 760
 
     data = traitlets.Dict().tag(sync=True)

@@ -27,7 +27,7 @@
 # | word | what it means |
 # |---|---|
 # | **predicted** | a formula says so (a *model*) |
-# | **counted** | a *ledger* watched your own code and added up every byte |
+# | **counted** | a *ledger* watched your own code and added up the bytes it asked for |
 # | **measured** | an instrument on real hardware said so; device and sizes are given |
 
 # %% doctor-text [markdown]
@@ -166,10 +166,10 @@ from course_lib.grading.report import Report, Verdict
 from course_lib.grading.specs import find
 
 vector_add = find("5.2")
-example = "(An example. Here stands what the compiler said, in plain words.)"
+example = "(An example. A real one says here what the compiler said.)"
 display(Report(vector_add, Verdict.NOT_ON_A_GPU, (example,)))
 
-example = "(An example. Here stands where the exercise can run.)"
+example = "(An example. A real one says here where it can run.)"
 display(Report(vector_add, Verdict.CANNOT_RUN, (example,)))
 
 # %% stops [markdown]

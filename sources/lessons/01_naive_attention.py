@@ -32,6 +32,7 @@ apply()  # one look for all figures
 #
 # Two predictions first, before you read on. Nobody grades them. Here are the
 # three lines that this lesson is about; you do not have to understand them yet.
+# (A line *moves* the bytes that it reads from memory and writes to it.)
 #
 # ```python
 # scores = q @ k.T                      # line 1: a matrix product
@@ -466,6 +467,10 @@ for name in work:
 # bf16, PyTorch 2.11), the four steps, one by one, took 0.46, 0.72, 2.34 and 0.42 ms, the
 # median of 20 runs. Line 2 is more than three quarters of the time.
 #
+# Look closer. The division moves its 2.12 GB nearly as fast as this memory can.
+# The softmax moves as much and takes three times as long: bytes are not all that
+# slows this kernel down.
+#
 # Your machine can say, too. The next cell takes the time of each step; on a CPU
 # it uses a smaller size. Read it with care: a CPU does arithmetic far more
 # slowly than a GPU, so there the matrix products take a larger share. But on
@@ -530,11 +535,11 @@ peak = Predict(
 peak
 
 # %% peak-text [markdown]
-# The next cell runs `naive_eager` and the fused one at growing N and draws the most memory that each of
-# them held, beyond its inputs. Each runs in a process of its own with a limit on
-# its memory. When naive attention runs out of memory, you see a hatched bar:
-# as high as it wanted to be. The axis is logarithmic: one mark up means four
-# times as much.
+# The next cell runs `naive_eager` and the fused one at growing N. It draws the
+# most memory that each held, beyond its inputs. Each runs in a process of its own
+# with a limit on its memory. Where naive attention runs out of memory, you see a
+# hatched bar, as high as it wanted to be. The axis is logarithmic: one mark up
+# means four times as much.
 #
 # (In a lecture room: `demo.peak_memory(presenter=True)`.)
 
@@ -580,8 +585,8 @@ for attend in (naive_torch, fused_attention):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps. `torch.compile`, for example, recognises the whole pattern and
-#   replaces it by the fused operation. So our "naive" runs are always eager.
+#   join steps. `torch.compile`, for example, can recognise the whole pattern and
+#   replace it by the fused operation. So our "naive" runs are always eager.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
 
@@ -627,7 +632,8 @@ Quiz(
     answer=8,
     unit="trips",
     explanation="Six, and one reading and one writing more. Elementwise steps "
-    "are cheap in arithmetic and expensive in trips.",
+    "are cheap in arithmetic and expensive in trips. So is a mask (lesson 03) "
+    "in eager code, and the mask itself is read as well.",
 )
 
 # %% quiz-units

@@ -42,7 +42,7 @@ from course_lib.accounting.traffic import (
     naive_four_trips,
     time_bounds,
 )
-from course_lib.widgets import HBMAccountant
+from course_lib.widgets import HBMAccountant, KVCacheCalculator, RooflineChart
 from course_lib.widgets.style import apply
 
 apply()
@@ -226,34 +226,22 @@ print("naive, four trips:", bytes_decimal(naive))
 print("the least:        ", bytes_decimal(least))
 p_factor.reveal(naive / least, "8192 / 128 + 1.")
 
-# %% plot-prices
-n = 2 ** np.arange(6, 16)
-for model, label in (
-    (eager_six_trips, "eager, 6 trips"),
-    (naive_four_trips, "naive, 4 trips"),
-    (flash_compulsory, "the least"),
-):
-    moved = [model.bytes(n=int(x), d=128, heads=8) / 1e9 for x in n]
-    plt.loglog(n, moved, marker="o", label=label)
-plt.axvline(128, color="#808080", linestyle=":", label="N = d = 128")
-plt.xlabel("sequence length N")
-plt.ylabel("GB per forward pass")
-plt.title("Model: H = 8, d = 128, 2 bytes per number")
-plt.legend()
-plt.show()
-
-# %% plot-prices-say [markdown]
-# The slopes tell the story. When N doubles, the least doubles and the other
-# two become four times as large. To the left of N = d the lines run together:
-# there Q, K, V, O are larger than S.
-
 # %% accountant [markdown]
 # ## The instrument
 #
-# Here is the accountant. Try three things. Double N and see which bars become
-# four times as long. Make N as small as d. Then lower the number of KV heads:
-# with **grouped-query attention** (GQA) several query heads share one head of
-# K and V. Which bar moves?
+# Next comes the accountant: the three prices as bars, with a control for
+# everything in the formulas. First a prediction, then move it. In
+# **grouped-query attention** (GQA) several query heads share one head of K
+# and V.
+
+# %% predict-gqa
+p_gqa = Predict(
+    "2-gqa",
+    "32 query heads share 8 heads of K and V. Which price falls by the "
+    "largest factor?",
+    options=["naive, 4 trips", "eager, 6 trips", "the least"],
+)
+p_gqa
 
 # %% accountant-widget
 HBMAccountant(
@@ -261,14 +249,24 @@ HBMAccountant(
 )
 
 # %% accountant-say [markdown]
-# With fewer KV heads only the small terms shrink, and S does not. So the
-# naive bars hardly change. The least does: it counts K and V once for each
-# of *their* heads.
+# Move three things. (A link below marks the part that it speaks of.)
+#
+# - Double [N](#fac-accountant-n). The
+#   [least](#fac-accountant-flash_compulsory) doubles, the
+#   [naive](#fac-accountant-naive_four_trips) bytes become four times as many.
+# - Make N as small as d. [Over N](#fac-accountant-over-n), the lines run
+#   together there: Q, K, V, O are larger than S.
+# - Set the [GQA ratio](#fac-accountant-gqa) to 4. Only the small terms shrink,
+#   and S does not. The least counts K and V once for each of *their* heads.
 
 # %% gqa
 for kv_heads in (32, 8, 1):
     fewer = flash_compulsory.bytes(n=8192, d=128, heads=32, kv_heads=kv_heads)
     print(f"32 query heads, {kv_heads:2} KV heads: {bytes_decimal(fewer)}")
+p_gqa.reveal(
+    "the least",
+    "From 268 MB to 168 MB. Of the naive bytes K and V are less than 1 %.",
+)
 
 # %% quiz-bound
 Quiz(
@@ -317,34 +315,33 @@ print(f"{'ridge of H100':15} {H100.ridge:7.0f} FLOP/byte")
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
 # the left the road decides: bandwidth × intensity, a slope. On the right the
-# cooks decide: a flat roof. They meet at the ridge, 295.
+# cooks decide, a flat roof: such work is **compute-bound**. They meet at the
+# ridge, 295.
 #
 # The crosses are **measured** times turned into TFLOP/s (H100, N = 8192,
 # H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.47 GB for eager (six trips predict 6.51), 0.065
 # to 0.067 GB for the fused kernel (the least is 0.067).
+#
+# Move N: which points stay where they are? (*Decode* is one query against N
+# keys, as when a model writes. *Tile loads* wait for lesson 04.)
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
 at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
-x = np.geomspace(10, 10000, 100)
-roof = np.minimum(H100.hbm_gb_per_s * x / 1000, H100.tflops_half)
-plt.loglog(x, roof, color="#808080", label="H100 roof (nominal)")
+chart = RooflineChart(n=8192, d=128, heads=8)
 for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
-    ("fused (flash), measured", "the least", "flash_us"),
+    ("fused, measured", "the least", "flash_us"),
 ):
-    y = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
-    plt.loglog(work[name], y, "x", markersize=11, mew=3, label=label)
-plt.axvline(H100.ridge, color="#808080", linestyle=":")
-plt.xlabel("FLOP per byte of HBM traffic")
-plt.ylabel("TFLOP/s")
-plt.legend(loc="lower right")
-plt.show()
+    tflops = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
+    chart.add_measurement(label, intensity=work[name], tflops=tflops)
+chart
 
 # %% plot-roofline-say [markdown]
-# Eager attention stands under the slope: the road is its limit, and it gets
-# half of what the road allows. Fused attention stands under the flat roof.
+# [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the road allows.
+# (Lesson 01 timed its steps: the division comes near the road's full speed, the
+# softmax does not.) Fused attention stands under the flat roof.
 # Bytes are no longer its limit. It reaches a third of the roof.
 
 # %% fewer-faster [markdown]
@@ -382,7 +379,7 @@ p_speed.reveal(
 #
 # There is a third thing that takes time. Before anybody cooks, an order must
 # be written and carried to the kitchen. Starting a kernel is a **launch**. It
-# costs about 5 microseconds, and PyTorch spends more on the way there. A small
+# costs roughly 5 microseconds, and PyTorch spends more on the way there. A small
 # dish costs as much paper as a large one.
 #
 # So each piece of work has three least times:
@@ -507,15 +504,16 @@ p_compile.reveal(
 # softmax needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found naive
-# attention in it and put a fused attention kernel in its place, without a
-# word. No new fusion was invented: people had written that kernel. Change the
+# attention in it and silently put a fused attention kernel in its place. No
+# new fusion was invented: people had written that kernel. Change the
 # lines enough and the pattern does not match. (Its time differs from that of
 # the last line, *SDPA flash*. PyTorch has several fused kernels, and the record
 # does not say which one ran.)
 #
 # From 6 trips to 4 is 1.5 times fewer bytes, yet the time fell by a factor of
-# 2.1. The bytes do not explain all of that, and the record does not say what
-# does. Leave such a gap open until it is measured.
+# 2.1. The bytes do not explain all of that. Lesson 01's times point at eager's
+# softmax, which is slow for the bytes it moves; the compiler wrote another one.
+# That is a guess: nobody timed the compiled kernels one by one.
 
 # %% quiz-compiler
 Quiz(
@@ -603,6 +601,12 @@ for n in (1024, 8192, 32768, 131072):
 # step cheaper, but it does not shrink the KV cache, does not page it, and does
 # nothing for the products with the weights. (The *KV cache* holds K and V of
 # all earlier tokens while a model writes; *paging* stores it in blocks.)
+#
+# How large is that cache? [These lines](#fac-kv-variants) compare what would
+# shrink it, and how many requests then fit beside the weights.
+
+# %% cache-widget
+KVCacheCalculator("Llama-3-8B")
 
 # %% quiz-cache
 Quiz(

@@ -231,9 +231,11 @@ for pile in (1, 2, 3, 4):
 # %% instrument [markdown]
 # ## The instrument: step through it
 #
-# Each press runs one line. Watch which notes change. When the second pile
-# arrives, say alpha aloud before you press. You can also choose a mistake and
-# see it run beside the right walk.
+# Each press runs one [line](#fac-stepper-code). Watch which
+# [notes](#fac-stepper-notes) change. When the second pile arrives, say alpha
+# aloud before you press. You can also
+# [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk.
+# (A click on a link marks the part that it speaks of.)
 
 # %% stepper-first
 first = TileStepper.by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])
@@ -755,7 +757,8 @@ Quiz(
 # **To read:**
 #
 # - Milakov and Gimelshein, *Online normalizer calculation for softmax* (2018),
-#   [arXiv:1805.02867](https://arxiv.org/abs/1805.02867): m and ℓ, in two pages.
+#   [arXiv:1805.02867](https://arxiv.org/abs/1805.02867), section 3:
+#   m and ℓ, and how to merge them.
 # - Dao, Fu, Ermon, Rudra, Ré, *FlashAttention* (2022),
 #   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 3.1: the same
 #   with O, inside a kernel.

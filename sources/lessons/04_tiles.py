@@ -13,9 +13,7 @@
 # %% imports
 import tracemalloc
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import ListedColormap
 
 from course_lib import Predict, Quiz
 from course_lib.attention import OnlineState, masks, naive, softmax_rows, tiled
@@ -29,9 +27,7 @@ from course_lib.accounting.traffic import (
     flash_tile_loads,
     naive_four_trips,
 )
-from course_lib.widgets.style import OKABE_ITO, apply
-
-apply()
+from course_lib.widgets import HBMAccountant, SramBudget, TileSchedule
 
 # %% question [markdown]
 # ## The question
@@ -64,35 +60,7 @@ apply()
 # Nobody ever sees all scores. But every new folder of questions needs all the
 # boxes again.
 
-# %% alive-text [markdown]
-# Here is the table of scores for `N = 16` tokens. Rows are queries, columns are
-# keys. On the left the naive way: all scores exist. On the right tiles of 4
-# rows and 4 columns: only the coloured scores exist at that moment.
 
-
-# %% draw-tiles
-def draw_tiles(ax, alive, block, title):
-    """Draw a table of scores, coloured where alive is 1, with tile borders."""
-    colours = ListedColormap(["none", OKABE_ITO["blue"]])
-    ax.imshow(alive, cmap=colours, vmin=0, vmax=1)
-    ax.set(title=title, xlabel="key", ylabel="query")
-    ax.set_xticks(np.arange(0, alive.shape[1] + 1, block) - 0.5)
-    ax.set_yticks(np.arange(0, alive.shape[0] + 1, block) - 0.5)
-    ax.set_xticklabels(range(0, alive.shape[1] + 1, block))
-    ax.set_yticklabels(range(0, alive.shape[0] + 1, block))
-    ax.grid(True, linewidth=1, alpha=0.8)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(True)
-
-
-# %% alive
-whole, one_tile = np.ones((16, 16)), np.zeros((16, 16))
-one_tile[4:8, 8:12] = 1
-
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.5))
-draw_tiles(left, whole, 4, f"naive: {whole.sum():.0f} scores exist")
-draw_tiles(right, one_tile, 4, f"tiles: {one_tile.sum():.0f} scores exist")
-plt.show()
 
 # %% by-hand-order [markdown]
 # ## By hand: 8 tokens in tiles of 2
@@ -137,6 +105,17 @@ def schedule(n, block):
 
 
 schedule(8, 2)
+
+# %% schedule-text [markdown]
+# Here is the same with `N = 16` and tiles of 4. Before you press *Next*, say
+# which tile comes. [The table](#fac-schedule-loads) counts what is carried, and
+# how many scores exist at one time. Then choose
+# [naive](#fac-schedule-kind): each of the three kernels walks over the whole
+# grid, so the grid must exist.
+
+# %% schedule-widget
+grid = TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4)
+grid
 
 # %% code-text [markdown]
 # ## The code
@@ -307,7 +286,9 @@ p_block_k.reveal(
 #   128 is less. We come back to that: these are bytes *loaded*, and not all of
 #   them come from HBM.
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the
-#   last column, explained next), and the tall one loads about half as much.
+#   last column, explained next), and the tall one loads about half as much. (In
+#   this model. With boxes of 32 keys a program makes four times as many
+#   steps, each with its own rescale.)
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
@@ -367,24 +348,18 @@ print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
 # It says 128. The text claims 64. The method is harmless, the arithmetic is
 # wrong, and it was copied on.
 #
-# Now with the shared memory that one thread block really gets on four GPUs.
+# Now with the shared memory that one thread block really gets, and a tile of
+# your choice. Predict, then move: with `B_q` = 256, which `B_k` still fits on
+# an [H100](#fac-sram-gpus)?
 
 # %% sram-plot
-rows = np.arange(16, 200)
-need = [tile_bytes(int(B), int(B), 128)["total"] / 1024 for B in rows]
-plt.plot(rows, need, label="square tile, d = 128, 2 bytes")
-for gpu, kib in {"T4": 64, "L4": 99, "A100": 163, "H100": 227}.items():
-    plt.axhline(kib, linestyle=":", linewidth=1.5, color="#808080")
-    plt.text(17, kib + 4, f"{gpu}: {kib} KiB")
-plt.xlabel("rows of both tiles, B")
-plt.ylabel("needed on the chip, KiB")
-plt.legend(loc="lower right")
-plt.show()
+SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 
 # %% sram-honest [markdown]
 # **This is a model.** It puts every buffer into shared memory, as the paper's
 # picture does. Real kernels keep S and O in registers, in fp32, and hold two or
-# more K/V tiles so that the next box arrives while the clerk still works.
+# more K/V tiles so that the next box arrives while the clerk still works:
+# [choose that layout](#fac-sram-layout) and look again.
 # Lesson 08 asks the compiler instead. What the model shows well is what grows
 # with what: Q, K, V, O with `B · d`, S with `B²`.
 
@@ -622,23 +597,18 @@ def bounds_gb(n, causal, heads=8):
     return low / 1e9, flash_tile_loads.bytes(block_q=128, **shape) / 1e9
 
 
+# %% dram-text [markdown]
+# The accountant of lesson 02 has one more bar for this lesson, the
+# [tile loads](#fac-accountant-flash_tile_loads). The grey bar is what our own
+# program was just seen to load and store. Under
+# [the lines over N](#fac-accountant-over-n) are buttons. They go to the
+# settings of the hardware counters, and diamonds show what DRAM delivered.
+
 # %% dram-plot
-lengths = [2**i for i in range(13, 18)]
-fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True)
-for ax, causal in zip(axes, (False, True)):
-    low, high = zip(*(bounds_gb(n, causal) for n in lengths))
-    ax.plot(lengths, high, "--", label="model: tile loads")
-    ax.plot(lengths, low, ":", label="model: compulsory")
-    ax.fill_between(lengths, low, high, alpha=0.12)
-    rows = [r for r in record["rows"] if (r["heads"], r["causal"]) == (8, causal)]
-    dram = [np.mean(r["dram_gb"]) for r in rows]
-    ax.plot([r["n"] for r in rows], dram, "o-", label="measured: DRAM")
-    ax.set(xscale="log", yscale="log", title="causal" if causal else "no mask")
-    ax.set_xticks(lengths, [f"{n // 1024}k" for n in lengths])
-    ax.set(xlabel="N, in units of 1024")
-axes[0].set_ylabel("GB, 8 heads, d = 128, bf16, H100")
-axes[0].legend()
-plt.show()
+accountant = HBMAccountant(n=2048, d=128, heads=1, block_q=128, block_k=128)
+books = launch(n=2048, d=128, block_q=128, block_k=128)
+accountant.add_ledger(books, "our program, N = 2048, 1 head")
+accountant
 
 # %% dram-numbers
 print(f"{record['device']}, {record['dtype']}, {record['source']}; GB")
@@ -678,7 +648,7 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
 #   reach DRAM.
 #
-# The points were measured, the lines between them were not, and neither was a
+# The points were measured; what lies between them was not, and neither was a
 # causal call at 8192. The reasons (fit, in step, out of step) are our reading
 # of the points. Both sentences that one finds in public texts are half true:
 # "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
@@ -713,24 +683,10 @@ p_causal
 
 
 # %% causal-picture
-def tile_words(n, block):
-    """Return "skip", "partial" or "full" for every tile of a causal table."""
-    causal, starts = masks.causal(), range(0, n, block)
-
-    def word(i, j):
-        return str(causal.classify(i, i + block, j, j + block, n, n))
-
-    return [[word(i, j) for j in starts] for i in starts]
-
-
-fig, ax = plt.subplots(figsize=(5, 5))
-draw_tiles(ax, masks.causal().dense(16, 16), 4, "N = 16, tiles of 4, causal")
-for i, words in enumerate(tile_words(16, 4)):
-    for j, word in enumerate(words):
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        at = 4 * j + 1.5, 4 * i + 1.5
-        ax.text(*at, word, ha="center", color="black", bbox=box)
-plt.show()
+grid.mask = "causal"
+for row in grid.tiles():
+    print(*(f"{word:7}" for word in row))
+grid  # the schedule from above, now with the mask
 
 # %% reveal-causal
 counts = derived_counts(16, 16, 4, 4, causal=True)
@@ -1037,8 +993,8 @@ Quiz(
 #   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135): Algorithm 1 and
 #   section 3.2 on the number of HBM accesses.
 # - Dao 2023, *FlashAttention-2*,
-#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): section 3.1, the
-#   swapped loops.
+#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): sections 3.1
+#   and 3.2, the swapped loops.
 # - Rabe and Staats 2021, *Self-attention Does Not Need O(n²) Memory*,
 #   [arXiv:2112.05682](https://arxiv.org/abs/2112.05682): the same idea, told
 #   for memory alone.

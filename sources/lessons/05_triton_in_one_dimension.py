@@ -293,8 +293,9 @@ except OutOfBounds as error:
 # %% reveal-no-mask
 p_mask.reveal(
     "it writes 24 numbers into memory that belongs to something else",
-    "Nothing checks an address. The neighbour's numbers change silently, and "
-    "the program may fail much later, somewhere else.",
+    "The neighbour's numbers change silently, and the program may fail much "
+    "later, somewhere else. Only an address far outside stops it, with `illegal "
+    "memory access`.",
 )
 
 # %% guard-bands [markdown]
@@ -630,8 +631,8 @@ Quiz(
         (
             "It may or may not find it",
             True,
-            "Programs run in any order and many at once. Within one launch no "
-            "program may wait for what another stores.",
+            "Programs run in any order and many at once. Do not rely on what "
+            "another program of the same launch has stored.",
         ),
         ("The compiler refuses the kernel", False, "It cannot see who stores what."),
     ],

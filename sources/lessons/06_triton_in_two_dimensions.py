@@ -318,8 +318,8 @@ for block_k, d in [(32, 64), (32, 32)]:
 #
 # A float32 number has 23 bits after the leading one, its **mantissa**. That is
 # about seven digits. Tensor cores do not take float32. They take **TF32**: the
-# same range, with a mantissa of 10 bits, about three digits. On a GPU a
-# float32 `tl.dot` uses TF32 unless you forbid it.
+# same range, with a mantissa of 10 bits, about three digits. On a GPU
+# (A100 and newer) a float32 `tl.dot` uses TF32 unless you forbid it.
 #
 # The interpreter computes in full float32, so it cannot show this. We
 # **emulate** it: cut the 13 last bits off every input, then multiply in
@@ -499,8 +499,8 @@ p_untyped.reveal(
 # | `l_sum = 0`, then `l_sum += 0.5` | a whole number becomes a float | `0.0` |
 # | a float16 accumulator, `acc += tl.dot(...)` | float16 becomes float32 | start in float32 |
 # | `break` in a loop | not in the language | a loop bound, or a mask |
-# | `print(tile)` | not in the language | `tl.device_print` |
-# | a list and `append` | not in the language | a tile, or a tuple |
+# | `print(tile)` | a GPU's print begins with a text | `print("tile", tile)` |
+# | a list and `append` | a list cannot grow | one accumulator |
 # | `tl.dot` with K below 16 | too small for the hardware | pad with zeros to 16 |
 #
 # A scalar start is fine where the value *stays* a scalar: lesson 05's

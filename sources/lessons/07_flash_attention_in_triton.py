@@ -36,6 +36,7 @@ from course_lib.accounting.traffic import (
 )
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention
+from course_lib.widgets import TileStepper
 from course_lib.widgets.style import OKABE_ITO, apply
 
 apply()
@@ -183,6 +184,19 @@ p_causal.reveal(
     "more than half",
     "The tiles on the diagonal are half empty, but they are loaded whole.",
 )
+
+# %% replay-text [markdown]
+# ### One program, line by line
+#
+# The stepper of lesson 03 can replay what a program of this kernel loaded, in
+# the order of the ledger. Program 2 owns queries 32 to 47 of 64. Before you
+# press *Next*: how many [tiles](#fac-stepper-tiles) will it fold in, and what
+# does the last one do to [m and ℓ](#fac-stepper-notes) of its first query?
+
+# %% replay
+few = [x[:, :, :64] for x in (q, k, v)]
+visited = count(flash_attention, *few, causal=True, block_q=16, block_k=16)
+TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0))
 
 # %% to-the-byte [markdown]
 # ## The formula and the ledger agree to the byte

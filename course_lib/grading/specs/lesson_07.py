@@ -11,7 +11,7 @@ from course_lib.grading import cases as draw
 from course_lib.grading.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.grading.faults import find_fault
 from course_lib.grading.judges import array_finding
-from course_lib.grading.kernel_judge import flash_traffic, in_turn, was_launched
+from course_lib.grading.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
 from course_lib.grading.misconceptions import attention_mistakes
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.grading.tolerance import as_float64
@@ -35,8 +35,8 @@ def _one_tile(rng: Generator) -> list[Case]:
         ),
         _case("16 queries, 16 keys, d = 16: all alike", draw.draw(rng, 16, 16, 16, heads=(1, 2))),
         _case("large scores (q and k times 4)", draw.draw(rng, 16, 64, 32, heads=(1, 1), size=4)),
-        _case("all scores near -150", draw.shifted(rng, 16, 64, 32, -150, heads=(1, 1))),
         _case("all scores near +110", draw.shifted(rng, 32, 16, 64, 110, heads=(1, 1))),
+        _case("all scores near -150", draw.shifted(rng, 16, 64, 32, -150, heads=(1, 1))),
         _case(
             "float16, 64 queries, 64 keys, d = 32",
             draw.draw(rng, 64, 64, 32, heads=(1, 2)),
@@ -57,7 +57,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
         ),
         _case(
             "the scores climb along the row: every tile brings a new maximum",
-            draw.sloped(rng, 16, 96, 64, 12, heads=one),
+            draw.sloped(rng, 16, 96, 64, 120, heads=one),
             block_q=16,
             block_k=32,
         ),
@@ -127,17 +127,12 @@ def _ragged(rng: Generator) -> list[Case]:
         ),
         _case(
             "climbing scores, 100 keys in tiles of 32, strided memory",
-            draw.sloped(rng, 33, 100, 16, 12, heads=(1, 2)),
+            draw.sloped(rng, 33, 100, 16, 120, heads=(1, 2)),
             block_q=32,
             block_k=32,
             strided=True,
         ),
-        _case(
-            "all scores near -150, 100 keys",
-            draw.shifted(rng, 17, 100, 32, -150, heads=one),
-            block_q=16,
-            block_k=64,
-        ),
+        *_low_scores(rng),
         _case(
             "float16, 100 queries, 200 keys, d = 64",
             draw.draw(rng, 100, 200, 64, heads=(1, 2)),
@@ -146,6 +141,19 @@ def _ragged(rng: Generator) -> list[Case]:
             block_k=64,
             compiled=True,
         ),
+    ]
+
+
+def _low_scores(rng: Generator) -> list[Case]:
+    """Return three cases in which a mistake about the tail or about m shows on its own."""
+    return [
+        _case(
+            f"not causal, {n_k} keys in tiles of 32, all scores near {score}",
+            draw.shifted(rng, 30, n_k, 16, score, heads=(1, 1)),
+            block_q=64,
+            block_k=32,
+        )
+        for n_k, score in ((33, -20), (64, -150), (33, -150))
     ]
 
 
@@ -160,31 +168,26 @@ def _final(rng: Generator) -> list[Case]:
             block_k=16,
         ),
         _case(
-            "causal, 50 queries, 90 keys: aligned at the end",
-            draw.draw(rng, 50, 90, 16, heads=(2, 2)),
+            "causal, 35 queries, 68 keys: aligned at the end",  # row 31 sees one key of a tile
+            draw.draw(rng, 35, 68, 16, heads=(2, 2)),
             causal=True,
             block_q=16,
             block_k=32,
         ),
+        _case(
+            "causal, climbing scores, tiles as tall as d",
+            draw.sloped(rng, 96, 96, 32, 220, heads=one),
+            causal=True,
+            block_q=64,
+            block_k=32,
+        ),
+        *_low_scores(rng),
         _case(
             "causal, 80 queries, 50 keys: the first 30 rows see nothing",
             draw.draw(rng, 80, 50, 32, heads=one),
             causal=True,
             block_q=16,
             block_k=64,
-        ),
-        _case(
-            "not causal, 257 keys, scores near -150",
-            draw.shifted(rng, 30, 257, 16, -150, heads=one),
-            block_q=32,
-            block_k=64,
-        ),
-        _case(
-            "causal, climbing scores, tiles as tall as d",
-            draw.sloped(rng, 96, 96, 32, 12, heads=one),
-            causal=True,
-            block_q=32,
-            block_k=32,
         ),
         _case(
             "float16, causal, 1030 keys of equal weight, values near 100",
@@ -215,14 +218,14 @@ def _counted(rng: Generator) -> list[Case]:
             "512 queries and keys, d = 16, counted",
             draw.draw(rng, 512, 512, 16, heads=(1, 1)),
             block_q=128,
-            block_k=64,
+            block_k=128,
             causal=False,
             counted=True,
         ),
         _case(
-            "causal, 512 queries, 600 keys, d = 16, counted",
-            draw.draw(rng, 512, 600, 16, heads=(1, 1)),
-            block_q=64,
+            "causal, 520 queries, 584 keys, d = 16, counted",  # the future begins with a tile
+            draw.draw(rng, 520, 584, 16, heads=(1, 1)),
+            block_q=128,
             block_k=64,
             causal=True,
             counted=True,
@@ -257,7 +260,7 @@ def _from_scratch(rng: Generator) -> list[Case]:
 
 def _ask_attention(with_lse: bool) -> Any:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
-    return in_turn(judge, was_launched, flash_traffic)
+    return in_turn(stored_whole(judge), was_launched, flash_traffic)
 
 
 def _weights_cases(rng: Generator) -> list[Case]:
@@ -332,7 +335,7 @@ EXERCISES = (
         notice="The (block_q, block_k) scores were never stored: they lived in the program and "
         "are gone. Everything else in this lesson keeps it that way for longer rows.",
         kind="kernel",
-        mistakes=attention_mistakes(),
+        mistakes=attention_mistakes(dtype=np.float32),
     ),
     Exercise(
         id="7.2",
@@ -356,7 +359,7 @@ EXERCISES = (
         notice="The row of scores may now be as long as you like: a program only ever holds one "
         "tile of it.",
         kind="kernel",
-        mistakes=attention_mistakes(),
+        mistakes=attention_mistakes(dtype=np.float32),
     ),
     Exercise(
         id="7.3",
@@ -376,7 +379,7 @@ EXERCISES = (
         notice="Masked keys weigh exp(-inf) = 0 whatever the maximum. Masking with 0 would have "
         "shown only where real scores are negative.",
         kind="kernel",
-        mistakes=attention_mistakes(with_lse=True),
+        mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),
     Exercise(
         id="7.4",
@@ -398,7 +401,7 @@ EXERCISES = (
         notice="The ledger agrees to the byte: Q, O and lse once, K and V once per visited tile, "
         "and not one score was written. This is the algorithm of the FlashAttention papers.",
         kind="kernel",
-        mistakes=attention_mistakes(with_lse=True),
+        mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),
     Exercise(
         id="7.5",
@@ -459,6 +462,6 @@ EXERCISES = (
         judge=_ask_attention(with_lse=True),
         notice="From an empty cell. Few people who use FlashAttention every day have done this.",
         kind="kernel",
-        mistakes=attention_mistakes(with_lse=True),
+        mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),
 )

@@ -125,9 +125,13 @@ function render({ model, el }) {
     });
   }
 
+  part("accountant-n", fields[0].node);
+  part("accountant-gqa", fields[3].node);
+
   // The picture ----------------------------------------------------------------------------------
   const words = h("p", { class: "fac-words" });
   const rows = data.models.map(() => bar());
+  data.models.forEach((m, i) => part(`accountant-${m.name}`, rows[i].node));
   const bars = h("div", {});
   const ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   const plot = h("div", { class: "fac-plot" });
@@ -135,19 +139,20 @@ function render({ model, el }) {
   root(model, el,
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row),
     h("div", { class: "fac-fields" }, fields.map((f) => f.node)),
-    words,
+    part("accountant-words", words),
     h("div", { class: "fac-halves" },
       h("div", {}, h("div", { class: "fac-title" }, "Bytes to and from HBM, one forward pass (log axis)"), bars, ticks),
-      h("div", {}, h("div", { class: "fac-title" }, "The same over N"), plot, counters)),
+      part("accountant-over-n", h("div", {}, h("div", { class: "fac-title" }, "The same over N"), plot, counters))),
     voice.node);
 
   function bar() {
     const name = h("b", {}), value = h("span", {}), fill = h("div", {}), says = h("small", {});
     const formula = h("ul", {}), summary = h("summary", {});
-    const fold = h("details", {}, summary, formula);
+    const fold = h("details", { ontoggle: () => row.spell() }, summary, formula);
     const node = h("div", { class: "fac-bar" },
       h("div", { class: "fac-bar-head" }, name, value), h("div", { class: "fac-track" }, fill), says, fold);
-    return { node, name, value, fill, says, formula, summary, fold };
+    const row = { node, name, value, fill, says, summary, formula, fold };
+    return row;
   }
 
   const shapeAt = (n) => ({
@@ -193,8 +198,12 @@ function render({ model, el }) {
       row.says.textContent = `${m.kind}; ${ratio}${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(footprint, 1024)}`;
       const parts = collected(m, values);
       row.summary.textContent = `${percent((parts[0].bytes * layers) / total)} of it is ${parts[0].count} ${parts[0].text}`;
-      const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}${layers > 1 ? ` (${layers} layers)` : ""}`));
-      row.formula.replaceChildren(h("li", {}, m.describes), ...each);
+      row.spell = () => {
+        if (!row.fold.open) return; // what nobody sees is not drawn
+        const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}${layers > 1 ? ` (${layers} layers)` : ""}`));
+        row.formula.replaceChildren(h("li", {}, m.describes), ...each);
+      };
+      row.spell();
     }
 
     function extraBar(entry) {
@@ -234,6 +243,7 @@ function render({ model, el }) {
   const HIGH = 330, LEFT = 66, BOTTOM = 40, TOP = 22;
   let WIDE = 560; // of the drawing; follows a narrow page, so that its text stays large
   let kept = { key: "", lines: [] };
+  let drawing = { key: "" }; // what is on show, and its parts that move with N
 
   function lines() {
     const key = JSON.stringify(TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get));
@@ -246,6 +256,8 @@ function render({ model, el }) {
 
   function drawPlot(shape, extra, totals) {
     const drawn = lines();
+    const key = JSON.stringify([kept.key, WIDE, extra]);
+    if (drawing.key === key) return moveHere(shape, totals);
     const records = [...data.recorded, ...extra.filter((e) => e.kind === "measurement" && e.n)];
     const fits = (r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
       && (r.d ?? shape.d) === shape.d && (r.heads ?? shape.heads) === shape.heads && (r.causal ?? shape.causal) === shape.causal;
@@ -267,9 +279,9 @@ function render({ model, el }) {
     }
     grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "N"));
 
-    const marks = [];
     const inside = (n) => n >= 64 && n <= 2 ** 18;
-    if (inside(shape.n)) marks.push(s("line", { class: "fac-here", x1: x(shape.n), x2: x(shape.n), y1: TOP, y2: HIGH - BOTTOM }));
+    const here = s("line", { class: "fac-here", y1: TOP, y2: HIGH - BOTTOM });
+    const marks = [here];
     const first = data.models.find((m) => crossover(m, shape) != null);
     const cross = first ? crossover(first, shape) : null;
     if (cross && inside(cross)) {
@@ -278,13 +290,21 @@ function render({ model, el }) {
     }
     const curves = drawn.map((line, i) => s("polyline", { class: `fac-s-${data.models[i].colour}`, points: line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ") }));
     const diamonds = points.map((p) => s("path", { class: "fac-point", d: `M${x(p.n)} ${y(p.bytes) - 7}l7 7l-7 7l-7 -7z` }, s("title", {}, `${p.label}, N = ${p.n}: ${bytesText(p.bytes)}`)));
-    const here = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
-    const label = `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${here}.`;
-    plot.replaceChildren(
-      s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, grid, curves, marks, diamonds),
+    const picture = s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" }, grid, curves, marks, diamonds);
+    drawing = { key, picture, here, x, inside };
+    moveHere(shape, totals);
+    plot.replaceChildren(picture,
       h("div", { class: "fac-legend" }, data.models.map((m) => h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label)),
         points.length ? h("span", {}, "◇ hardware counters") : null));
     counters.replaceChildren(...countersText(points, records));
+  }
+
+  function moveHere(shape, totals) {
+    const { picture, here, x, inside } = drawing;
+    here.style.display = inside(shape.n) ? "" : "none";
+    for (const end of ["x1", "x2"]) here.setAttribute(end, x(shape.n));
+    const each = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
+    picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${each}.`);
   }
 
   function countersText(points, records) {

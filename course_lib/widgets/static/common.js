@@ -40,7 +40,52 @@ function root(model, el, ...children) {
   model.on("change:presenter", size);
   size();
   el.append(node);
+  hearLinks(node);
   return node;
+}
+
+/** Name a part, so that a link to `#fac-NAME` in the page's prose can point at it. */
+function part(name, node) {
+  node.setAttribute("data-fac-part", name);
+  return node;
+}
+
+/**
+ * Follow the page's links to parts. One listener a page serves all widgets, those in frames of the
+ * page included; it runs before JupyterLab looks for a heading of that name.
+ */
+function hearLinks(node) {
+  const frame = globalThis.frameElement; // null on a page of its own, or in another site's frame
+  const page = frame?.ownerDocument ?? document;
+  const roots = (page.facRoots ??= []);
+  if (!roots.length) page.addEventListener("click", (event) => followLink(event, roots), true);
+  roots.push({ node, frame });
+}
+
+function followLink(event, roots) {
+  const link = event.target.closest?.('a[href^="#fac-"]');
+  if (!link) return;
+  const top = (n, frame) => n.getBoundingClientRect().top + (frame?.getBoundingClientRect().top ?? 0);
+  const wanted = `[data-fac-part="${CSS.escape(link.getAttribute("href").slice(5))}"]`;
+  const near = roots
+    .filter(({ node }) => node.isConnected && node.getClientRects().length)
+    .flatMap(({ node, frame }) => [...node.querySelectorAll(wanted)].map((found) => ({ found, far: Math.abs(top(found, frame) - top(link)) })))
+    .sort((a, b) => a.far - b.far)[0];
+  if (!near) return;
+  event.preventDefault();
+  event.stopPropagation();
+  pointAt(near.found);
+}
+
+/** Mark a part for a while, bring it into view, and let a screen reader go on from there. */
+function pointAt(node) {
+  for (const other of node.ownerDocument.querySelectorAll(".fac-pointed")) other.classList.remove("fac-pointed");
+  node.classList.add("fac-pointed");
+  setTimeout(() => node.classList.remove("fac-pointed"), 8000);
+  if (!node.matches("button, input, select")) node.setAttribute("tabindex", "-1");
+  node.setAttribute("data-lm-suppress-shortcuts", "true");
+  node.focus({ preventScroll: true });
+  node.scrollIntoView({ block: "nearest", behavior: reducedMotion() ? "auto" : "smooth" });
 }
 
 /** A polite announcement for screen readers, at most one in 400 ms. */
@@ -59,10 +104,16 @@ const freshId = (what) => `fac-${what}-${Date.now().toString(36)}-${++lastId}`;
 
 const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Set traits and tell the kernel; what is unchanged is left alone. */
+/** Set traits; the kernel is told once the picture has changed, in one message for a burst. */
+const untold = new WeakSet();
 function put(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
-  model.save_changes();
+  if (untold.has(model)) return;
+  untold.add(model);
+  setTimeout(() => {
+    untold.delete(model);
+    model.save_changes();
+  });
 }
 
 /** A number as people type it: 8192, 8,192, 1.5e9, 3,5 or 2^13; NaN if it is none. */

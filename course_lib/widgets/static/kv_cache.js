@@ -32,7 +32,7 @@ function render({ model, el }) {
   const words = h("p", { class: "fac-words" });
   const table = h("div", {});
   const voice = announcer();
-  root(model, el, h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row), h("div", { class: "fac-fields" }, fields.map((f) => f.node)), words, table, voice.node);
+  root(model, el, h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row), h("div", { class: "fac-fields" }, fields.map((f) => f.node)), words, part("kv-variants", table), voice.node);
 
   function draw() {
     for (const f of fields) f.follow();

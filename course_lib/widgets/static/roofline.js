@@ -30,7 +30,7 @@ function render({ model, el }) {
   const table = h("div", {});
   const voice = announcer();
   root(model, el, h("div", { class: "fac-row" }, gpu.row), h("div", { class: "fac-fields" }, fields.map((f) => f.node)), words,
-    h("div", { class: "fac-halves" }, plot, table), voice.node);
+    h("div", { class: "fac-halves" }, part("roofline-plot", plot), part("roofline-table", table)), voice.node);
 
   let WIDE = 600;
   const HIGH = 340, LEFT = 56, BOTTOM = 44, TOP = 14;
@@ -77,7 +77,7 @@ function render({ model, el }) {
     grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "FLOP/byte"), s("text", { x: LEFT + 4, y: TOP - 2 }, "TFLOP/s"));
     const roof = [2 ** left, ridge, 2 ** right].map((v) => `${x(v)},${y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
     const dots = points.map((p, i) => s("path", { class: `fac-dot fac-f-${p.colour}`, transform: `translate(${x(p.x)} ${y(p.y)})`, d: SHAPES[i % SHAPES.length] }, s("title", {}, p.label)));
-    const crosses = marks.map((m) => s("path", { class: "fac-cross", transform: `translate(${x(m.intensity)} ${y(m.tflops)})`, d: "M-6 -6l12 12M-6 6l12 -12" }, s("title", {}, m.label)));
+    const crosses = marks.map((m) => s("path", { class: "fac-mark", transform: `translate(${x(m.intensity)} ${y(m.tflops)})`, d: "M-6 -6l12 12M-6 6l12 -12" }, s("title", {}, m.label)));
     const label = `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}.`;
     plot.replaceChildren(s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, grid,
       s("line", { class: "fac-ridge", x1: x(ridge), x2: x(ridge), y1: TOP, y2: HIGH - BOTTOM }), s("polyline", { class: "fac-roof", points: roof }), dots, crosses));

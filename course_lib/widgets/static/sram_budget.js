@@ -29,8 +29,8 @@ function render({ model, el }) {
   const chips = h("div", {});
   const table = h("div", {});
   const voice = announcer();
-  root(model, el, h("div", { class: "fac-row" }, layout.row, dtype.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-    words, h("div", { class: "fac-halves" }, chips, table), voice.node);
+  root(model, el, h("div", { class: "fac-row" }, part("sram-layout", layout.row), dtype.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
+    words, h("div", { class: "fac-halves" }, part("sram-gpus", chips), part("sram-buffers", table)), voice.node);
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();

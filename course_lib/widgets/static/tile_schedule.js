@@ -122,11 +122,11 @@ function render({ model, el }) {
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
 
   root(model, el,
-    h("div", { class: "fac-row" }, schedule.row, mask.row),
+    h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)),
     h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-    bar.node, words,
-    h("div", { class: "fac-halves" }, h("div", {}, heads,
-      h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))), table),
+    part("schedule-steps", bar.node), words,
+    h("div", { class: "fac-halves" }, h("div", {}, part("schedule-grid", heads),
+      h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))), part("schedule-loads", table)),
     voice.node);
 
   function draw() {

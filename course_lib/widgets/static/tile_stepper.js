@@ -3,7 +3,7 @@
 const LINES = [
   ["load", "load K_j, V_j"],
   ["s", "s = q · K_jᵀ · scale"],
-  ["m", "m_new = max(m, max(s))"],
+  ["m", "m_new = max(m, largest s)"],
   ["alpha", "α = exp(m − m_new)"],
   ["p", "p = exp(s − m_new)"],
   ["l", "ℓ = α·ℓ + sum(p)"],
@@ -94,12 +94,12 @@ function render({ model, el }) {
 
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
   root(model, el, title,
-    h("div", { class: "fac-row" }, row, order, by, mistake),
+    h("div", { class: "fac-row" }, row, order, by, part("stepper-mistake", mistake)),
     bar.node,
-    strip, summary,
+    part("stepper-tiles", strip), summary,
     h("div", { class: "fac-halves" },
-      h("div", {}, code, sram),
-      h("div", {}, state, final)),
+      h("div", {}, part("stepper-code", code), sram),
+      h("div", {}, part("stepper-notes", state), final)),
     voice.node);
 
   function draw() {

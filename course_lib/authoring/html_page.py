@@ -1,0 +1,67 @@
+"""Run a notebook and write it as one HTML page whose widgets still move, without a kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from course_lib.authoring.course_file import FileProblem
+
+_VIEW = "application/vnd.jupyter.widget-view+json"
+_SECONDS = 600  # for one cell
+
+
+def page(notebook: Path) -> str:
+    """Return the HTML of ``notebook`` after all its cells ran, in its own folder.
+
+    The file on disk is left alone. Nothing in the page asks the network for anything.
+
+    Raises:
+        FileProblem: if it is no notebook, or a cell raises that is not marked as raising.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+    from nbconvert import HTMLExporter
+
+    try:
+        book = nbformat.read(notebook, as_version=4)
+    except OSError as error:
+        raise FileProblem(f"{notebook} cannot be read ({error.strerror}).") from None
+    except Exception:
+        raise FileProblem(f"{notebook} is not a Jupyter notebook.") from None
+    client = NotebookClient(
+        book,
+        timeout=_SECONDS,
+        kernel_name="python3",
+        store_widget_state=False,
+        resources={"metadata": {"path": str(notebook.resolve().parent)}},
+    )
+    try:
+        with _pictures():
+            client.execute()
+    except CellExecutionError as error:
+        raise FileProblem(f"{notebook}: a cell raises {error.ename}: {error.evalue}") from None
+    for cell in book.cells:
+        for output in cell.get("outputs", []):
+            if "text/html" in output.get("data", {}):  # a widget's stand-in: no kernel will come
+                output["data"].pop(_VIEW, None)
+    exporter = HTMLExporter(require_js_url="", jquery_url="", mathjax_url="")
+    text, _ = exporter.from_notebook_node(book, {"metadata": {"name": notebook.stem}})
+    return re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
+
+
+@contextmanager
+def _pictures() -> Iterator[None]:
+    """Ask the widgets to add a static picture, for viewers that strip scripts."""
+    before = os.environ.get("COURSE_PICTURES")
+    os.environ["COURSE_PICTURES"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("COURSE_PICTURES")
+        if before is not None:
+            os.environ["COURSE_PICTURES"] = before

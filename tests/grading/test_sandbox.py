@@ -1,0 +1,293 @@
+"""The walls themselves: what a confined child cannot do, and what a frame cannot bring in."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from course_lib.grading.sandbox import frame, kernels, syscalls
+from course_lib.grading.sandbox.workshop import InfrastructureError, Workshop, probe
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    with Workshop() as workshop:
+        yield workshop
+
+
+def test_the_probe_finds_every_way_out_closed(workshop):
+    level, held = probe(workshop)
+    assert held and all(held.values()), held
+    assert level == "full"
+
+
+def test_the_zygotes_environment_is_not_ours(workshop, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    program = "import os\ndef echo(x):\n    return sorted(os.environ)\n"
+    with Workshop() as fresh, fresh.student() as child:
+        _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
+        names = _case(child, 1)["result"]
+    assert "SECRET_TOKEN" not in names
+    assert {"OMP_NUM_THREADS", "TRITON_INTERPRET"} <= set(names)
+
+
+def test_a_child_holds_no_answers(workshop):
+    program = (
+        "import sys\ndef echo(x):\n    return [m for m in sys.modules if m.startswith('course_')]\n"
+    )
+    with workshop.student() as child:
+        _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
+        loaded = _case(child, 1)["result"]
+    secret = ("course_lib.grading.specs", "course_lib.attention", "course_lib.kernels")
+    assert loaded and not [name for name in loaded if name.startswith(secret)]
+    assert "course_lib.grading.check" not in loaded
+
+
+def test_a_zygote_that_was_killed_is_replaced(workshop):
+    with workshop.student():
+        pass
+    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
+    with workshop.student() as child:
+        assert _ask(child, do="probe", victim=os.getpid())["fork"]
+
+
+def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(workshop):
+    child = workshop.student()
+    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
+    with pytest.raises(InfrastructureError):
+        child.end()
+
+
+def test_numbers_of_system_calls_agree_between_the_lists():
+    for machine in ("x86_64", "aarch64"):
+        allowed = syscalls._table(syscalls._ALLOWED[machine])
+        denied = syscalls._table(syscalls._DENIED[machine])
+        guarded = syscalls._table(syscalls._GUARDED[machine])
+        numbers = [*allowed.values(), *denied.values()]
+        assert len(set(numbers)) == len(numbers)
+        assert not set(guarded.values()) & set(allowed.values())
+        for way_out in ("socket", "connect", "ptrace", "kill", "execve", "clone", "fork", "memfd"):
+            assert way_out not in allowed
+
+
+def _ask(child, **request):
+    return child.ask(request, time.monotonic() + 30)
+
+
+def _case(child, *args):
+    return _ask(child, do="case", args=args, kwargs={}, counted=False, kernel=False, fits=False)
+
+
+# Frames -----------------------------------------------------------------------------------------
+
+NUMBERS = hnp.arrays(
+    dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),
+    shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+PLAIN = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats() | st.text(max_size=9)
+VALUES = st.recursive(
+    PLAIN | NUMBERS | st.binary(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES)
+def test_what_is_sent_arrives(value):
+    _same(frame.decode(*frame.encode(value)), value)
+
+
+def _same(got, sent):
+    assert type(got) is type(sent)
+    if isinstance(sent, np.ndarray):
+        assert got.dtype == sent.dtype
+        np.testing.assert_array_equal(got, sent)
+    elif isinstance(sent, list | tuple):
+        assert len(got) == len(sent)
+        for a, b in zip(got, sent, strict=True):
+            _same(a, b)
+    elif isinstance(sent, dict):
+        assert list(got) == list(sent)
+        for key in sent:
+            _same(got[key], sent[key])
+    elif isinstance(sent, float):
+        assert got == sent or (np.isnan(got) and np.isnan(sent))
+    elif isinstance(sent, str):
+        assert got == sent.encode("utf-8", "replace").decode()
+    else:
+        assert got == sent
+
+
+def test_tensors_keep_strides_and_shared_memory():
+    packed = torch.arange(24, dtype=torch.bfloat16).reshape(2, 3, 4)
+    q, k = frame.decode(*frame.encode((packed[0].T, packed[1])))
+    assert q.stride() == packed[0].T.stride()
+    assert torch.equal(q, packed[0].T) and torch.equal(k, packed[1])
+    assert q.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
+
+
+MALFORMED = [
+    ["a", "f4", [1 << 40], 0, 16],
+    ["a", "f4", [4], 0, 1 << 40],
+    ["a", "f4", [-4, -1], 0, 16],
+    ["a", "O", [2], 0, 16],
+    ["a", "f4", [2, True], 0, 8],
+    ["T", "float32", [4], [1], 1, 0, 16],
+    ["T", "float32", [4], [-1], 3, 0, 16],
+    ["T", "float32", [1 << 20, 1 << 20], [0, 0], 0, 0, 16],
+    ["T", "complex64", [1], [1], 0, 0, 16],
+    ["b", -1, 4],
+    ["unknown", 1],
+    ["f", "not hexadecimal"],
+    ["p", "GPU", {"name": "x"}],
+    ["d", [[["l", []], 1]]],
+    [],
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED, ids=str)
+def test_malformed_values_are_refused_before_anything_is_allocated(data):
+    with pytest.raises(frame.BadFrame):
+        frame.decode(json.dumps(data).encode(), b"\0" * 16)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=80), st.binary(max_size=20))
+def test_noise_is_refused_with_one_kind_of_error(text, blob):
+    try:
+        frame.decode(text, blob)
+    except frame.BadFrame:
+        pass
+
+
+def test_a_frame_with_another_nonce_is_refused():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        frame.Channel(theirs.fileno(), b"a" * 16).send("passed")
+        with pytest.raises(frame.BadFrame):
+            frame.Channel(ours.fileno(), b"b" * 16).receive(time.monotonic() + 1)
+
+
+def test_half_a_frame_is_too_late_and_a_closed_end_is_closed():
+    ours, theirs = socket.socketpair()
+    channel = frame.Channel(ours.fileno(), b"a" * 16)
+    with ours:
+        theirs.send(b"course01")
+        with pytest.raises(frame.TooLate):
+            channel.receive(time.monotonic() + 0.05)
+        theirs.close()
+        with pytest.raises(frame.Closed):
+            channel.receive(time.monotonic() + 1)
+
+
+# Kernels ----------------------------------------------------------------------------------------
+
+HEAD = "import triton\nimport triton.language as tl\n\n"
+GOOD = """@triton.jit
+def helper(x, BLOCK: tl.constexpr = 16):
+    return x + tl.zeros((BLOCK,), tl.float32)
+
+
+@triton.jit
+def kernel(x, out, n, BLOCK: tl.constexpr):
+    m = tl.full((BLOCK,), float("-inf"), tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tile = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        m = tl.maximum(m, tile)
+        if start == 0:
+            m += helper(m, BLOCK)[:]
+    tl.static_assert(BLOCK > 0, "positive")
+    tl.store(out, tl.max(tl.where(m > 0, m, -m), 0).to(out.dtype.element_ty))
+"""
+
+
+def test_an_ordinary_kernel_is_let_pass():
+    assert "def kernel" in kernels.clean(HEAD + "LOG2E = tl.constexpr(1.44)\n\n" + GOOD)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os",
+        "x.handle.data.tofile('f')",
+        "().__class__",
+        "getattr(x, 'handle')",
+        "open('f')",
+        "tl.core.os.system('id')",
+        "tl.core.builtin",
+        "triton.runtime.driver.active",
+        "triton.language.core.sys",
+        "triton.compiler",
+        "torch.load('f')",
+        "tl.inline_asm_elementwise('', '', [], tl.int32, True, 1)",
+        "tl.store.fn.__globals__",
+        "x.to = 1",
+        "tl.load = 1",
+        "x[0] = 1",
+        "f'{x}'",
+        "[y for y in x]",
+        "(lambda: 0)()",
+        "global x",
+        "with x: pass",
+        "eval('1')",
+        "exec('1')",
+        "print(x)",
+        "__import__('os')",
+        "(y := x)",
+        "del x",
+        "raise x",
+        "try:\n        pass\n    except: pass",
+        "def inner(): pass",
+        "tl = x",
+        "x.interpreter_builder",
+        "tl.math.sys",
+    ],
+)
+def test_a_kernel_with_python_in_it_is_refused(line):
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x):\n    {line}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\n",
+        "print(1)\n",
+        "class A: pass\n",
+        "x = open('f')\n",
+        "from os import system\n",
+        "from triton.runtime import driver\n",
+        "from triton.language import core\n",
+        "@triton.jit\ndef f(x=open('f')): pass\n",
+        "@triton.jit\ndef f(*x): pass\n",
+        "tl = 1\n",
+        "x" * (100 << 10),
+        "-" * 20_000 + "1",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_file_with_python_in_it_is_refused(text):
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(HEAD + text)
+
+
+def test_decorators_are_replaced_not_run():
+    text = kernels.clean(HEAD + "@open('/tmp/f', 'w')\n@triton.jit\ndef kernel(x): pass\n")
+    assert "open" not in text
+    assert "@triton.jit" in text

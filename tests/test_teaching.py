@@ -1,0 +1,62 @@
+"""TEACHING.md names headings, cells and exercises that exist, and its code runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from course_lib.grading.specs import EXERCISES
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+LESSONS = {
+    path.name[:2]: path.read_text(encoding="utf-8")
+    for path in (ROOT / "sources/lessons").glob("*.py")
+}
+ROWS = [line for line in TEXT.splitlines() if re.match(r"\| .*\d\d[ ,]", line)]
+
+
+def _named(pattern: str) -> list[tuple[str, str]]:
+    """Return (lesson, name) for what stands in the table rows after the number of its lesson."""
+    found = []
+    for row in ROWS:
+        lesson = ""
+        for match in re.finditer(rf"\b(0\d)\b|{pattern}", row):
+            lesson = match[1] or lesson
+            if match[2] and lesson:
+                found.append((lesson, match[2]))
+    return found
+
+
+@pytest.mark.parametrize(("lesson", "heading"), _named(r"\*([^*]{6,})\*(?!\*)"))
+def test_heading_exists(lesson: str, heading: str) -> None:
+    """Every heading that the instructor is sent to stands in that lesson."""
+    assert re.search(rf"^# ##+ {re.escape(heading)}$", LESSONS[lesson], re.M)
+
+
+@pytest.mark.parametrize(("lesson", "cell"), _named(r"`([a-z]+(?:-[a-z]+)+)`"))
+def test_cell_exists(lesson: str, cell: str) -> None:
+    """Every cell that the instructor is sent to stands in that lesson."""
+    assert re.search(rf"^# %% {cell}\b", LESSONS[lesson], re.M)
+
+
+def test_exercises_exist() -> None:
+    """Every exercise that the tables name is one."""
+    named = set(re.findall(r"(?<![\w.-])([1-7]\.\d)(?![\w])", "\n".join(ROWS)))
+    assert named
+    assert named <= {e.label.rstrip("ab") for e in EXERCISES}
+
+
+def test_exit_ticket_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit ticket can be pasted into a notebook, and a room's answers drawn."""
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    shown: list[object] = []
+    names: dict[str, object] = {"display": lambda *things: shown.extend(things)}
+    exec(blocks[1], names)
+    reads, faster, above = shown
+    assert reads.parse_room("8, 1, 64, many") == ([8, 1, 64], ["many"])
+    assert faster.parse_room("c, a")[0][0] == "bytes alone do not say"
+    assert above.parse_room("b")[0] == ["shrinking O"]

@@ -1,0 +1,84 @@
+"""`course html`: the page of an executed notebook moves, opened from a file without a network."""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+import pytest
+from widgets.lab import write_notebook
+
+from course_lib.cli import main
+
+
+@pytest.fixture(autouse=True)
+def own_kernel(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+
+
+@pytest.mark.browser
+def test_the_page_moves_and_asks_nobody(tmp_path, chromium, capsys):
+    """Widgets, prose links and pictures work offline; the notebook on disk is left alone."""
+    notebook = tmp_path / "lesson.ipynb"
+    stepper = "TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])"
+    quiz = "Quiz('Which?', [('a', True, 'Because.'), ('b', False, 'No.')])"
+    accountant = "ipywidgets.IntSlider(); a = HBMAccountant(); a.n = 4096; a"
+    link = "[markdown] See [the naive bar](#fac-accountant-naive_four_trips)."
+    write_notebook(notebook, [accountant, link, stepper, quiz])
+    before = notebook.read_bytes()
+    assert main(["html", str(notebook)]) == 0
+    assert "lesson.html" in capsys.readouterr().out
+    assert notebook.read_bytes() == before
+    html = (tmp_path / "lesson.html").read_text(encoding="utf-8")
+    assert html.count("data:image/png;base64,") == 2, "a picture for viewers that strip scripts"
+    assert "application/vnd.jupyter.widget-state+json" not in html
+    assert not re.search(r'<script[^>]* src="', html)
+
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda m: m.type == "error" and wrong.append(m.text))
+    page.on("request", lambda r: r.url.startswith("http") and wrong.append(r.url))
+    page.goto((tmp_path / "lesson.html").as_uri())
+    first = page.frame_locator("iframe").nth(0)
+    assert "N = 4096" in first.locator("svg[role=img]").get_attribute("aria-label")
+    first.locator("input[type=range]").first.press("ArrowRight")
+    assert "N = 8192" in first.locator("svg[role=img]").get_attribute("aria-label")
+    page.get_by_role("link", name="the naive bar").click()
+    assert first.locator(".fac-pointed").count() == 1
+    second = page.frame_locator("iframe").nth(1)
+    second.get_by_role("button", name="Next").click()
+    assert "Tile 1 of 2, line 1" in second.locator(".fac").inner_text()
+    assert page.get_by_text("Because.").count() == 1  # folded away, but there
+    context.close()
+    assert not wrong
+
+
+def test_a_cell_that_raises_is_named_and_nothing_is_written(tmp_path, capsys):
+    write_notebook(tmp_path / "bad.ipynb", ["1 / 0"])
+    assert main(["html", "bad.ipynb"]) == 2
+    assert "a cell raises ZeroDivisionError: division by zero" in capsys.readouterr().err
+    assert not (tmp_path / "bad.html").exists()
+
+
+def test_no_notebook_no_traceback_and_no_overwriting(tmp_path, capsys):
+    (tmp_path / "text.ipynb").write_text("hello")
+    for name, sentence in (("text.ipynb", "not a Jupyter notebook"), ("none.ipynb", "cannot be read")):
+        assert main(["html", name]) == 2
+        assert sentence in capsys.readouterr().err
+    (tmp_path / "text.html").write_text("mine")
+    assert main(["html", "text.ipynb"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "text.html").read_text() == "mine"
+
+
+def test_expected_errors_of_exercises_are_kept(tmp_path):
+    """A cell marked raises-exception may raise: its report is part of the page."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise ValueError('as planned')")])
+    book.cells[0].metadata["tags"] = ["raises-exception"]
+    nbformat.write(book, tmp_path / "exercise.ipynb")
+    assert main(["html", "exercise.ipynb", "-o", "out.html"]) == 0
+    assert "as planned" in (tmp_path / "out.html").read_text(encoding="utf-8")
