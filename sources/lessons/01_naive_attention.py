@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from course_lib import EagerLedger, Predict, Quiz, demo
+from course_lib.accounting.measurements import load_measurements
 from course_lib.widgets.style import INK, OKABE_ITO, apply
 
 apply()  # one look for all figures
@@ -418,7 +419,8 @@ for name, step in steps.items():
 # bf16.
 
 # %% count-plot
-measured = dict(zip(steps, (1.10, 2.12, 2.13, 1.12)))  # GB, H100, counters
+record = load_measurements("h100_naive_steps")
+measured = {name: row["dram_gb"] for name, row in zip(steps, record["rows"])}
 fig, ax = plt.subplots(figsize=(7, 3.2))
 place = np.arange(len(steps))
 for shift, books, label, colour in (
@@ -463,9 +465,15 @@ for name in work:
     print(f"{moved[name] / total:4.0%} of the bytes")
 
 # %% timing-text [markdown]
-# **And the time?** On one H100, at the size above (N = 8192, 8 heads, d = 128,
-# bf16, PyTorch 2.11), the four steps, one by one, took 0.46, 0.72, 2.34 and 0.42 ms, the
-# median of 20 runs. Line 2 is more than three quarters of the time.
+# **And the time?** The same H100 was given a clock, step by step.
+
+# %% measured-times
+for name, row in zip(steps, record["rows"]):
+    print(f"{name:20} {row['median_us'] / 1000:.2f} ms")
+print(f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}")
+
+# %% timing-read [markdown]
+# Line 2 is more than three quarters of the time.
 #
 # Look closer. The division moves its 2.12 GB nearly as fast as this memory can.
 # The softmax moves as much and takes three times as long: bytes are not all that
