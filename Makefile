@@ -67,12 +67,15 @@ test-triton: $(DEV)
 
 # Colab's older notebook stack, in an environment of its own
 test-colab: .env-colab/.done
+	OMP_NUM_THREADS=1 .env-colab/bin/python -m pytest -W ignore -m "not browser and not slow and not gpu" \
+	    tests/widgets
 	PATH="$(CURDIR)/.env-colab/bin:$$PATH" python .ci/check_colab.py
 
 .env-colab/.done: .ci/constraints-colab.txt
 	$(PYTHON) -m venv .env-colab
 	.env-colab/bin/python -m pip install --quiet $(PIP_ARGS) -c .ci/constraints-colab.txt \
-	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools
+	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools \
+	    hypothesis pytest pytest-timeout
 	@touch $@
 
 .venv/.lab: .venv/.made pyproject.toml constraints.txt

@@ -48,7 +48,7 @@ def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], 
     yield "FA2", lambda: sdpa(SDPBackend.FLASH_ATTENTION)
     yield "cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION)
     yield "flash_decode", lambda: flash_decode(q, k, v)
-    for splits in (8, 16, 32, 64, 128):
+    for splits in (1, 2, 4, 8, 16, 32, 64):
         if batch * kv_heads * splits <= 16384:
             yield f"flash_decode {splits}", lambda s=splits: flash_decode(q, k, v, splits=s)
     pool_k, pool_v = (

@@ -5,9 +5,9 @@
 
 The clock starts with the event's own time stamp, so that time in the browser's queues counts, and
 stops when the last change that the event caused is in the DOM (painting comes after it, at the
-screen's pace). "script" is the part from the first listener on: what the widget itself takes. Goals:
-median 5 ms, 95th percentile 16 ms, of the whole, on two cores that have nothing else to do. Needs
-Debian's Chromium and the packages of ``pip install -e '.[dev]'``.
+screen's pace). "script" is the part from the first listener on: what the widget itself takes.
+Goals: median 5 ms, 95th percentile 16 ms, of the whole, on two cores that have nothing else to do.
+Needs Debian's Chromium and the packages of ``pip install -e '.[dev]'``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ WIDGETS = {
 WATCH = """root => {
   const clock = { last: null };
   for (const name of ['keydown', 'pointerdown', 'pointerup']) {
-    addEventListener(name, (e) => Object.assign(clock, { from: e.timeStamp, heard: performance.now() }), true);
+    const hear = (e) => Object.assign(clock, { from: e.timeStamp, heard: performance.now() });
+    addEventListener(name, hear, true);
   }
   new MutationObserver((changes) => { // announcements for screen readers wait on purpose
     if (changes.every(({ target }) => target.closest?.('.fac-hear'))) return;
@@ -164,7 +165,7 @@ def main() -> int:
     table(rows)
     missed = sum(row["goal"] == "missed" for row in rows)
     print(f"goals: median {GOAL_MEDIAN:g} ms, 95th percentile {GOAL_P95:g} ms; {missed} missed")
-    print(f"{os.cpu_count()} cores, of which others kept busy: {os.getloadavg()[0]:.1f} (with this)")
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, this run included")
     return int(missed > 0)
 
 

@@ -178,6 +178,7 @@ def grade(options: argparse.Namespace) -> int:
     """Grade a class's submissions in a sandbox; 1 if a person has to look at some."""
     from course_lib.grading.classroom import command
     from course_lib.grading.classroom.batch import Unsafe
+    from course_lib.grading.classroom.cluster import NoCluster
     from course_lib.grading.classroom.collect import NoSubmissions
     from course_lib.grading.sandbox.workshop import InfrastructureError
 
@@ -188,11 +189,12 @@ def grade(options: argparse.Namespace) -> int:
             Path(options.submissions),
             Path(options.out),
             jobs=options.jobs,
+            scheduler=options.scheduler,
             form=options.format,
             seed_file=Path(options.seed_file) if options.seed_file else None,
             allow_unsandboxed=options.allow_unsandboxed,
         )
-    except (NoSubmissions, Unsafe, InfrastructureError, ValueError) as problem:
+    except (NoSubmissions, NoCluster, Unsafe, InfrastructureError, ValueError) as problem:
         raise UsageError(str(problem)) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -252,6 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     graded.add_argument("submissions", metavar="SUBMISSIONS", help="a folder or a zip")
     graded.add_argument("--out", metavar="DIR", required=True, help="for records and gradebooks")
     graded.add_argument("--jobs", metavar="N", type=int, default=1, help="worker processes")
+    graded.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster to do the work")
     graded.add_argument(
         "--format",
         choices=("gradescope", "canvas", "moodle", "junit", "csv"),

@@ -45,7 +45,11 @@ def pytest_collection_modifyitems(items) -> None:
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """Say it loudly when browser tests did not run: green without them is half the truth."""
-    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "browser" in r.keywords]
+    skipped = [
+        r
+        for r in terminalreporter.stats.get("skipped", [])
+        if "browser" in getattr(r, "keywords", ())
+    ]
     if skipped:
         terminalreporter.section("BROWSER TESTS DID NOT RUN", sep="!", red=True)
         for reason in sorted({str(r.longrepr[2]) for r in skipped}):

@@ -123,7 +123,7 @@ def _judge_case(
         with at_most(exercise.seconds):
             observed = run_case(exercise, function, given)
     except TookTooLong:
-        return _incorrect(
+        return incorrect(
             exercise,
             case,
             Finding(
@@ -148,13 +148,14 @@ def _judge_case(
         return None
     mistake = None
     if finding.property != STORED:  # NaN that nobody computed is no misconception
-        mistake = _recognise(exercise, case, passed, observed.result, expected)
-    return _incorrect(exercise, case, finding, mistake)
+        mistake = recognise(exercise, case, passed, observed.result, expected)
+    return incorrect(exercise, case, finding, mistake)
 
 
-def _incorrect(
+def incorrect(
     exercise: Exercise, case: Case, finding: Finding, mistake: Mistake | None = None
 ) -> Report:
+    """Return the report on one finding, with the known mistake behind it if there is one."""
     lines = [f"On: {case.name}."] if case.name else []
     lines.append(_sentence(finding.says))
     if finding.where:
@@ -178,7 +179,7 @@ def _sentence(text: str) -> str:
     return text if code else text[:1].upper() + text[1:]
 
 
-def _recognise(
+def recognise(
     exercise: Exercise, case: Case, passed: list[Case], result: Any, expected: Any
 ) -> Mistake | None:
     """Return the known mistake that explains this result best, or None.
@@ -242,7 +243,7 @@ def _error(
             (f"Write the marked lines of {exercise.function}, then run this cell again.",),
         )
     if type(cause).__name__ == "OutOfBounds":
-        return _incorrect(exercise, case, Finding("stays inside its tensors", str(cause)))
+        return incorrect(exercise, case, Finding("stays inside its tensors", str(cause)))
     theirs = frames.student_lines(error, function)
     if not theirs:
         return None

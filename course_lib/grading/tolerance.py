@@ -58,7 +58,8 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     They must agree to three digits wherever both are finite, and some of what is wrong in
     ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
     one of the two is finite (a mistake guarded against NaN, say) that one may not be right: a
-    mistake that ruins everything does not explain one bad row among good ones.
+    mistake that ruins everything does not explain one bad row among good ones. A lone number
+    that is NaN in ``wrong`` may be anything.
     """
     result, wrong, expected = flat(result), flat(wrong), flat(expected)
     if result is None or wrong is None or expected is None or result.words != wrong.words:
@@ -71,7 +72,7 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
         return False
     wrong_is_right = _near(wrong, expected)
     torn = (here & ~there & _near(result, expected)) | (~here & there & wrong_is_right)
-    return bool(not torn.any() and (near & ~wrong_is_right).any())
+    return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
 def has_numbers(x: Any) -> bool:
@@ -84,12 +85,14 @@ class Flat(NamedTuple):
     """A nested answer laid flat.
 
     words: its strings, keys and shapes, in order; two answers of one form have the same.
-    numbers: all its numbers; scales: for each the largest finite one of its array.
+    numbers: all its numbers; scales: for each the largest finite one of its array; lone: whether
+    it is in no array.
     """
 
     words: list[str]
     numbers: np.ndarray
     scales: np.ndarray
+    lone: np.ndarray
 
 
 def flat(x: Any) -> Flat | None:
@@ -101,16 +104,25 @@ def flat(x: Any) -> Flat | None:
         if any(part is None for part in parts):
             return None
         words = [word for part in parts for word in part.words]
-        numbers = np.concatenate([np.empty(0), *(part.numbers for part in parts)])
-        return Flat(words, numbers, np.concatenate([np.empty(0), *(p.scales for p in parts)]))
+        return Flat(
+            words, *(np.concatenate(column) for column in zip(*_columns(parts), strict=True))
+        )
     if isinstance(x, str | bool):
-        return Flat([str(x)], np.empty(0), np.empty(0))
+        return Flat([str(x)], *_EMPTY)
     try:
         x = as_float64(x)
     except (TypeError, ValueError):
         return None
     biggest = np.abs(x[np.isfinite(x)]).max(initial=0.0)
-    return Flat([str(x.shape)], x.ravel(), np.full(x.size, biggest))
+    each = np.full(x.size, biggest), np.full(x.size, x.ndim == 0)
+    return Flat([str(x.shape)], x.ravel(), *each)
+
+
+_EMPTY = np.empty(0), np.empty(0), np.empty(0, dtype=bool)
+
+
+def _columns(parts: list[Flat]) -> list[tuple[np.ndarray, ...]]:
+    return [_EMPTY, *(part[1:] for part in parts)]
 
 
 def _near(a: Flat, b: Flat) -> np.ndarray:

@@ -1,8 +1,8 @@
 """FlashAttention's forward pass in Triton: the kernel of lesson 07.
 
 Dao et al. 2022 (arXiv:2205.14135), algorithm 1, in the loop order of Dao 2023 (FlashAttention-2,
-arXiv:2307.08691, section 3.1): one program owns one tile of query rows and walks over the keys.
-The scores exist one (block_q, block_k) tile at a time and are never written down. K and V are
+arXiv:2307.08691, sections 3.1 and 3.2): one program owns one tile of query rows and walks over the
+keys. The scores exist one (block_q, block_k) tile at a time and are never written down. K and V are
 loaded once per visited tile; Q is loaded, O and lse are stored, once in all.
 """
 

@@ -1,14 +1,14 @@
 """Rung 8: what stock Triton does not do on Hopper, written by hand in Gluon.
 
-FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608), its two ideas:
+The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
 
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
-  shared memory; two groups of four warps compute, 64 query rows each. Barriers in shared memory
-  say "this tile is full" and "this tile may be overwritten".
+  shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
+  "this tile is full" and "this tile may be overwritten".
 * *Overlap inside a group* (section 3.2): the scores of the next key tile and P V of the last one
   run on the tensor cores while the exponentials of this tile run elsewhere.
 
-Needs sm_90 and Triton 3.6 or later (Gluon is Triton's lower level: same language, but layouts,
+Needs sm_90 and Triton 3.6 or later (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
 first, so that the masked tiles come first and the long loop has no mask.
 """
@@ -30,17 +30,26 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 LOG2_E = 1.4426950408889634
 LN_2 = gl.constexpr(0.6931471805599453)
-GROUP_ROWS = gl.constexpr(64)  # query rows of one group of four warps
+ROWS = gl.constexpr(64)  # query rows of one group of four warps
+L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
+
+TUNED = {64: {"stages": 2}, 128: {"stages": 3}}
+"""head_dim -> the fastest choice measured on an H100."""
 
 
+# fmt: off
 @gluon.jit
-def tile_of(t, tiles, SNAKE: gl.constexpr):
-    """Return (head, query tile) of work item t: heads one after the other, so that L2 holds K, V."""
-    head = t // tiles
-    tile = t % tiles
-    if SNAKE:  # causal: the longest tiles of each head first
+def work_item(heads, tiles, TOGETHER: gl.constexpr, CAUSAL: gl.constexpr):
+    """Return (head, query tile) of this program: TOGETHER heads at a time, so that L2 holds their
+    K and V, and among these the longest tiles first, so that no SM ends late."""
+    t = gl.program_id(0)
+    first = t // (tiles * TOGETHER) * TOGETHER
+    width = gl.minimum(TOGETHER, heads - first)
+    t -= first * tiles
+    tile = t // width
+    if CAUSAL:
         tile = tiles - 1 - tile
-    return head, tile
+    return first + t % width, tile
 
 
 @gluon.jit
@@ -52,40 +61,30 @@ def key_tiles(tile, n_q, n_k, BLOCK_Q: gl.constexpr, BLOCK_K: gl.constexpr, CAUS
     return gl.maximum(gl.cdiv(end, BLOCK_K), 1)
 
 
-# fmt: off
 @gluon.jit
-def copy_tiles(
-    q_desc, k_desc, v_desc, q_smem, k_smem, v_smem,
-    q_full, q_empty, k_full, k_empty, v_full, v_empty,
-    n_q, n_k, tiles, items,
-    GROUP: gl.constexpr, BLOCK_Q: gl.constexpr, BLOCK_K: gl.constexpr, HEAD_DIM: gl.constexpr,
-    STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-):
-    """The producer: one warp that starts every copy, as soon as its target is free."""
-    i = 0  # key tiles copied so far, over all work items
-    turn = 0
-    for t in range(gl.program_id(0), items, gl.num_programs(0)):
-        head, tile = tile_of(t, tiles, CAUSAL)
-        mbarrier.wait(q_empty, (turn & 1) ^ 1)
-        mbarrier.expect(q_full, BLOCK_Q * HEAD_DIM * 2)
-        for g in gl.static_range(BLOCK_Q // GROUP_ROWS):
-            tma.async_copy_global_to_shared(
-                q_desc, [head, tile * BLOCK_Q + g * GROUP_ROWS, 0], q_full, q_smem.index(g))
-        turn += 1
-        n = key_tiles(tile, n_q, n_k, BLOCK_Q, BLOCK_K, CAUSAL)
-        for j in range(n):
-            slot = i % STAGES
-            phase = ((i // STAGES) & 1) ^ 1  # a barrier nobody has completed passes phase 1
-            start = (n - 1 - j) * BLOCK_K
-            mbarrier.wait(k_empty.index(slot), phase)
-            mbarrier.expect(k_full.index(slot), BLOCK_K * HEAD_DIM * 2)
-            tma.async_copy_global_to_shared(
-                k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
-            mbarrier.wait(v_empty.index(slot), phase)
-            mbarrier.expect(v_full.index(slot), BLOCK_K * HEAD_DIM * 2)
-            tma.async_copy_global_to_shared(
-                v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
-            i += 1
+def copy_tiles(q_desc, k_desc, v_desc, smem, bars, n, head, first_row,
+               GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr):
+    """The producer: one warp that starts every copy as soon as its target is free."""
+    q_smem, k_smem, v_smem = smem
+    q_full, k_full, k_empty, v_full, v_empty, _ = bars
+    BLOCK_K: gl.constexpr = k_desc.block_shape[1]
+    Q_BYTES: gl.constexpr = GROUPS * q_desc.block_type.nbytes
+    mbarrier.expect(q_full, Q_BYTES)
+    for g in gl.static_range(GROUPS):
+        tma.async_copy_global_to_shared(
+            q_desc, [head, first_row + g * ROWS, 0], q_full, q_smem.index(g))
+    for i in range(n):
+        slot = i % STAGES
+        free = ((i // STAGES) & 1) ^ 1  # a barrier that nobody has completed passes phase 1
+        start = (n - 1 - i) * BLOCK_K
+        mbarrier.wait(k_empty.index(slot), free)
+        mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(
+            k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
+        mbarrier.wait(v_empty.index(slot), free)
+        mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(
+            v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
 
 
 @gluon.jit
@@ -111,20 +110,32 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
 
 
 @gluon.jit
-def next_tile(
-    q_tile, k_smem, v_smem, k_full, k_empty, v_full, v_empty, i,
-    m, l_sum, acc, p, scale, first_row, start, n_q, n_k,
-    BLOCK_K: gl.constexpr, STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
-):
-    """Issue S = Q K_i and acc += P V_(i-1) together; exponentiate S while the second runs."""
+def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexpr):
+    """Start S = Q K_i."""
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
+    mbarrier.wait(k_full.index(i % STAGES), (i // STAGES) & 1)
+    k_tile = k_smem.index(i % STAGES).permute((1, 0))
+    zero = gl.zeros((ROWS, BLOCK_K), gl.float32, s_layout)
+    return warpgroup_mma(q_tile, k_tile, zero, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def next_tile(
+    i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, start, n_q, n_k,
+    group: gl.constexpr, GROUPS: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+    PING_PONG: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
+):
+    """Start S = Q K_i and acc += P V_(i-1) together; exponentiate S while the second runs."""
+    _, k_smem, v_smem = smem
+    _, k_full, k_empty, v_full, v_empty, turn = bars
     slot = i % STAGES
-    mbarrier.wait(k_full.index(slot), (i // STAGES) & 1)
-    k_tile = k_smem.index(slot)
-    zero = gl.zeros((GROUP_ROWS, BLOCK_K), gl.float32, s_layout)
-    s = warpgroup_mma(q_tile, k_tile.permute((1, 0)), zero, use_acc=False, is_async=True)
     before = (i - 1) % STAGES
+    if PING_PONG:  # one group's products run while the other's exponentials do
+        mbarrier.wait(turn.index(group), ((i - 1) & 1) ^ (1 if group == 0 else 0))
+    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES)
     acc = warpgroup_mma(p, v_smem.index(before), acc, is_async=True)
+    if PING_PONG:
+        mbarrier.arrive(turn.index((group + 1) % GROUPS))
     s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p_layout: gl.constexpr = p.type.layout
@@ -141,132 +152,150 @@ def next_tile(
 
 @gluon.jit
 def compute(
-    group: gl.constexpr, o_desc, lse, q_smem, k_smem, v_smem,
-    q_full, q_empty, k_full, k_empty, v_full, v_empty,
-    n_q, n_k, tiles, items, scale,
-    BLOCK_Q: gl.constexpr, BLOCK_K: gl.constexpr, HEAD_DIM: gl.constexpr,
-    STAGES: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr,
+    group: gl.constexpr, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+    GROUPS: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+    PING_PONG: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr,
 ):
     """A consumer: four warps, 64 query rows, all their keys."""
+    q_smem, k_smem, v_smem = smem
+    q_full, k_full, k_empty, v_full, _, _ = bars
     dtype: gl.constexpr = q_smem.dtype
+    HEAD_DIM: gl.constexpr = o_desc.block_shape[2]
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
     o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
     row_layout: gl.constexpr = gl.SliceLayout(1, s_layout)
-    q_own = q_smem.index(group)
-    q_tile = q_own._reinterpret(dtype, [GROUP_ROWS, HEAD_DIM], q_layout)
-    i = 0
-    turn = 0
-    for t in range(gl.program_id(0), items, gl.num_programs(0)):
-        head, tile = tile_of(t, tiles, CAUSAL)
-        first_row = tile * BLOCK_Q + group * GROUP_ROWS
-        n = key_tiles(tile, n_q, n_k, BLOCK_Q, BLOCK_K, CAUSAL)
-        # tiles from here on hide a key from some row of this group
-        whole = n_k
-        if CAUSAL:
-            whole = gl.minimum(n_k, gl.maximum(first_row + n_k - n_q + 1, 0))
-        whole = whole // BLOCK_K
-        m = gl.full((GROUP_ROWS,), float("-inf"), gl.float32, row_layout)
-        l_sum = gl.zeros((GROUP_ROWS,), gl.float32, row_layout)
-        acc = gl.zeros((GROUP_ROWS, HEAD_DIM), gl.float32, o_layout)
+    first_row += group * ROWS
+    whole = n_k  # key tiles from here on hide a key from some row of this group
+    if CAUSAL:
+        whole = gl.minimum(n_k, gl.maximum(first_row + n_k - n_q + 1, 0))
+    whole = gl.minimum(whole // BLOCK_K, n - 1)
 
-        mbarrier.wait(q_full, turn & 1)
-        slot = i % STAGES
-        mbarrier.wait(k_full.index(slot), (i // STAGES) & 1)
-        zero = gl.zeros((GROUP_ROWS, BLOCK_K), gl.float32, s_layout)
-        s = warpgroup_mma(q_tile, k_smem.index(slot).permute((1, 0)), zero,
-                          use_acc=False, is_async=True)
-        s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
-        mbarrier.arrive(k_empty.index(slot))
-        p, m, l_sum, alpha = softmax_step(
-            s, m, l_sum, scale, first_row, (n - 1) * BLOCK_K, n_q, n_k, p_layout,
-            True, CAUSAL, dtype)
-        mbarrier.wait(v_full.index(slot), (i // STAGES) & 1)
-        i += 1
-        for j in range(n - 2, gl.minimum(whole, n - 1) - 1, -1):
-            m, l_sum, acc, p = next_tile(
-                q_tile, k_smem, v_smem, k_full, k_empty, v_full, v_empty, i,
-                m, l_sum, acc, p, scale, first_row, j * BLOCK_K, n_q, n_k, BLOCK_K,
-                STAGES, True, CAUSAL)
-            i += 1
-        for j in range(gl.minimum(whole, n - 1) - 1, -1, -1):
-            m, l_sum, acc, p = next_tile(
-                q_tile, k_smem, v_smem, k_full, k_empty, v_full, v_empty, i,
-                m, l_sum, acc, p, scale, first_row, j * BLOCK_K, n_q, n_k, BLOCK_K,
-                STAGES, False, CAUSAL)
-            i += 1
-        before = (i - 1) % STAGES
-        acc = warpgroup_mma(p, v_smem.index(before), acc, is_async=True)
-        l_safe = gl.where(l_sum == 0.0, 1.0, l_sum)
-        rows = first_row + gl.arange(0, GROUP_ROWS, row_layout)
-        gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2, mask=rows < n_q)
-        acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
-        mbarrier.arrive(v_empty.index(before))
-        inverse = gl.convert_layout(1.0 / l_safe, gl.SliceLayout(1, o_layout))
-        q_tile.store((acc * gl.expand_dims(inverse, 1)).to(dtype))  # Q is done with: its room for O
-        fence_async_shared()
-        tma.async_copy_shared_to_global(o_desc, [head, first_row, 0], q_own)
-        tma.store_wait(0)
-        mbarrier.arrive(q_empty)
-        turn += 1
+    q_tile = q_smem.index(group)._reinterpret(dtype, [ROWS, HEAD_DIM], q_layout)
+    m = gl.full((ROWS,), float("-inf"), gl.float32, row_layout)
+    l_sum = gl.zeros((ROWS,), gl.float32, row_layout)
+    acc = gl.zeros((ROWS, HEAD_DIM), gl.float32, o_layout)
+    mbarrier.wait(q_full, 0)
+    s = scores(0, q_tile, k_smem, k_full, BLOCK_K, STAGES)
+    s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
+    mbarrier.arrive(k_empty.index(0))
+    p, m, l_sum, _ = softmax_step(
+        s, m, l_sum, scale, first_row, (n - 1) * BLOCK_K, n_q, n_k, p_layout, True, CAUSAL, dtype)
+    mbarrier.wait(v_full.index(0), 0)
+    for i in range(1, n - whole):
+        m, l_sum, acc, p = next_tile(
+            i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
+            n_q, n_k, group, GROUPS, BLOCK_K, STAGES, PING_PONG, True, CAUSAL)
+    for i in range(n - whole, n):
+        m, l_sum, acc, p = next_tile(
+            i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
+            n_q, n_k, group, GROUPS, BLOCK_K, STAGES, PING_PONG, False, CAUSAL)
+    acc = warpgroup_mma(p, v_smem.index((n - 1) % STAGES), acc, is_async=True)
+    l_safe = gl.where(l_sum == 0.0, 1.0, l_sum)
+    rows = first_row + gl.arange(0, ROWS, row_layout)
+    gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2, mask=rows < n_q)
+    acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
+    inverse = gl.convert_layout(1.0 / l_safe, gl.SliceLayout(1, o_layout))
+    q_tile.store((acc * gl.expand_dims(inverse, 1)).to(dtype))  # Q is done with: its room for O
+    fence_async_shared()
+    tma.async_copy_shared_to_global(o_desc, [head, first_row, 0], q_smem.index(group))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def barriers(count: gl.constexpr, arrivals: gl.constexpr):
+    """Allocate ``count`` barriers in shared memory that each complete after ``arrivals``."""
+    bars = gl.allocate_shared_memory(gl.int64, [count, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(count):
+        mbarrier.init(bars.index(i), count=arrivals)
+    return bars
 
 
 @gluon.jit
 def specialised_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, tiles, items, scale,
-    GROUP: gl.constexpr, BLOCK_Q: gl.constexpr, BLOCK_K: gl.constexpr, HEAD_DIM: gl.constexpr,
-    STAGES: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, tiles, scale,
+    GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr, TOGETHER: gl.constexpr,
+    PING_PONG: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
 ):
-    """Set up shared memory and barriers, then part: two consumers and a producer."""
+    """Set up shared memory and barriers, then part: two or three consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
-    GROUPS: gl.constexpr = BLOCK_Q // GROUP_ROWS
-    q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, GROUP_ROWS, HEAD_DIM], q_desc.layout)
-    k_smem3 = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], k_desc.layout)
-    v_smem3 = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], v_desc.layout)
-    k_smem = k_smem3._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout)
-    v_smem = v_smem3._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout)
-    bar: gl.constexpr = mbarrier.MBarrierLayout()
-    q_full = gl.allocate_shared_memory(gl.int64, [1], bar)
-    q_empty = gl.allocate_shared_memory(gl.int64, [1], bar)
-    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bar)
-    k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bar)
-    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bar)
-    v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bar)
-    mbarrier.init(q_full, count=1)
-    mbarrier.init(q_empty, count=GROUPS)
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(k_full.index(stage), count=1)
-        mbarrier.init(k_empty.index(stage), count=GROUPS)
-        mbarrier.init(v_full.index(stage), count=1)
-        mbarrier.init(v_empty.index(stage), count=GROUPS)
-    fence_async_shared()
-    gl.warp_specialize(
-        [
-            (compute, (gl.constexpr(0), o_desc, lse, q_smem, k_smem, v_smem,
-                       q_full, q_empty, k_full, k_empty, v_full, v_empty,
-                       n_q, n_k, tiles, items, scale,
-                       BLOCK_Q, BLOCK_K, HEAD_DIM, STAGES, CAUSAL, q_layout)),
-            (compute, (gl.constexpr(1), o_desc, lse, q_smem, k_smem, v_smem,
-                       q_full, q_empty, k_full, k_empty, v_full, v_empty,
-                       n_q, n_k, tiles, items, scale,
-                       BLOCK_Q, BLOCK_K, HEAD_DIM, STAGES, CAUSAL, q_layout)),
-            (copy_tiles, (q_desc, k_desc, v_desc, q_smem, k_smem3, v_smem3,
-                          q_full, q_empty, k_full, k_empty, v_full, v_empty,
-                          n_q, n_k, tiles, items,
-                          GROUP, BLOCK_Q, BLOCK_K, HEAD_DIM, STAGES, CAUSAL)),
-        ],
-        worker_num_warps=[4, 1],
-        worker_num_regs=[240, 24],
+    BLOCK_K: gl.constexpr = k_desc.block_shape[1]
+    HEAD_DIM: gl.constexpr = k_desc.block_shape[2]
+    BLOCK_Q: gl.constexpr = GROUPS * ROWS
+    head, tile = work_item(heads, tiles, TOGETHER, CAUSAL)
+    n = key_tiles(tile, n_q, n_k, BLOCK_Q, BLOCK_K, CAUSAL)
+    q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, ROWS, HEAD_DIM], q_desc.layout)
+    k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], k_desc.layout)
+    v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], v_desc.layout)
+    bars = (
+        barriers(1, 1).index(0),  # Q is full
+        barriers(STAGES, 1), barriers(STAGES, GROUPS),  # K is full, is empty
+        barriers(STAGES, 1), barriers(STAGES, GROUPS),  # V is full, is empty
+        barriers(GROUPS, 1),  # whose turn it is
     )
+    fence_async_shared()
+    copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, rows, head_dim)
+    smem = (
+        q_smem,
+        k_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
+        v_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
+    )
+    first_row = tile * BLOCK_Q
+    zero: gl.constexpr = 0
+    one: gl.constexpr = 1
+    two: gl.constexpr = 2
+    if GROUPS == 2:
+        gl.warp_specialize(
+            [
+                (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
+                              GROUP, GROUPS, STAGES)),
+            ],
+            worker_num_warps=[4, 1],
+            worker_num_regs=[240, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                (compute, (two, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
+                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
+                              GROUP, GROUPS, STAGES)),
+            ],
+            worker_num_warps=[4, 4, 1],
+            worker_num_regs=[160, 160, 24],
+        )
 # fmt: on
 
 
-def specialised(q, k, v, *, causal=False, block_k=128, stages=2, persistent=None):
-    """Rung 8: warp-specialised and overlapped, by hand. float16 or bfloat16, head_dim 64 or 128.
+def specialised(
+    q, k, v, *, causal=False, scale=None, groups=2, block_k=128, stages=2, ping_pong=False
+):
+    """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
-    ``persistent`` (default: not causal): one program per SM walks over the work items.
+    Args:
+        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64 or 128.
+        k: (B, H_kv, n_k, d), contiguous, n_k >= 1.
+        v: like k.
+        causal: aligned at the end.
+        scale: of the scores; default d ** -0.5.
+        groups: computing groups of 64 query rows each, 2 or 3.
+        block_k: keys per tile.
+        stages: K and V tiles in flight.
+        ping_pong: let the groups take turns at the tensor cores.
+
+    Returns:
+        o (B, H, n_q, d) and lse (B, H, n_q) in float32.
     """
     batch, heads, n_q, d = q.shape
+    n_k = k.shape[2]
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[q.dtype]
@@ -276,19 +305,17 @@ def specialised(q, k, v, *, causal=False, block_k=128, stages=2, persistent=None
         x = x.flatten(0, 1)
         return TensorDescriptor(x, list(x.shape), list(x.stride()), [1, rows, d], layout)
 
-    block_q = 128
-    tiles = triton.cdiv(n_q, block_q)
-    items = tiles * batch * heads
-    persistent = not causal if persistent is None else persistent
-    sms = torch.cuda.get_device_properties(q.device).multi_processor_count
-    specialised_kernel[(min(items, sms) if persistent else items,)](
+    tiles = triton.cdiv(n_q, 64 * groups)
+    fits = max(L2_SHARE // (2 * n_k * d * q.element_size()), 1)
+    together = min(triton.next_power_of_2(fits + 1) // 2, 16)
+    specialised_kernel[(tiles * batch * heads,)](
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
-        *(lse, n_q, k.shape[2], tiles, items, d**-0.5 * LOG2_E),
+        *(lse, n_q, n_k, batch * heads, tiles, (d**-0.5 if scale is None else scale) * LOG2_E),
         GROUP=heads // k.shape[1],
-        BLOCK_Q=block_q,
-        BLOCK_K=block_k,
-        HEAD_DIM=d,
+        GROUPS=groups,
         STAGES=stages,
+        TOGETHER=together,
+        PING_PONG=ping_pong,
         CAUSAL=causal,
         q_layout=gl.NVMMASharedLayout.get_default_for([64, d], dtype),
         kv_layout=gl.NVMMASharedLayout.get_default_for([block_k, d], dtype),

@@ -215,7 +215,7 @@ def block(x, head, start, BLOCK: tl.constexpr, HEAD_DIM: tl.constexpr):
 def descriptors_kernel(
     q, k, v, o, lse, n_q, n_k, scale,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
-    LONGEST_FIRST: tl.constexpr, WARP_SPECIALIZE: tl.constexpr,
+    GROUP: tl.constexpr, LONGEST_FIRST: tl.constexpr,
 ):
     """Rung 4 without pointer arithmetic: a descriptor knows shape and strides, and zero-fills."""
     head = tl.program_id(1)
@@ -226,21 +226,22 @@ def descriptors_kernel(
     q_tile = block(q, head, tile * BLOCK_Q, BLOCK_Q, HEAD_DIM)
     m, l_sum, acc = empty_state(BLOCK_Q, HEAD_DIM)
     boundary = first_hidden(tile, n_q, n_k, BLOCK_Q, BLOCK_K, CAUSAL)
-    for start in tl.range(0, boundary, BLOCK_K, warp_specialize=WARP_SPECIALIZE):
-        s = dot(q_tile, block(k, head, start, BLOCK_K, HEAD_DIM).T)
+    for start in range(0, boundary, BLOCK_K):
+        s = dot(q_tile, block(k, head // GROUP, start, BLOCK_K, HEAD_DIM).T)
         # every row has a key by now: no guard against -inf; scale and subtract are one FMA
         m_new = tl.maximum(m, tl.max(s, 1) * scale)
         alpha = tl.exp2(m - m_new)
         p = tl.exp2(s * scale - m_new[:, None])
         l_sum = l_sum * alpha + tl.sum(p, 1)
-        v_tile = block(v, head, start, BLOCK_K, HEAD_DIM)
+        v_tile = block(v, head // GROUP, start, BLOCK_K, HEAD_DIM)
         acc = dot(p.to(v_tile.dtype), v_tile, acc * alpha[:, None])
         m = m_new
     for start in range(boundary, last_key(tile, n_q, n_k, BLOCK_Q, CAUSAL), BLOCK_K):
         keys = start + tl.arange(0, BLOCK_K)
-        s = dot(q_tile, block(k, head, start, BLOCK_K, HEAD_DIM).T) * scale
+        s = dot(q_tile, block(k, head // GROUP, start, BLOCK_K, HEAD_DIM).T) * scale
         s = hide(s, rows, keys, n_q, n_k, CAUSAL)
-        m, l_sum, acc = add_keys(m, l_sum, acc, s, block(v, head, start, BLOCK_K, HEAD_DIM))
+        v_tile = block(v, head // GROUP, start, BLOCK_K, HEAD_DIM)
+        m, l_sum, acc = add_keys(m, l_sum, acc, s, v_tile)
     l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)
     o_tile = (acc / l_safe[:, None]).to(o.dtype).reshape(1, BLOCK_Q, HEAD_DIM)
     o.store([head, tile * BLOCK_Q, 0], o_tile)
@@ -281,8 +282,8 @@ def tuned(q, k, v, *, causal=False, tiles=None):
     return _launch(skip_tiles_kernel, q, k, v, causal, tiles)
 
 
-def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, warp_specialize=False):
-    """Rung 6: tensor descriptors; rung 7 with ``longest_first``."""
+def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, scale=None):
+    """Rung 6: tensor descriptors; rung 7 with ``longest_first``. Takes grouped heads too."""
     tiles = tiles or tiles_for(q, causal=causal, descriptors=True)
     o, lse = _outputs(q)
 
@@ -293,11 +294,11 @@ def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, warp_
     _grid(q, tiles, descriptors_kernel)(
         *(described(q, tiles.block_q), described(k, tiles.block_k), described(v, tiles.block_k)),
         *(described(o, tiles.block_q), lse, q.shape[2], k.shape[2]),
-        q.shape[-1] ** -0.5 * LOG2_E,
+        (q.shape[-1] ** -0.5 if scale is None else scale) * LOG2_E,
         HEAD_DIM=q.shape[-1],
+        GROUP=q.shape[1] // k.shape[1],
         CAUSAL=causal,
         LONGEST_FIRST=longest_first,
-        WARP_SPECIALIZE=warp_specialize,
         **tiles.options(),
     )
     return o, lse

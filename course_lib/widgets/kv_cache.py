@@ -25,7 +25,8 @@ from course_lib.widgets.base import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Nominal memory in GB (powers of ten), from the vendor's data sheets.
+# Memory in GB (powers of ten) as NVIDIA's data sheets print it; of A100, H100 and H200 the SXM
+# boards, B200 as in a DGX B200, 1440 GB for eight (chips with 192 GB are announced too).
 CAPACITY_GB = {
     "T4": 16, "L4": 24, "A100-40": 40, "A100-80": 80, "H100": 80, "H200": 141, "B200": 180,
 }  # fmt: skip
@@ -39,7 +40,12 @@ PRESETS: dict[str, dict[str, int]] = {
     "Mistral-7B": {"layers": 32, "heads": 32, "kv_heads": 8, "d": 128, "weights_m": 7242},
     "Llama-3-70B": {"layers": 80, "heads": 64, "kv_heads": 8, "d": 128, "weights_m": 70554},
 }
-"""Published configurations; ``weights_m`` are millions of parameters."""
+"""Published configurations; ``weights_m`` are millions of parameters, embeddings included.
+
+Sources: Radford et al. 2019 (GPT-2, small); Touvron et al. 2023, arXiv:2307.09288 (Llama 2); Llama
+team 2024, arXiv:2407.21783, table 3 (Llama 3); Jiang et al. 2023, arXiv:2310.06825, table 1
+(Mistral).
+"""
 
 _ROWS = "layers tokens batch"
 VARIANTS = {

@@ -345,7 +345,7 @@ def test_canvas_has_its_two_header_rows():
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (42)"]
     assert rows[0] == header
     assert rows[1] == ["    Points Possible", "", "", "", "", "3"]
-    assert rows[3][0] == "bob, b" and rows[3][-1] == "1"
+    assert (rows[3][0], rows[3][-1]) == ("bob, b", "1")
 
 
 def test_gradescope_knows_scores_and_status():
@@ -357,7 +357,8 @@ def test_gradescope_knows_scores_and_status():
 
 def test_junit_tells_failures_from_errors_and_escapes():
     text = gradebook.junit(CLASS)
-    assert "<script>" not in text and "\x1b" not in text
+    assert "<script>" not in text
+    assert "\x1b" not in text
     suites = ElementTree.fromstring(text.partition("\n")[2])
     assert [(s.get("failures"), s.get("errors")) for s in suites] == [("1", "0"), ("0", "1")]
 
@@ -366,7 +367,8 @@ def test_junit_tells_failures_from_errors_and_escapes():
 def test_every_format_is_written(tmp_path, form):
     made = gradebook.write(form, CLASS, tmp_path)
     files = [made] if made.is_file() else [f for f in made.rglob("*") if f.is_file()]
-    assert files and all(f.is_relative_to(tmp_path) and f.stat().st_size for f in files)
+    assert files
+    assert all(f.is_relative_to(tmp_path) and f.stat().st_size for f in files)
 
 
 def test_plain_text_has_no_control_characters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -26,7 +27,8 @@ def workshop():
 
 def test_the_probe_finds_every_way_out_closed(workshop):
     level, held = probe(workshop)
-    assert held and all(held.values()), held
+    assert [name for name, was_refused in held.items() if not was_refused] == []
+    assert len(held) >= 11
     assert level == "full"
 
 
@@ -41,15 +43,20 @@ def test_the_zygotes_environment_is_not_ours(workshop, monkeypatch):
 
 
 def test_a_child_holds_no_answers(workshop):
-    program = (
-        "import sys\ndef echo(x):\n    return [m for m in sys.modules if m.startswith('course_')]\n"
-    )
+    program = "import sys\ndef echo(x):\n    return [m for m in sys.modules if m[:6] == 'course']\n"
     with workshop.student() as child:
         _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
         loaded = _case(child, 1)["result"]
     secret = ("course_lib.grading.specs", "course_lib.attention", "course_lib.kernels")
-    assert loaded and not [name for name in loaded if name.startswith(secret)]
+    assert "course_lib" in loaded
+    assert not [name for name in loaded if name.startswith(secret)]
     assert "course_lib.grading.check" not in loaded
+
+
+def test_the_zygote_has_one_thread_or_its_children_could_hang(workshop):
+    with workshop.student():
+        pid = workshop._zygotes["interpreter"]._process.pid
+        assert len(os.listdir(f"/proc/{pid}/task")) == 1
 
 
 def test_a_zygote_that_was_killed_is_replaced(workshop):
@@ -136,7 +143,8 @@ def test_tensors_keep_strides_and_shared_memory():
     packed = torch.arange(24, dtype=torch.bfloat16).reshape(2, 3, 4)
     q, k = frame.decode(*frame.encode((packed[0].T, packed[1])))
     assert q.stride() == packed[0].T.stride()
-    assert torch.equal(q, packed[0].T) and torch.equal(k, packed[1])
+    assert torch.equal(q, packed[0].T)
+    assert torch.equal(k, packed[1])
     assert q.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
 
 
@@ -169,10 +177,8 @@ def test_malformed_values_are_refused_before_anything_is_allocated(data):
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80), st.binary(max_size=20))
 def test_noise_is_refused_with_one_kind_of_error(text, blob):
-    try:
+    with contextlib.suppress(frame.BadFrame):
         frame.decode(text, blob)
-    except frame.BadFrame:
-        pass
 
 
 def test_a_frame_with_another_nonce_is_refused():

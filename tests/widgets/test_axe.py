@@ -1,4 +1,4 @@
-"""axe-core finds nothing serious in any widget: light and dark, narrow, moved, and asked wrongly."""
+"""axe-core finds nothing serious in any widget: light and dark, narrow, moved, refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+from widgets.test_base import EVERY
 
 from course_lib import widgets
-from widgets.test_base import EVERY
 
 pytestmark = pytest.mark.browser
 # axe.min.js comes with the package, so nothing is fetched when the test runs
@@ -24,7 +24,7 @@ def axe() -> str:
 
 
 def severe(page: Any, axe: str) -> list[str]:
-    """Return what axe calls serious or critical, with the elements; it must have tested something."""
+    """Return what axe calls serious or critical, with the elements; it must have run."""
     if not page.evaluate("() => 'axe' in globalThis"):
         page.evaluate(axe)
     found = page.evaluate("rules => axe.run(document, { rules })", RULES)

@@ -8,7 +8,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+import ipywidgets
 import pytest
+import traitlets
 from matplotlib.colors import to_hex
 
 from course_lib import widgets
@@ -68,6 +70,27 @@ def test_exports_can_carry_a_picture(monkeypatch):
     monkeypatch.setenv("COURSE_PICTURES", "1")
     image = re.search(r'src="data:image/png;base64,([^"]+)"', widget.fallback_html())[1]
     assert base64.b64decode(image).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("name", "trait", "value"),
+    [("HBMAccountant", "n", 4096), ("KVCacheCalculator", "n", 4096), ("RooflineChart", "n", 4096),
+     ("SramBudget", "d", 64), ("TileSchedule", "step", 3), ("TileStepper", "step", 3)],
+)  # fmt: skip
+def test_values_are_observed_and_linked_like_any_ipywidget(name, trait, value):
+    """Both ways through `traitlets.link`, and inside a VBox."""
+    widget = INSTRUMENTS[name]()
+    slider = ipywidgets.IntSlider(min=0, max=2**20, value=getattr(widget, trait))
+    seen: list[int] = []
+    widget.observe(lambda change: seen.append(change["new"]), trait)
+    traitlets.link((widget, trait), (slider, "value"))
+    box = ipywidgets.VBox([slider, widget])
+    slider.value = value
+    assert getattr(widget, trait) == value
+    setattr(widget, trait, value + 1)
+    assert slider.value == value + 1
+    assert seen == [value, value + 1]
+    assert box.children[1] is widget
 
 
 def test_figures_show_themselves_in_the_courses_look():
@@ -191,3 +214,23 @@ def test_presenter_mode_is_larger_and_still_fits(mount, name, check_page):
     check_page(page)
     page = mount(EVERY[name](), width=320)
     check_page(page)
+
+
+# Where everything stands, with what paints it.
+LAYOUT = """() => [...document.querySelectorAll('.fac, .fac *')].map((n) => {
+  const { x, y, width, height } = n.getBoundingClientRect(), paint = getComputedStyle(n);
+  return [n.className.baseVal ?? n.className, x, y, width, height, paint.fill, paint.stroke,
+          paint.strokeWidth, paint.strokeDasharray, paint.backgroundColor].join(' ');
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", EVERY)
+def test_a_widget_looks_the_same_beside_all_others(mount, name):
+    """A notebook holds the style sheets of all its widgets, in any order."""
+    page = mount(EVERY[name]())
+    page.wait_for_timeout(100)
+    alone = page.evaluate(LAYOUT)
+    for other in EVERY:
+        page.add_style_tag(content=str(EVERY[other]()._css))
+    assert page.evaluate(LAYOUT) == alone

@@ -17,7 +17,7 @@ CELLS = {
     "RooflineChart": "RooflineChart()",
     "SramBudget": "SramBudget()",
     "TileSchedule": "TileSchedule(mask='causal')",
-    "link": "[markdown] Look at [the notes](#fac-stepper-notes) and [the grid](#fac-schedule-grid).",
+    "link": "[markdown] See [the notes](#fac-stepper-notes) and [the grid](#fac-schedule-grid).",
     "TileStepper": "ipywidgets.VBox([TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])])",
 }
 WIDGETS = len(CELLS) - 1
@@ -31,9 +31,11 @@ def notebook(tmp_path: Path) -> Path:
     return tmp_path / "widgets.ipynb"
 
 
-def open_page(chromium: Any, wrong: list[str]) -> Any:
+def open_page(chromium: Any, app: str, wrong: list[str]) -> Any:
+    """Note what the page raises; Notebook 7 raises at its own start, so there only our modules'."""
     page = chromium.new_context(viewport={"width": 1280, "height": 5000}).new_page()
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    ours = lambda error: app == "lab" or "blob:" in (error.stack or "")  # noqa: E731
+    page.on("pageerror", lambda error: ours(error) and wrong.append(str(error)))
     return page
 
 
@@ -45,7 +47,7 @@ def test_every_widget_lives_in_jupyter(chromium, notebook, app):
     pytest.importorskip({"lab": "jupyterlab", "notebook": "notebook"}[app])
     wrong: list[str] = []
     with serve(notebook, app) as address:
-        page = open_page(chromium, wrong)
+        page = open_page(chromium, app, wrong)
         run_all(page, address, WIDGETS)
 
         seek = page.get_by_label("Step", exact=True).last

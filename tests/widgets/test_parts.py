@@ -10,7 +10,8 @@ import pytest
 from course_lib import widgets
 
 ROOT = Path(__file__).parents[2]
-MAKERS = {name: getattr(widgets, name) for name in widgets.__all__ if name not in ("Predict", "Quiz")}
+INSTRUMENTS = set(widgets.__all__) - {"Predict", "Quiz"}
+MAKERS = {name: getattr(widgets, name) for name in sorted(INSTRUMENTS)}
 PARTS = {part for make in MAKERS.values() for part in make.parts}
 
 
@@ -47,7 +48,7 @@ def test_a_link_marks_its_part_and_no_other(mount, name):
         assert page.eval_on_selector_all(".fac-pointed", named) == [part]
         assert page.evaluate("document.activeElement.dataset.facPart") == part
         assert page.locator(".fac-pointed").evaluate(
-            "n => { const r = n.getBoundingClientRect(); return r.top < innerHeight && r.bottom > 0; }"
+            "n => (r => r.top < innerHeight && r.bottom > 0)(n.getBoundingClientRect())"
         )
     assert not page.url.endswith("#fac-" + widget.parts[-1]), "the page's own jump was not stopped"
 
@@ -65,9 +66,7 @@ def test_a_link_reaches_into_the_frames_of_an_exported_page(chromium, tmp_path):
     for number in (0, 1):
         page.frame_locator("iframe").nth(number).locator(".fac").wait_for()
     page.get_by_text("notes", exact=True).first.click()
-    marked = [
-        page.frame_locator("iframe").nth(i).locator(".fac-pointed").count() for i in (0, 1)
-    ]
+    marked = [page.frame_locator("iframe").nth(i).locator(".fac-pointed").count() for i in (0, 1)]
     assert marked == [0, 1]
     page.get_by_text("below").click()
     assert page.url.endswith("#below")

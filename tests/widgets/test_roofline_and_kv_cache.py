@@ -181,3 +181,32 @@ def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
 
 def test_every_model_of_the_chart_exists():
     assert {model for model, _, _ in POINTS.values()} <= set(MODELS)
+
+
+# vocabulary, width, feed-forward width (the papers named in kv_cache.py)
+PUBLISHED = {
+    "Llama-2-7B": (32000, 4096, 11008),
+    "Llama-3-8B": (128256, 4096, 14336),
+    "Mistral-7B": (32000, 4096, 14336),
+    "Llama-3-70B": (128256, 8192, 28672),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_weights_are_what_the_published_configuration_adds_up_to(name):
+    """Two embeddings; per layer Q, K, V, O, three feed-forward matrices, two norms; a last norm."""
+    vocabulary, width, inner = PUBLISHED[name]
+    model = MODELS_OF_KV[name]
+    assert model["heads"] * model["d"] == width
+    attention = 2 * width * width + 2 * width * model["kv_heads"] * model["d"]
+    layer = attention + 3 * width * inner + 2 * width
+    total = 2 * vocabulary * width + model["layers"] * layer + width
+    assert model["weights_m"] == round(total / 1e6)
+
+
+def test_weights_of_gpt_2():
+    """Tied embedding, 1024 learnt positions, biases everywhere."""
+    width, layers = 768, 12
+    layer = 12 * width**2 + 13 * width
+    total = (50257 + 1024) * width + layers * layer + 2 * width
+    assert MODELS_OF_KV["GPT-2 (124M)"]["weights_m"] == round(total / 1e6)

@@ -69,11 +69,13 @@ def grade_class(
     job: Job,
     *,
     jobs: int = 1,
+    scheduler: str | None = None,
     allow_unsandboxed: bool = False,
     progress: Callable[[Submission], None] = lambda submission: None,
 ) -> Tally:
     """Grade what is not graded yet and append its records.
 
+    ``jobs`` worker processes here do it, or the workers of the Dask ``scheduler`` at an address.
     Raises Unsafe if the sandbox does not hold (and that is not allowed), OSError if a record
     cannot be written.
     """
@@ -89,7 +91,13 @@ def grade_class(
             waiting.append(submission)
     if not waiting:
         return tally
-    for submission, lines in _work(waiting, job, min(jobs, len(waiting)), allow_unsandboxed):
+    if scheduler:
+        from course_lib.grading.classroom import cluster
+
+        results = cluster.work(waiting, job, scheduler, allow_unsandboxed)
+    else:
+        results = _work(waiting, job, min(jobs, len(waiting)), allow_unsandboxed)
+    for submission, lines in results:
         records.append(lines)
         tally.graded += 1
         tally.for_a_person += needs_a_person(lines)
@@ -118,7 +126,7 @@ def _work(
                 except (EOFError, OSError):
                     kind, content = "dead", None
                 if kind == "level" and content != "full" and not allow_unsandboxed:
-                    raise Unsafe(_unsafe(content))
+                    raise Unsafe(unsafe(content))
                 lines: list[dict[str, Any]] | None = content if kind == "records" else None
                 if kind == "dead":
                     lines = _after_death(worker, waiting, tries)
@@ -155,7 +163,8 @@ def _after_death(
     return [record(task.student, task.content, None, INFRASTRUCTURE, why)]
 
 
-def _unsafe(level: str) -> str:
+def unsafe(level: str) -> str:
+    """Return what to say where the sandbox's level is not "full"."""
     return (
         f"The sandbox on this machine is not whole (level: {level}; Linux 5.13 or newer with "
         "Landlock and seccomp is needed). Grade elsewhere, or accept the risk that submissions "

@@ -44,7 +44,9 @@ class Submission:
         """A hash of everything that was handed in; the key under which it is graded once."""
         digest = hashlib.sha256(self.problem.encode())
         for name, data in self.files:
-            digest.update(f"\0{len(name)}\0{len(data)}\0".encode() + name.encode("utf-8", "replace"))
+            digest.update(
+                f"\0{len(name)}\0{len(data)}\0".encode() + name.encode("utf-8", "replace")
+            )
             digest.update(data)
         return digest.hexdigest()
 

@@ -18,6 +18,7 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
+    scheduler: str | None = None,
     form: str | None = None,
     seed_file: Path | None = None,
     allow_unsandboxed: bool = False,
@@ -36,6 +37,7 @@ def run(
             records,
             job,
             jobs=jobs,
+            scheduler=scheduler,
             allow_unsandboxed=allow_unsandboxed,
             progress=step,
         )
@@ -49,8 +51,14 @@ def run(
 def _progress(total: int) -> Iterator[Callable[[Submission], None]]:
     """Give a function to call after each submission; it moves a bar on the terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("grading"),

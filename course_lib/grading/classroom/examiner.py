@@ -71,7 +71,9 @@ def examine(workshop: Workshop, exercise: Exercise, program: str, cases: Sequenc
     return result
 
 
-def compiles(workshop: Workshop, exercise: Exercise, launches: list[dict[str, Any]]) -> Report | None:
+def compiles(
+    workshop: Workshop, exercise: Exercise, launches: list[dict[str, Any]]
+) -> Report | None:
     """Compile what the device ran for a GPU; return a report if it does not compile, else None.
 
     Raises InfrastructureError if that cannot be found out here.
@@ -89,9 +91,7 @@ def compiles(workshop: Workshop, exercise: Exercise, launches: list[dict[str, An
             raise InfrastructureError(str(answer["message"]))
         says = ("The interpreter runs it and every answer is right. Compiling it for a GPU fails:",)
         lines = (*says, "   " + str(answer["message"]).replace("\n", "\n   "))
-        return Report(
-            exercise, Verdict.NOT_ON_A_GPU, lines, failed_property="compiles for a GPU"
-        )
+        return Report(exercise, Verdict.NOT_ON_A_GPU, lines, failed_property="compiles for a GPU")
     return None
 
 
@@ -105,6 +105,7 @@ class _Examination:
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
         self._passed: list[Case] = []
+        self._failed = False
 
     def __enter__(self) -> _Examination:
         cpu = int(3 * self.exercise.seconds) + 5
@@ -124,11 +125,12 @@ class _Examination:
     def load(self, program: str) -> None:
         """Let the child execute the student's program."""
         request = {"do": "load", "program": program, "slug": self.exercise.slug}
-        request |= {"function": self.exercise.function, "run": None if self.is_kernel else self._run()}
+        request |= {
+            "function": self.exercise.function,
+            "run": None if self.is_kernel else self._run(),
+        }
         with self._the_students_fault(None):
-            answer = _message(
-                self.student.ask(request, time.monotonic() + self.exercise.seconds)
-            )
+            answer = _message(self.student.ask(request, time.monotonic() + self.exercise.seconds))
         if "launch" in answer:
             says = "your cells start a kernel while they are loaded: start it in the function."
             raise _Failed(_report(self.exercise, says, "loads"))
@@ -196,14 +198,14 @@ class _Examination:
         """Have a launch done by the device; return the tensors that it wrote."""
         if not self.is_kernel:
             finding = Finding("needs no kernel", "this exercise is not about launching kernels.")
-            raise _Failed(check._incorrect(self.exercise, case, finding))
+            raise _Failed(check.incorrect(self.exercise, case, finding))
         if name := origins.stranger(launch["args"]):
             finding = Finding(
                 "is computed by the kernel",
                 f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
                 "by a kernel: the kernel is to compute them.",
             )
-            raise _Failed(check._incorrect(self.exercise, case, finding), fatal=True)
+            raise _Failed(check.incorrect(self.exercise, case, finding), fatal=True)
         answer = self._ask_device({"do": "launch", **launch}, case, deadline)
         if error := answer.get("error"):
             raise _Failed(self._error(case, error), fatal=True)
@@ -250,8 +252,11 @@ class _Examination:
         if finding is None:
             self._passed.append(case)
             return None
-        mistake = check._recognise(self.exercise, case, self._passed, observed.result, expected)
-        return check._incorrect(self.exercise, case, finding, mistake)
+        mistake = None
+        if not self._failed:  # a name for the first failure is enough, and costs seconds
+            self._failed = True
+            mistake = check.recognise(self.exercise, case, self._passed, observed.result, expected)
+        return check.incorrect(self.exercise, case, finding, mistake)
 
     @contextlib.contextmanager
     def _the_students_fault(self, case: Case | None) -> Any:
@@ -272,7 +277,7 @@ class _Examination:
             f"your code did not finish within {self.exercise.seconds:g} seconds: "
             "does every loop move on?",
         )
-        return check._incorrect(self.exercise, case or Case("loading your cells"), finding)
+        return check.incorrect(self.exercise, case or Case("loading your cells"), finding)
 
     def _died(self, case: Case | None) -> Report:
         usage = self.student.end()
@@ -293,9 +298,13 @@ class _Examination:
             return Report(exercise, Verdict.NOT_ATTEMPTED, (says,))
         if kinds[0] == "OutOfBounds":
             says = text.partition(": ")[2] or text
-            return check._incorrect(exercise, case or Case(""), Finding("stays inside its tensors", says))
+            return check.incorrect(
+                exercise, case or Case(""), Finding("stays inside its tensors", says)
+            )
         if kinds[0] == "signature":
-            text = f"{exercise.function} is called as {exercise.function}{exercise.signature}: {text}"
+            text = (
+                f"{exercise.function} is called as {exercise.function}{exercise.signature}: {text}"
+            )
         if error.get("loading"):
             text += " (while its cells were loaded)"
         lines = [f"On: {case.name}."] if case and case.name else []

@@ -97,12 +97,18 @@ def moodle(records: Class) -> str:
 
 def table(records: Class) -> str:
     """Return one row per student: a column per exercise (its score), the total, what to look at."""
-    ids = list(dict.fromkeys(l["exercise"] for ls in records.values() for l in ls if l["exercise"]))
+    ids = list(
+        dict.fromkeys(
+            line["exercise"] for lines in records.values() for line in lines if line["exercise"]
+        )
+    )
     ids.sort(key=_order)
     rows = [["student", *ids, "score", "max_score", "for a person"]]
     for student, lines in sorted(records.items()):
         scores = {line["exercise"]: line["score"] for line in lines}
-        watch = [l["message"] for l in lines if l["outcome"] in ("refused", "infrastructure")]
+        watch = [
+            line["message"] for line in lines if line["outcome"] in ("refused", "infrastructure")
+        ]
         cells = [_number(scores[i]) if i in scores else "" for i in ids]
         rows.append([_cell(student), *cells, *map(_number, total(lines)), _cell(" ".join(watch))])
     return _csv(rows)
@@ -135,7 +141,9 @@ def junit(records: Class) -> str:
                 what = ElementTree.SubElement(case, kind, message=_xml(line["outcome"]))
                 what.text = _xml(line["message"])
     ElementTree.indent(suites)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
+    )
 
 
 def _gradescope(records: Class, folder: Path) -> Path:

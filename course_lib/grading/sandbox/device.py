@@ -1,0 +1,147 @@
+"""Inside the sandbox, the device's side: run checked kernels under a ledger, and nothing else.
+
+No line of a student's Python runs here: only jitted functions that `kernels.clean` has let pass,
+interpreted by Triton, with every address looked at by the ledger before it is touched. So what
+this process says about results, launches, loads and stores is what happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from course_lib.grading.sandbox import kernels
+from course_lib.grading.sandbox.frame import Channel
+from course_lib.grading.sandbox.profile import Limits, confine_computing
+
+
+def warm_up() -> None:
+    """In the zygote: import the interpreter's hooks, try them once, and make it faster.
+
+    The interpreter computes every sum of offsets a second time in 64 bits, to see an overflow, and
+    then does nothing with what it saw (that needs its option ``debug``): a third of all its time.
+    """
+    from dataclasses import replace
+
+    from triton.runtime import interpreter
+
+    from course_lib.accounting.kernel_ledger import KernelLedger
+    from course_lib.accounting.races import RaceLedger  # noqa: F401
+
+    with contextlib.suppress(RuntimeError), KernelLedger():
+        pass
+    builder = interpreter.interpreter_builder
+    with contextlib.suppress(AttributeError, TypeError):  # another Triton: slower, and as right
+        builder.options = replace(builder.options, sanitize_overflow=False)
+
+
+def serve(channel: Channel, settings: dict[str, Any]) -> None:
+    """Confine this process, then serve launches until the parent closes the channel."""
+    confine_computing(Limits(**settings))
+    device = _Device()
+    while True:
+        request = channel.receive()
+        channel.send(getattr(device, f"do_{request.pop('do')}")(**request))
+
+
+class _Device:
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._modules: dict[tuple[str, str], Any] = {}
+        self._ledger: Any = None
+
+    def do_open(self, races: bool) -> dict[str, Any]:
+        """Open new books, closing old ones."""
+        from course_lib.accounting.kernel_ledger import KernelLedger
+        from course_lib.accounting.races import RaceLedger
+
+        self._stack.close()
+        self._ledger = self._stack.enter_context(RaceLedger() if races else KernelLedger())
+        return {"ok": True}
+
+    def do_books(self) -> dict[str, Any]:
+        """Return what has been counted since `do_open`."""
+        races = [str(race) for race in getattr(self._ledger, "races", [])]
+        books = self._ledger.to_json()
+        books["visits"] = []  # no judge asks in which order
+        return {"books": books, "races": races}
+
+    def do_launch(
+        self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
+    ) -> dict[str, Any]:
+        """Run one launch; return the tensors that it changed, or why it failed."""
+        from course_lib.grading import frames
+
+        try:
+            if (source, name) not in self._modules:
+                self._modules[source, name] = kernels.load(source, name)
+            kernel = getattr(self._modules[source, name], name)
+            given = {key: _unpacked(value) for key, value in args.items()}
+            before = {key: _contents(value) for key, value in given.items()}
+            with warnings.catch_warnings(), _language_patched_once():
+                warnings.simplefilter("ignore")
+                kernel[tuple(grid)](**given)
+            written = {
+                key: _base(value)
+                for key, value in given.items()
+                if before[key] is not None and before[key] != _contents(value)
+            }
+        except Exception as error:
+            cause = frames.root_cause(error)
+            function = getattr(self._modules.get((source, name)), name, None)
+            lines = frames.student_lines(error, function.fn) if function else []
+            text = str(cause) if isinstance(cause, kernels.NotTriton) else frames.describe(cause)
+            return {"error": {"type": type(cause).__name__, "text": text[:4000], "lines": lines}}
+        return {"written": written}
+
+
+@contextlib.contextmanager
+def _language_patched_once() -> Iterator[None]:
+    """Let Triton's interpreter prepare ``tl`` once a launch, not at every call of a helper.
+
+    It does so each time a jitted function calls another, which takes a quarter of all time. All
+    functions of a launch stand in one module here (`kernels.load`), so once is enough.
+    """
+    from triton.runtime import interpreter
+
+    prepare = getattr(interpreter, "_patch_lang", None)
+    if prepare is None:  # another Triton keeps it elsewhere: slower, and as right
+        yield
+        return
+    done: set[int] = set()
+
+    def once(function: Any) -> Any:
+        if id(function.__globals__) in done:
+            return None
+        done.add(id(function.__globals__))
+        return prepare(function)
+
+    interpreter._patch_lang = once
+    try:
+        yield
+    finally:
+        interpreter._patch_lang = prepare
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict) and "descriptor" in value:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(*value["descriptor"])
+    return value
+
+
+def _base(value: Any) -> Any:
+    return value.base if type(value).__name__ == "TensorDescriptor" else value
+
+
+def _contents(value: Any) -> bytes | None:
+    """Return the bytes a tensor shows, None for what is no tensor."""
+    import torch
+
+    base = _base(value)
+    if not isinstance(base, torch.Tensor):
+        return None
+    return base.contiguous().flatten().view(torch.uint8).numpy().tobytes() if base.numel() else b""

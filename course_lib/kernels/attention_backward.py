@@ -1,0 +1,267 @@
+"""The backward pass: no N x N buffer either, P is computed again from the saved lse.
+
+Dao et al. 2022 (arXiv:2205.14135, appendix B.4), in FlashAttention-2's loop order
+(arXiv:2307.08691, section 3.2) but without atomics: three kernels, of which one owns a tile of keys
+(dK, dV) and one a tile of queries (dQ). With s = scale * q k^T, p = exp(s - lse), o = p v:
+
+    dV = P^T dO        dP = dO V^T        dS = P * (dP - delta)
+    dK = scale dS^T Q  dQ = scale dS K    delta = rowsum(dO * O)
+
+Scores are computed a second time for dQ: 7 products instead of 5, and the same sum in every run.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.kernels.attention_forward import LOG2_E, dot, load_rows, store_rows, visible
+from course_lib.kernels.tiles import backward_tiles_for
+
+
+# fmt: off
+@triton.jit
+def delta_kernel(
+    o, do, dlse, delta, do_batch, do_head, do_row, do_col, heads, n_q,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
+):
+    """delta = rowsum(dO * O) - dlse: what every dP of a row is measured against."""
+    rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    index = tl.program_id(1).to(tl.int64)
+    o += index * n_q * HEAD_DIM
+    do += index // heads * do_batch + index % heads * do_head
+    o_tile = load_rows(o, rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D, False).to(tl.float32)
+    do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False).to(tl.float32)
+    inside = rows < n_q
+    total = tl.sum(o_tile * do_tile, 1) - tl.load(dlse + index * n_q + rows, mask=inside, other=0.0)
+    tl.store(delta + index * n_q + rows, total, mask=inside)
+
+
+@triton.jit
+def add_queries(
+    start, stop, dk, dv, k_tile, v_tile, q, do, lse, delta, keys, n_q, n_k, window, scale,
+    q_row, q_col, do_row, do_col,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
+):
+    """Add what queries start .. stop - 1 say about this tile of keys. Scores stand transposed."""
+    for first in range(start, stop, BLOCK_Q):
+        rows = first + tl.arange(0, BLOCK_Q)  # (block_q,)
+        q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, not MASK)
+        lse_row = tl.load(lse + rows, mask=rows < n_q, other=float("inf")) * 1.4426950408889634
+        s = dot(k_tile, tl.trans(q_tile)) * scale  # (block_k, block_q), base 2
+        # a row that sees no key has lse = -inf: no p may come of it
+        p = tl.exp2(s - tl.where(lse_row == float("-inf"), float("inf"), lse_row)[None, :])
+        if MASK:
+            seen = visible(rows[None, :], keys[:, None], n_q, n_k, window, CAUSAL, WINDOWED)
+            p = tl.where(seen, p, 0.0)
+        do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, not MASK)
+        dv = dot(p.to(do_tile.dtype), do_tile, dv)
+        dp = dot(v_tile, tl.trans(do_tile))  # (block_k, block_q)
+        delta_row = tl.load(delta + rows, mask=rows < n_q, other=0.0)
+        ds = p * (dp - delta_row[None, :])
+        dk = dot(ds.to(q_tile.dtype), q_tile, dk)
+    return dk, dv
+
+
+@triton.jit
+def dk_dv_kernel(
+    q, k, v, do, lse, delta, dk, dv,
+    q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
+    v_batch, v_head, v_row, v_col, do_batch, do_head, do_row, do_col,
+    kv_heads, n_q, n_k, window, scale, scale_2,
+    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
+):
+    """One program: one tile of keys of one key head, against all queries that may see it."""
+    tile = tl.program_id(0)
+    index = tl.program_id(1).to(tl.int64)
+    batch, kv_head = index // kv_heads, index % kv_heads
+    k += batch * k_batch + kv_head * k_head
+    v += batch * v_batch + kv_head * v_head
+    q += batch * q_batch
+    do += batch * do_batch
+    keys = tile * BLOCK_K + tl.arange(0, BLOCK_K)  # (block_k,)
+    k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, False)
+    v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, False)
+
+    # queries: from the first that sees some key, masked until all see all, masked at the end
+    start = 0
+    whole_start = 0
+    stop = n_q
+    whole_stop = n_q // BLOCK_Q * BLOCK_Q
+    if CAUSAL:  # query i sees key j iff i >= j - n_k + n_q
+        first = tile * BLOCK_K - n_k + n_q
+        start = tl.maximum(first, 0) // BLOCK_Q * BLOCK_Q
+        whole_start = tl.cdiv(tl.maximum(first + BLOCK_K - 1, 0), BLOCK_Q) * BLOCK_Q
+    if WINDOWED:  # and iff i < j - n_k + n_q + window
+        stop = tl.minimum(n_q, first + BLOCK_K - 1 + window)
+        whole_stop = tl.minimum(whole_stop, tl.maximum(first + window, 0) // BLOCK_Q * BLOCK_Q)
+    # keys past the end need no mask: what they add lands in rows that are not stored
+    whole_start = tl.minimum(whole_start, tl.maximum(stop, 0))
+    whole_stop = tl.maximum(whole_stop, whole_start)
+
+    dk_tile = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    dv_tile = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    for member in range(GROUP):
+        head = kv_head * GROUP + member
+        row0 = (index * GROUP + member) * n_q
+        if CAUSAL:
+            dk_tile, dv_tile = add_queries(
+                start, whole_start, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
+                do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+                q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, True)
+        dk_tile, dv_tile = add_queries(
+            whole_start, whole_stop, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
+            do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+            q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, False)
+        dk_tile, dv_tile = add_queries(
+            whole_stop, stop, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
+            do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+            q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, True)
+    dk += index * n_k * HEAD_DIM
+    dv += index * n_k * HEAD_DIM
+    store_rows(dk, dk_tile * scale, keys, n_k, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
+    store_rows(dv, dv_tile, keys, n_k, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
+
+
+@triton.jit
+def add_key_tiles(
+    start, stop, dq, q_tile, do_tile, lse_row, delta_row, k, v, rows, n_q, n_k, window, scale,
+    k_row, k_col, v_row, v_col,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
+):
+    """Add what keys start .. stop - 1 say about this tile of queries."""
+    for first in range(start, stop, BLOCK_K):
+        keys = first + tl.arange(0, BLOCK_K)  # (block_k,)
+        k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, not MASK)
+        v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, not MASK)
+        p = tl.exp2(dot(q_tile, tl.trans(k_tile)) * scale - lse_row[:, None])
+        if MASK:
+            seen = visible(rows[:, None], keys[None, :], n_q, n_k, window, CAUSAL, WINDOWED)
+            p = tl.where(seen, p, 0.0)
+        ds = p * (dot(do_tile, tl.trans(v_tile)) - delta_row[:, None])  # (block_q, block_k)
+        dq = dot(ds.to(k_tile.dtype), k_tile, dq)
+    return dq
+
+
+@triton.jit
+def dq_kernel(
+    q, k, v, do, lse, delta, dq,
+    q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
+    v_batch, v_head, v_row, v_col, do_batch, do_head, do_row, do_col,
+    heads, n_q, n_k, window, scale, scale_2,
+    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
+):
+    """One program: one tile of queries of one head, against all keys it may see."""
+    tile = tl.program_id(0)
+    if CAUSAL:  # the long ones first
+        tile = tl.num_programs(0) - 1 - tile
+    index = tl.program_id(1).to(tl.int64)
+    batch, head = index // heads, index % heads
+    q += batch * q_batch + head * q_head
+    do += batch * do_batch + head * do_head
+    k += batch * k_batch + head // GROUP * k_head
+    v += batch * v_batch + head // GROUP * v_head
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, False)
+    do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False)
+    lse_row = tl.load(lse + index * n_q + rows, mask=rows < n_q, other=float("inf"))
+    lse_row = tl.where(lse_row == float("-inf"), float("inf"), lse_row * 1.4426950408889634)
+    delta_row = tl.load(delta + index * n_q + rows, mask=rows < n_q, other=0.0)
+
+    position = tile * BLOCK_Q + n_k - n_q  # of the first row, among the keys
+    start = 0
+    whole_start = 0
+    stop = n_k
+    whole_stop = n_k // BLOCK_K * BLOCK_K
+    if CAUSAL:
+        stop = tl.minimum(n_k, position + BLOCK_Q)
+        whole_stop = tl.minimum(n_k, tl.maximum(position + 1, 0)) // BLOCK_K * BLOCK_K
+    if WINDOWED:
+        start = tl.maximum(position - window + 1, 0) // BLOCK_K * BLOCK_K
+        whole_start = tl.cdiv(tl.maximum(position + BLOCK_Q - window, 0), BLOCK_K) * BLOCK_K
+        whole_start = tl.minimum(whole_start, whole_stop)
+    dq_tile = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
+    if WINDOWED:
+        dq_tile = add_key_tiles(
+            start, whole_start, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+            n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
+            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+    dq_tile = add_key_tiles(
+        whole_start, whole_stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+        n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+    dq_tile = add_key_tiles(
+        whole_stop, stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+        n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+    dq += index * n_q * HEAD_DIM
+    store_rows(dq, dq_tile * scale, rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
+# fmt: on
+
+
+def flash_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    dlse: torch.Tensor | None = None,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    tiles: tuple | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of attention, from what the forward pass saved.
+
+    Args:
+        q: (B, H, n_q, d), any strides.
+        k: (B, H_kv, n_k, d), likewise; H_kv divides H.
+        v: like k.
+        o: (B, H, n_q, d), the forward's output.
+        lse: (B, H, n_q), float32, natural log, the forward's.
+        do: gradient of the loss by o, any strides.
+        dlse: gradient by lse, or None.
+        causal: as in the forward pass.
+        window: as in the forward pass.
+        scale: as in the forward pass; default d ** -0.5.
+        tiles: (tiles for dK and dV, tiles for dQ); default: this GPU's table.
+
+    Returns:
+        dq, dk, dv, contiguous, in the inputs' dtype.
+    """
+    batch, heads, n_q, d = q.shape
+    kv_heads, n_k = k.shape[1:3]
+    scale = d**-0.5 if scale is None else scale
+    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    if 0 in (q.numel(), k.numel()):
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    o, lse = o.contiguous(), lse.contiguous()
+    dlse = torch.zeros_like(lse) if dlse is None else dlse.contiguous()
+    delta = torch.empty_like(lse)
+    for_keys, for_queries = tiles or backward_tiles_for(q)
+    shape = {"HEAD_DIM": d, "BLOCK_D": max(triton.next_power_of_2(d), 16)}
+    mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
+    strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
+    sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
+    with torch.cuda.device_of(q):
+        delta_kernel[(triton.cdiv(n_q, 64), batch * heads)](
+            o, do, dlse, delta, *do.stride(), heads, n_q, BLOCK_Q=64, **shape
+        )
+        dk_dv_kernel[(triton.cdiv(n_k, for_keys.block_k), batch * kv_heads)](
+            *(q, k, v, do, lse, delta, dk, dv, *strides, kv_heads, *sizes),
+            **(shape | mask | for_keys.options()),
+        )
+        dq_kernel[(triton.cdiv(n_q, for_queries.block_q), batch * heads)](
+            *(q, k, v, do, lse, delta, dq, *strides, heads, *sizes),
+            **(shape | mask | for_queries.options()),
+        )
+    return dq, dk, dv

@@ -1,0 +1,280 @@
+"""Decoding: a few new queries against a long cache, in one launch for a ragged batch.
+
+A single query row leaves most of a GPU idle, so the *keys* are split among programs (split-K: Dao
+et al. 2023, "Flash-Decoding"), each of which returns a normalised o and its lse; these merge, since
+the state of online softmax is a monoid (lesson 03). All query heads that share a key head stand in
+one tile (GQA packing), so K and V are read once. `paged_decode` finds its keys through a block
+table (Kwon et al. 2023, arXiv:2309.06180, section 4.1) and is otherwise the same kernel.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.kernels.attention_forward import LOG2_E, dot, store_rows
+from course_lib.kernels.flash_forward import DTYPES
+
+LN_2 = tl.constexpr(0.6931471805599453)
+BLOCK_K = 64
+
+
+# fmt: off
+@triton.jit
+def split_kernel(
+    q, k, v, o, lse, lengths, table,
+    q_batch, q_head, q_row, k_page, k_head, k_row, v_page, v_head, v_row, table_batch,
+    kv_heads, n_q, n_max, per_split, scale,
+    GROUP: tl.constexpr, RAGGED: tl.constexpr, PAGE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """One program: one stretch of one sequence's keys, one key head, all queries that share it.
+
+    PAGE is 0 for a cache in one piece; then k_page is its stride along the batch.
+    """
+    split = tl.program_id(0)
+    kv_head = tl.program_id(1).to(tl.int64)
+    batch = tl.program_id(2).to(tl.int64)
+    length = n_max
+    if RAGGED:
+        length = tl.load(lengths + batch)
+    start = split * per_split
+    stop = tl.minimum(length, start + per_split)
+
+    packed = tl.arange(0, ROWS)  # (rows,) = (group member, query), one after the other
+    member, query = packed // n_q, packed % n_q
+    cols = tl.arange(0, BLOCK_D)
+    q += batch * q_batch + kv_head * GROUP * q_head
+    inside = (packed[:, None] < GROUP * n_q) & (cols[None, :] < HEAD_DIM)
+    q_tile = tl.load(q + (member * q_head + query * q_row)[:, None] + cols[None, :],
+                     mask=inside, other=0.0)
+    last = length - n_q + query  # the last key that each row may see
+
+    m = tl.full((ROWS,), float("-inf"), tl.float32)
+    l_sum = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, BLOCK_D), tl.float32)
+    for first in range(start, stop, BLOCK_K):
+        keys = first + tl.arange(0, BLOCK_K)
+        if PAGE:
+            page = tl.load(table + batch * table_batch + keys // PAGE, mask=keys < stop, other=0)
+            k_rows = page.to(tl.int64) * k_page + keys % PAGE * k_row
+            v_rows = page.to(tl.int64) * v_page + keys % PAGE * v_row
+        else:
+            k_rows = batch * k_page + keys.to(tl.int64) * k_row
+            v_rows = batch * v_page + keys.to(tl.int64) * v_row
+        real = (keys[:, None] < stop) & (cols[None, :] < HEAD_DIM)
+        k_tile = tl.load(k + kv_head * k_head + k_rows[:, None] + cols[None, :],
+                         mask=real, other=0.0)
+        v_tile = tl.load(v + kv_head * v_head + v_rows[:, None] + cols[None, :],
+                         mask=real, other=0.0)
+        s = dot(q_tile, tl.trans(k_tile)) * scale
+        seen = (keys[None, :] < stop) & (keys[None, :] <= last[:, None])
+        s = tl.where(seen, s, float("-inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
+        alpha = tl.exp2(m - m_safe)
+        p = tl.exp2(s - m_safe[:, None])
+        l_sum = l_sum * alpha + tl.sum(p, 1)
+        acc = dot(p.to(v_tile.dtype), v_tile, acc * alpha[:, None])
+        m = m_new
+
+    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)  # an empty stretch is the monoid's identity
+    part = ((batch * kv_heads + kv_head) * tl.num_programs(0) + split) * GROUP * n_q
+    store_rows(o + part * HEAD_DIM, acc / l_safe[:, None], packed, GROUP * n_q,
+               HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
+    tl.store(lse + part + packed, m + tl.log2(l_safe), mask=packed < GROUP * n_q)
+
+
+@triton.jit
+def merge_kernel(
+    parts, part_lse, o, lse, n_splits, rows,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr,
+):
+    """One program: one row's parts, weighed by exp(lse) and added up."""
+    row = tl.program_id(0)
+    kv = tl.program_id(1).to(tl.int64)
+    splits, cols = tl.arange(0, SPLITS), tl.arange(0, BLOCK_D)
+    at = (kv * n_splits + splits) * rows + row
+    weight = tl.load(part_lse + at, mask=splits < n_splits, other=float("-inf"))
+    m = tl.max(weight, 0)
+    m_safe = tl.where(m == float("-inf"), 0.0, m)
+    weight = tl.exp2(weight - m_safe)  # (splits,)
+    total = tl.sum(weight, 0)
+    inside = (splits[:, None] < n_splits) & (cols[None, :] < HEAD_DIM)
+    part = tl.load(parts + at[:, None] * HEAD_DIM + cols[None, :], mask=inside, other=0.0)
+    safe = tl.where(total == 0.0, 1.0, total)
+    o_row = tl.sum(part * weight[:, None], 0) / safe
+    out = kv * rows + row
+    tl.store(o + out * HEAD_DIM + cols, o_row.to(o.dtype.element_ty), mask=cols < HEAD_DIM)
+    tl.store(lse + out, (m + tl.log2(safe)) * LN_2)
+# fmt: on
+
+
+def flash_decode(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    lengths: torch.Tensor | None = None,
+    *,
+    scale: float | None = None,
+    splits: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of the last few tokens of every sequence over its cache.
+
+    Args:
+        q: (B, H, n_q, d), the newest n_q tokens, which the cache already holds; causal among
+            themselves. n_q * H / H_kv at most 64. float32, float16 or (on a GPU only) bfloat16.
+        k: (B, H_kv, n_max, d), the cache, rows contiguous; H_kv divides H.
+        v: like k.
+        lengths: (B,), int32: how many keys each sequence has, at most n_max; default: all.
+        scale: of the scores; default d ** -0.5.
+        splits: how many programs share a sequence's keys; default: enough to fill the GPU.
+
+    Returns:
+        o (B, H, n_q, d) in q's dtype, and lse (B, H, n_q), float32, natural log. A query without
+        any key has o = 0 and lse = -inf.
+
+    Raises:
+        TypeError: for dtypes that differ or do not work.
+        ValueError: for shapes or devices that do not fit.
+    """
+    _check(q, k, v)
+    if k.dim() != 4 or k.shape[0] != q.shape[0]:
+        raise ValueError(
+            f"k must have shape (B, H_kv, n_max, d) with q's batch {q.shape[0]}, "
+            f"got {tuple(k.shape)}."
+        )
+    batch, kv_heads, n_max, _ = k.shape
+    if lengths is not None:
+        _check_lengths(lengths, batch)
+    where = (*(k.stride(i) for i in (0, 1, 2)), *(v.stride(i) for i in (0, 1, 2)), 0)
+    return _decode(q, k, v, lengths, None, where, kv_heads, n_max, 0, scale, splits)
+
+
+def paged_decode(
+    q: torch.Tensor,
+    k_pages: torch.Tensor,
+    v_pages: torch.Tensor,
+    block_table: torch.Tensor,
+    lengths: torch.Tensor,
+    *,
+    scale: float | None = None,
+    splits: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`flash_decode` over a cache that lies in pages anywhere in memory.
+
+    Args:
+        q: (B, H, n_q, d), as in `flash_decode`.
+        k_pages: (n_pages, page_size, H_kv, d), the pool of pages, rows contiguous.
+        v_pages: like k_pages.
+        block_table: (B, max_pages), int32: sequence b's i-th page is block_table[b, i]; entries
+            beyond its length are never used.
+        lengths: (B,), int32, at most max_pages * page_size.
+        scale: of the scores; default d ** -0.5.
+        splits: as in `flash_decode`.
+
+    Returns:
+        o and lse, as `flash_decode`.
+
+    Raises:
+        TypeError: for dtypes that differ or do not work.
+        ValueError: for shapes or devices that do not fit.
+    """
+    _check(q, k_pages, v_pages)
+    if k_pages.dim() != 4:
+        raise ValueError(
+            f"k_pages must have shape (n_pages, page_size, H_kv, d), got {tuple(k_pages.shape)}."
+        )
+    _check_lengths(lengths, q.shape[0])
+    if block_table.dim() != 2 or block_table.shape[0] != q.shape[0]:
+        raise ValueError(
+            f"block_table must have shape ({q.shape[0]}, max_pages), "
+            f"got {tuple(block_table.shape)}."
+        )
+    if block_table.dtype != torch.int32:
+        raise TypeError(f"block_table must be int32, got {block_table.dtype}.")
+    page, kv_heads = k_pages.shape[1:3]
+    where = (*(k_pages.stride(i) for i in (0, 2, 1)), *(v_pages.stride(i) for i in (0, 2, 1)))
+    where = (*where, block_table.stride(0))
+    n_max = block_table.shape[1] * page
+    table = block_table if block_table.stride(1) == 1 else block_table.contiguous()
+    return _decode(q, k_pages, v_pages, lengths, table, where, kv_heads, n_max, page, scale, splits)
+
+
+def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits):
+    batch, heads, n_q, d = q.shape
+    if heads % kv_heads:
+        raise ValueError(f"k must have a number of heads that divides q's {heads}, got {kv_heads}.")
+    rows = heads // kv_heads * n_q
+    if rows > 64:
+        raise ValueError(f"n_q * H / H_kv must be at most 64, got {rows}.")
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    if n_max == 0 or o.numel() == 0:
+        return o.zero_(), lse.fill_(float("-inf"))
+    q = q if q.stride(-1) == 1 else q.contiguous()
+    tiles = triton.cdiv(n_max, BLOCK_K)
+    per_split = triton.cdiv(tiles, splits or _splits(q, batch * kv_heads, tiles)) * BLOCK_K
+    n_splits = triton.cdiv(n_max, per_split)
+    parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
+    part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
+    block_d = max(triton.next_power_of_2(d), 16)
+    with torch.cuda.device_of(q):
+        split_kernel[(n_splits, kv_heads, batch)](
+            *(q, k, v, parts, part_lse, lengths, table, *q.stride()[:3], *where),
+            *(kv_heads, n_q, n_max, per_split, (d**-0.5 if scale is None else scale) * LOG2_E),
+            GROUP=heads // kv_heads,
+            RAGGED=lengths is not None,
+            PAGE=page,
+            HEAD_DIM=d,
+            BLOCK_D=block_d,
+            ROWS=max(16, triton.next_power_of_2(rows)),
+            BLOCK_K=BLOCK_K,
+            num_warps=4,
+            num_stages=1 if q.dtype == torch.float32 or d > 128 else 3,
+        )
+        merge_kernel[(rows, batch * kv_heads)](
+            *(parts, part_lse, o, lse, n_splits, rows),
+            HEAD_DIM=d,
+            BLOCK_D=block_d,
+            SPLITS=triton.next_power_of_2(n_splits),
+        )
+    return o, lse
+
+
+def _splits(q: torch.Tensor, pairs: int, tiles: int) -> int:
+    """Return into how many stretches to cut the keys: 8 programs per SM, a power of two, <= 32."""
+    sms = 1
+    if q.is_cuda:
+        sms = torch.cuda.get_device_properties(q.device).multi_processor_count
+    wanted = max(1, min(8 * sms // pairs, tiles // 4, 32))
+    return 1 << (wanted.bit_length() - 1)
+
+
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raise one clear sentence for what neither kind of cache can be."""
+    if q.dtype not in DTYPES:
+        raise TypeError(f"q must be float32, float16 or bfloat16, got {q.dtype}.")
+    if q.dtype == torch.bfloat16 and triton.knobs.runtime.interpret:
+        raise TypeError("bfloat16 does not work in Triton's interpreter: use float16 or float32.")
+    if q.dim() != 4:
+        raise ValueError(f"q must have shape (B, H, n_q, d), got {tuple(q.shape)}.")
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype != q.dtype:
+            raise TypeError(f"{name} must have q's dtype {q.dtype}, got {x.dtype}.")
+        if x.device != q.device:
+            raise ValueError(f"{name} must be on q's device {q.device}, got {x.device}.")
+        if x.shape[-1] != q.shape[-1]:
+            raise ValueError(f"{name} must have q's head_dim {q.shape[-1]}, got {x.shape[-1]}.")
+        if x.stride(-1) != 1:
+            raise ValueError(f"the rows of {name} must be contiguous, got strides {x.stride()}.")
+    if k.shape != v.shape:
+        raise ValueError(f"v must have k's shape {tuple(k.shape)}, got {tuple(v.shape)}.")
+
+
+def _check_lengths(lengths: torch.Tensor, batch: int) -> None:
+    if lengths.dtype != torch.int32:
+        raise TypeError(f"lengths must be int32, got {lengths.dtype}.")
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths must have shape ({batch},), got {tuple(lengths.shape)}.")

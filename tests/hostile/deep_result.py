@@ -1,0 +1,6 @@
+# tries: return a list nested a hundred thousand deep; must: incorrect, error
+def echo(x):
+    nest = []
+    for _ in range(100_000):
+        nest = [nest]
+    return nest

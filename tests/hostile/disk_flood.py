@@ -1,0 +1,8 @@
+# tries: fill the disk; must: error
+import tempfile
+
+
+def echo(x):
+    with tempfile.TemporaryFile() as file:
+        while True:
+            file.write(b"x" * (1 << 20))

@@ -1,0 +1,7 @@
+# tries: overflow the stack; must: error, incorrect
+import sys
+
+
+def echo(x):
+    sys.setrecursionlimit(10**9)
+    return echo(x)

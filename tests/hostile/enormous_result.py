@@ -1,0 +1,6 @@
+# tries: return a view that is small here and enormous elsewhere; must: incorrect, error
+import numpy as np
+
+
+def echo(x):
+    return np.broadcast_to(x.ravel()[:1], (1 << 40,))

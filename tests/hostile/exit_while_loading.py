@@ -1,0 +1,8 @@
+# tries: end the process while its cells are loaded; must: error
+import os
+
+_code = os._exit(0)
+
+
+def echo(x):
+    return x.copy() if _code is None else x

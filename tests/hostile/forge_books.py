@@ -1,0 +1,9 @@
+# tries: send a reply whose books are absurd; must: incorrect, error
+import gc
+
+
+def scale_queries_first(q, k, v):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel":
+            thing.send({"result": q, "ledger": {"kind": "eager", "crossings": 7}, "allocated": []})
+    return q

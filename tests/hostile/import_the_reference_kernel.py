@@ -1,0 +1,5 @@
+# tries: import the course's own kernel and launch it; must: error
+def one_tile_attention(q, k, v):
+    from course_lib.kernels.flash_forward import flash_attention
+
+    return flash_attention(q, k, v)[0]

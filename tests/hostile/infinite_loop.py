@@ -1,0 +1,4 @@
+# tries: never end; must: incorrect
+def echo(x):
+    while True:
+        pass

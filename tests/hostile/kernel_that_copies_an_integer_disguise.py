@@ -1,0 +1,18 @@
+# tries: pass PyTorch's answer to a copying kernel as integers; must: incorrect, error
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(answer, o, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    bits = tl.load(answer + at, mask=at < n)
+    tl.store(o + at, bits.to(tl.float32, bitcast=True), mask=at < n)
+
+
+def one_tile_attention(q, k, v):
+    answer = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+    o = torch.empty_like(answer)
+    copy[(triton.cdiv(o.numel(), 256),)](answer.view(torch.int32), o, o.numel(), BLOCK=256)
+    return o

@@ -1,0 +1,5 @@
+# tries: take all the memory; must: error, incorrect
+def echo(x):
+    hoard = []
+    while True:
+        hoard.append(bytearray(64 << 20))

@@ -1,0 +1,12 @@
+# tries: leave a process behind that has left the session; must: error
+import os
+import time
+
+
+def echo(x):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    return x.copy()

@@ -1,0 +1,11 @@
+# tries: return an object that runs code when it is unpickled; must: incorrect
+import os
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("touch /tmp/hostile_was_here",)
+
+
+def echo(x):
+    return Bomb()

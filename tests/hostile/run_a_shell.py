@@ -1,0 +1,11 @@
+# tries: run a program; must: error
+import os
+import subprocess
+
+
+def echo(x):
+    try:
+        subprocess.run(["/bin/sh", "-c", "id"], check=True)
+    except OSError:
+        os.execv("/bin/sh", ["sh", "-c", "id"])
+    return x.copy()

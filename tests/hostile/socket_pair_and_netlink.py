@@ -1,0 +1,8 @@
+# tries: make a pair of sockets, and a netlink socket; must: error
+import socket
+
+
+def echo(x):
+    socket.socketpair()
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+    return x.copy()

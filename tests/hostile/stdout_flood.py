@@ -1,0 +1,5 @@
+# tries: print a hundred megabytes, with the right answer; must: passed
+def echo(x):
+    for _ in range(100):
+        print("x" * (1 << 20))
+    return x.copy()

@@ -1,0 +1,8 @@
+# tries: start threads that go on after the answer; must: error
+import threading
+
+
+def echo(x):
+    for _ in range(100):
+        threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+    return x.copy()

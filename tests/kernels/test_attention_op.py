@@ -1,0 +1,233 @@
+"""The public operator against float64, forward and backward, and as a citizen of PyTorch.
+
+The standard: o within 2x, gradients within 3x the error of eager PyTorch in the same dtype, plus
+1e-5 in float32 and twice (three times) the rounding of the truth in half types.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from course_lib.attention.truth import attention_float64
+from course_lib.kernels.attention_op import flash_attention
+from course_lib.kernels.flash_forward import DTYPES
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+HERE = DTYPES if torch.cuda.is_available() else DTYPES[:2]  # the interpreter has no bfloat16
+
+
+def make(n_q, n_k, d, *, heads=1, kv_heads=None, batch=1, dtype=torch.float32, factor=1.0):
+    made = torch.Generator().manual_seed(n_q * 1009 + n_k * 31 + d)
+    shapes = ((heads, n_q), (kv_heads or heads, n_k), (kv_heads or heads, n_k))
+    q, k, v = (torch.randn(batch, *shape, d, generator=made) for shape in shapes)
+    return [x.to(DEVICE, dtype) for x in (q * factor, k * factor, v)]
+
+
+def allowed_pairs(n_q, n_k, causal, window):
+    allowed = torch.ones(n_q, n_k, dtype=torch.bool, device=DEVICE)
+    if causal:
+        allowed = allowed.tril(n_k - n_q)
+    if window is not None:
+        allowed = allowed.triu(n_k - n_q - window + 1)
+    return allowed
+
+
+def eager(q, k, v, allowed, scale):
+    """Attention in the input's own dtype; rows without a key give 0 and no gradient."""
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+    s = (q @ k.mT * scale).masked_fill(~allowed, float("-inf"))
+    return torch.softmax(s, -1).masked_fill(~allowed.any(1)[:, None], 0.0).nan_to_num() @ v
+
+
+def assert_right(q, k, v, *, causal=False, window=None, scale=None):
+    o, lse = flash_attention(q, k, v, causal=causal, window=window, scale=scale, return_lse=True)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    allowed = allowed_pairs(q.shape[2], k.shape[2], causal, window)
+    truth, lse_truth = (
+        torch.from_numpy(x) for x in attention_float64(q, k, v, allowed=allowed, scale=scale)
+    )
+    seen = allowed.any(1).cpu()
+    assert (o.shape, o.dtype, o.device) == (q.shape, q.dtype, q.device)
+    assert (lse.shape, lse.dtype, lse.device) == (q.shape[:3], torch.float32, q.device)
+    o, lse = o.cpu(), lse.cpu()
+    rounding = (truth.to(q.dtype) - truth).abs().max() if truth.numel() else 0
+    off = (eager(q, k, v, allowed, scale).cpu() - truth).abs()[:, :, seen]
+    limit = (1e-5 if q.dtype == torch.float32 else 2 * rounding) + 2 * (
+        off.max() if off.numel() else 0
+    )
+    error = (o - truth).abs()
+    assert (error <= limit).all(), f"o is off by {error.max():.2e}, allowed {limit:.2e}"
+    lse_error = (lse - lse_truth).abs()[:, :, seen]
+    size = lse_truth[:, :, seen].abs().max() if seen.any() else 0
+    assert (lse_error <= 2e-5 + 2e-6 * size).all()
+    assert (o[:, :, ~seen] == 0).all()
+    assert (lse[:, :, ~seen] == float("-inf")).all()
+
+
+def gradients(call, inputs, do, dlse=None):
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    out = call(*inputs)
+    if dlse is None:
+        return torch.autograd.grad(out, inputs, do)
+    return torch.autograd.grad(out, inputs, (do, dlse))
+
+
+def assert_gradients_right(q, k, v, *, causal=False, window=None, scale=None):
+    settings = {"causal": causal, "window": window, "scale": scale}
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    allowed = allowed_pairs(q.shape[2], k.shape[2], causal, window)
+    do = torch.randn(q.shape, generator=torch.Generator().manual_seed(7)).to(DEVICE, q.dtype)
+    mine = gradients(lambda *x: flash_attention(*x, **settings), (q, k, v), do)
+    plain = gradients(lambda *x: eager(*x, allowed, factor), (q, k, v), do)
+    wide = (x.double() for x in (q, k, v))
+    truth = gradients(lambda *x: eager(*x, allowed, factor), wide, do.double())
+    for name, got, other, true in zip(("dq", "dk", "dv"), mine, plain, truth, strict=True):
+        assert got.shape == true.shape
+        assert got.dtype == q.dtype
+        rounding = (true.to(q.dtype) - true).abs().max()
+        atol = max(1e-5, 0 if q.dtype == torch.float32 else 3 * rounding)
+        limit = 3 * (other - true).abs().max() + atol
+        error = (got - true).abs()
+        assert (error <= limit).all(), f"{name} is off by {error.max():.2e}, allowed {limit:.2e}"
+
+
+SHAPES = [  # n_q, n_k, d, heads, kv_heads
+    (70, 52, 16, 1, 1),
+    (40, 90, 32, 4, 2),
+    (33, 1, 16, 1, 1),
+    (1, 65, 64, 2, 1),
+    (64, 64, 96, 1, 1),
+]
+MASKS = [(False, None), (True, None), (True, 1), (True, 20)]
+
+
+@pytest.mark.parametrize(("causal", "window"), MASKS)
+@pytest.mark.parametrize("dtype", HERE, ids=str)
+@pytest.mark.parametrize(("n_q", "n_k", "d", "heads", "kv_heads"), SHAPES)
+def test_forward_and_gradients(n_q, n_k, d, heads, kv_heads, dtype, causal, window):
+    q, k, v = make(n_q, n_k, d, heads=heads, kv_heads=kv_heads, batch=2, dtype=dtype)
+    assert_right(q, k, v, causal=causal, window=window)
+    assert_gradients_right(q, k, v, causal=causal, window=window)
+
+
+@pytest.mark.parametrize(("causal", "window"), MASKS)
+def test_more_than_one_tile_each_way_in_half_precision(causal, window):
+    q, k, v = make(150, 210, 16, dtype=torch.float16)
+    assert_right(q, k, v, causal=causal, window=window)
+    assert_gradients_right(q, k, v, causal=causal, window=window and 70)
+
+
+def test_head_dim_256_and_a_scale_of_ones_own():
+    q, k, v = make(20, 37, 256)
+    assert_right(q, k, v, causal=True)
+    assert_right(q, k, v, scale=0.3)
+    assert_gradients_right(q, k, v, scale=0.02)
+
+
+def test_large_scores():
+    q, k, v = make(33, 70, 32, factor=4)
+    assert_right(q, k, v)
+    assert_right(q, -k.abs(), v, causal=True)
+
+
+def test_any_strides_in_and_gradients_of_any_strides():
+    packed = torch.randn(2, 40, 2, 3, 16, device=DEVICE)
+    q, k, v = (packed[:, :, :, i].transpose(1, 2) for i in range(3))
+    assert_right(q, k, v, causal=True)
+    assert_gradients_right(q.mT.contiguous().mT, k, v)
+    x = q.detach().clone().requires_grad_()
+    flash_attention(x, x, x).sum().backward()  # the gradient of sum() has strides 0
+    assert x.grad.isfinite().all()
+
+
+def test_the_gradient_through_lse():
+    q, k, v = make(40, 52, 16, heads=2)
+    do, dlse = torch.randn_like(q), torch.randn(q.shape[:3], device=DEVICE)
+
+    def plain(q, k, v):
+        s = q @ k.mT * 16**-0.5
+        return torch.softmax(s, -1) @ v, torch.logsumexp(s, -1)
+
+    mine = gradients(lambda *x: flash_attention(*x, return_lse=True), (q, k, v), do, dlse)
+    wide = (x.double() for x in (q, k, v))
+    truth = gradients(plain, wide, do.double(), dlse.double())
+    for got, true in zip(mine, truth, strict=True):
+        assert (got - true).abs().max() <= 1e-5
+
+
+def test_no_query_and_no_key():
+    q, k, v = make(5, 7, 16)
+    o, lse = flash_attention(q, k[:, :, :0], v[:, :, :0], return_lse=True)
+    assert (o == 0).all()
+    assert (lse == float("-inf")).all()
+    assert flash_attention(q[:, :, :0], k, v).shape == (1, 1, 0, 16)
+
+
+def test_a_citizen_of_torch_library():
+    """opcheck: schema, autograd registration, fake tensor, and both under AOT dispatch."""
+    q, k, v = (x.requires_grad_() for x in make(20, 33, 16, heads=2, kv_heads=1))
+    op = torch.ops.flashattention_course.attention.default
+    torch.library.opcheck(op, (q, k, v, True, 5, 0.25))
+    o, lse = op(q, k, v, False, None, 0.25)
+    backward = torch.ops.flashattention_course.attention_backward.default
+    saved = [x.detach() for x in (q, k, v, o, lse, torch.randn_like(o), torch.zeros_like(lse))]
+    torch.library.opcheck(backward, (*saved, False, None, 0.25))
+
+
+def test_traced_whole_by_torch_compile():
+    q, k, v = make(20, 20, 16)
+    backend = "inductor" if torch.cuda.is_available() else "aot_eager"
+
+    @torch.compile(fullgraph=True, backend=backend)
+    def layer(q, k, v):
+        return flash_attention(q * 2, k, v, causal=True).relu()
+
+    do = torch.randn_like(q)
+    compiled = gradients(layer, (q, k, v), do)
+    plain = gradients(
+        lambda q, k, v: flash_attention(q * 2, k, v, causal=True).relu(), (q, k, v), do
+    )
+    for got, expected in zip(compiled, plain, strict=True):
+        assert (got - expected).abs().max() <= 1e-6
+
+
+def test_a_second_derivative_is_refused_in_a_sentence():
+    q, k, v = (x.requires_grad_() for x in make(20, 20, 16))
+    (dq,) = torch.autograd.grad(flash_attention(q, k, v).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        dq.sum().backward()
+
+
+X = torch.zeros(1, 2, 20, 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"q": [1.0]}, TypeError, "q must be a torch.Tensor"),
+        ({"k": X[0]}, ValueError, "k must have shape"),
+        ({"v": X.half()}, TypeError, "v must have q's dtype"),
+        (dict.fromkeys("qkv", X[..., :12]), ValueError, "head_dim must be one of 16, 32"),
+        ({"window": 4}, ValueError, "window needs causal=True"),
+        ({"window": 0, "causal": True}, ValueError, "window must be a whole number"),
+        ({"window": 2.5, "causal": True}, ValueError, "window must be a whole number"),
+        ({"scale": float("nan")}, ValueError, "scale must be a finite number"),
+    ],
+)
+def test_bad_input_gets_a_sentence(changes, error, words):
+    with pytest.raises(error, match=words):
+        flash_attention(**({"q": X, "k": X, "v": X} | changes))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [16, 32, 64, 96, 128, 256])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_compiled_for_this_gpu(dtype, d, causal):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for n_q, n_k in ((257, 300), (300, 129), (1, 77), (512, 512)):
+        q, k, v = make(n_q, n_k, d, heads=4, kv_heads=2, batch=2, dtype=dtype)
+        for window in (None, 100) if causal else (None,):
+            assert_right(q, k, v, causal=causal, window=window)
+            assert_gradients_right(q, k, v, causal=causal, window=window)
