@@ -28,8 +28,8 @@ from playwright.sync_api import Page, sync_playwright
 from widgets.conftest import ARGUMENTS, CHROMIUM
 from widgets.lab import run_all, serve, write_notebook
 
-MOVES = 40  # after the first few, which compile the module
-WARM_UP = 6
+MOVES = 40  # after the first dozen, in which every control moves once
+WARM_UP = 12
 GOAL_MEDIAN, GOAL_P95 = 5.0, 16.0  # ms
 
 WIDGETS = {

@@ -108,7 +108,7 @@ def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows
     says = f"{name} is wrong{_share(wrong, rows)}"
     comparable = wrong & np.isfinite(truth)
     if comparable.any():
-        says += f"; the largest error is {np.abs(got - truth)[comparable].max():.3g}"
+        says += f"; the largest error is {np.abs(got[comparable] - truth[comparable]).max():.3g}"
     return says + "."
 
 

@@ -49,7 +49,23 @@ def _stored_in_part(observed: Observed, where: str) -> Finding | None:
                 "of its rows?",
                 where,
             )
+        if finding := _head_unstored(name, x, where):
+            return finding
     return None
+
+
+def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
+    """Return a finding if some heads, but not all, are nothing but NaN."""
+    empty = x.isnan().flatten(0, 1).flatten(1).all(1)  # (batch * heads,)
+    if not empty.any() or empty.all():
+        return None
+    return Finding(
+        STORED,
+        f"{name} is NaN all over in {int(empty.sum())} of {len(empty)} heads, and during a check "
+        "fresh memory is NaN: perhaps nothing was stored there. Does each program add its own "
+        "head's offset?",
+        where,
+    )
 
 
 def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | None:

@@ -50,6 +50,7 @@ class Slip:
     rescale_o: Callable[[Array], Array] = _as_is  # alpha -> what O is multiplied by
     rescale_l: Callable[[Array], Array] = _as_is
     own_max: bool = False
+    one_max: bool = False  # for all rows
     start: float = -np.inf
     use_max: bool = True
     columns: bool = False  # softmax down the columns
@@ -80,6 +81,8 @@ def stream(
     for j in range(0, s.shape[1], step):
         part = s[:, j : j + tile]
         top = part.max(axis=1, keepdims=True)
+        if slip.one_max:
+            top = np.full_like(top, top.max())
         m_new = np.maximum(m, top) if slip.use_max else np.zeros_like(m)
         alpha = np.exp(m - _finite(m_new, guarded)) if slip.use_max else np.ones_like(m)
         if guarded:
@@ -117,6 +120,11 @@ def _power(exponent: float) -> Callable[[Array], Array]:
 
 def _first_head(q: Any, k: Any, v: Any, _tile: int) -> Any:
     return q, *(np.broadcast_to(x[:1, :1], x.shape) for x in (k, v))
+
+
+def _wrong_neighbours(q: Any, k: Any, v: Any, _tile: int) -> Any:
+    heads = np.arange(q.shape[-3]) % k.shape[-3]
+    return q, k[..., heads, :, :], v[..., heads, :, :]
 
 
 def _k_reshaped(q: Any, k: Any, v: Any, tile: int) -> Any:
@@ -178,15 +186,25 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
     ),
     (
         "alpha is inverted",
-        "alpha is exp(m_new - m_old): the past grows where it should shrink, and with m = -inf "
-        "at the start alpha is inf, and inf * 0 is NaN. (One other thing makes NaN everywhere: "
-        "0 * -inf, in a mask that multiplies.)",
-        (Slip(rescale_o=_power(-1), rescale_l=_power(-1)),),
+        "alpha is exp(m_new - m_old): the past grows where it should shrink.",
+        (Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(True,)),),
+    ),
+    (
+        "alpha is inverted, or a mask multiplies",
+        "two things make NaN of everything: exp(m_new - m_old) is inf while m_old is -inf, and a "
+        "mask that multiplies by -inf makes 0 * -inf of what should be seen.",
+        (Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,)),),
     ),
     (
         "each tile uses its own maximum",
         "each tile's exponentials use that tile's own maximum instead of the running one.",
         (Slip(own_max=True),),
+    ),
+    (
+        "one maximum for the whole tile",
+        "each row has a maximum of its own: with one for all rows of a tile, the rows far below "
+        "it vanish. Take the maximum along axis 1.",
+        (Slip(one_max=True),),
     ),
     (
         "the maximum starts at 0",
@@ -331,6 +349,11 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
         (Slip(inputs=_first_head),),
     ),
     (
+        "the wrong heads share",
+        "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv.",
+        (Slip(inputs=_wrong_neighbours),),
+    ),
+    (
         "V is read at the wrong stride",
         "V's heads are n_k rows apart, and its rows head_dim numbers.",
         (Slip(inputs=_v_read_at("n_q", "d")), Slip(inputs=_v_read_at("n_k", "block_k"))),
@@ -413,7 +436,7 @@ def _attend(
     """Return the answer with a slip. ``skipping``: the loop leaves out the future's tiles."""
     tile = block_k or tile
     if slip.half and "16" not in str(getattr(v, "dtype", "")):
-        raise ValueError("nothing is rounded here")
+        slip = replace(slip, half=False)
     like_q = q
     if slip.contiguous:
         q, k, v = _as_contiguous(q), _as_contiguous(k), _as_contiguous(v)

@@ -108,8 +108,8 @@ check(one_tile_attention)
 # %% about-7-2 [markdown]
 # ## 7.2 The loop, with the rescale
 #
-# Now the keys come in tiles, and one program owns one *tile* of queries of one head. `n_q` and
-# `n_k` are multiples of the tiles, for one step more.
+# Now the keys come in tiles, and one program owns one *tile* of queries of one head. In this step
+# `n_q` and `n_k` are still multiples of the tiles.
 #
 # Write
 # - the three things that a program remembers: `m`, `l_sum`, `acc`. They are carried through the
@@ -254,10 +254,11 @@ check(ragged_attention)
 # *aligned at the end*: the last query sees the last key. With `n_q` queries and `n_k` keys, query
 # `i` sees key `j` if `j <= i + n_k - n_q`.
 #
-# Two things change:
+# Start from your 7.3. Two things change:
 # - The mask: inside the loop, a key that a row may not see gets the score -inf.
 # - **The end of the loop.** No row of this tile sees past its last row's key, so the tiles beyond
 #   are skipped: they are not even loaded. Set `end`, the first key that *no* row of the tile sees.
+#   (If that is 0 or less, the loop runs not once: no row of the tile sees a key.)
 #   This is the whole gain of causal attention, and the ledger proves it: the check counts that
 #   K and V are loaded exactly once per visited tile.
 #

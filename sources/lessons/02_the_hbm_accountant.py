@@ -237,8 +237,7 @@ p_factor.reveal(naive / least, "8192 / 128 + 1.")
 # %% predict-gqa
 p_gqa = Predict(
     "2-gqa",
-    "32 query heads share 8 heads of K and V. Which price falls by the "
-    "largest factor?",
+    "32 query heads share 8 heads of K and V. Which price falls by the largest factor?",
     options=["naive, 4 trips", "eager, 6 trips", "the least"],
 )
 p_gqa

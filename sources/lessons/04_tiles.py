@@ -61,7 +61,6 @@ from course_lib.widgets import HBMAccountant, SramBudget, TileSchedule
 # boxes again.
 
 
-
 # %% by-hand-order [markdown]
 # ## By hand: 8 tokens in tiles of 2
 #
@@ -133,7 +132,7 @@ def one_q_tile(q_tile, k, v, block_k):
         cols = slice(start, start + block_k)
         s = q_tile @ k[cols].T / np.sqrt(q_tile.shape[1])  # (block_q, block_k)
         state = state.merge(OnlineState.from_tile(s, v[cols]))
-    return state.finalize()[0]  # o; lse waits for lesson 07
+    return state.finalize()[0]  # o; lse waits for lessons 05 and 07
 
 
 rng = np.random.default_rng(4)
@@ -348,9 +347,9 @@ print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
 # It says 128. The text claims 64. The method is harmless, the arithmetic is
 # wrong, and it was copied on.
 #
-# Now with the shared memory that one thread block really gets, and a tile of
-# your choice. Predict, then move: with `B_q` = 256, which `B_k` still fits on
-# an [H100](#fac-sram-gpus)?
+# Now with the shared memory that one desk really gets, and a tile of your
+# choice. `B_q` and `B_k` stand for `block_q` and `block_k`. Predict, then move:
+# with `B_q` = 256, which `B_k` still fits on an [H100](#fac-sram-gpus)?
 
 # %% sram-plot
 SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
@@ -545,7 +544,7 @@ p_ratio.reveal(
 # %% ratio-read [markdown]
 # So O(N) **memory** is not O(N) **traffic**. The space on the GPU grows with
 # `N`. What the load instructions ask for grows with `N²`, a smaller `N²` than
-# before. Twice, at these tiles, does not look like a revolution.
+# before. Half of naive's bytes, at these tiles: that is not much.
 #
 # And yet fused attention is several times faster: 854 microseconds against 3741
 # (H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
@@ -850,7 +849,7 @@ for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
 
 # %% quiz-largest
 Quiz(
-    "An A100 gives a block 163 KiB of shared memory. d = 128, 2 bytes per "
+    "An A100 gives one desk 163 KiB of shared memory. d = 128, 2 bytes per "
     "number, four buffers of B x d and one of B x B. Which is the largest B?",
     answer=129,
     tolerance=0,

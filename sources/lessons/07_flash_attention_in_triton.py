@@ -29,14 +29,10 @@ from matplotlib import pyplot as plt
 
 from course_lib import EagerLedger, Predict, Quiz, count
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.traffic import (
-    flash_compulsory,
-    flash_tile_loads,
-    naive_four_trips,
-)
+from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention
-from course_lib.widgets import TileStepper
+from course_lib.widgets import HBMAccountant, TileStepper
 from course_lib.widgets.style import OKABE_ITO, apply
 
 apply()
@@ -63,10 +59,10 @@ apply()
 #
 # - There are 512 / 64 = 8 tiles of queries, so 8 programs.
 # - Each program loads 8 tiles of K. A tile is 64 × 16 × 4 = 4096 bytes.
-# - K is loaded 8 × 8 × 4096 = 262 144 bytes in all: **8 times** its own size.
-# - Q and O cross once: 512 × 16 × 4 = 32 768 bytes each.
+# - K is loaded 8 × 8 × 4096 = 262,144 bytes in all: **8 times** its own size.
+# - Q and O cross once: 512 × 16 × 4 = 32,768 bytes each.
 #
-# The scores would be 512 × 512 × 4 = 1 048 576 bytes. How many of those bytes
+# The scores would be 512 × 512 × 4 = 1,048,576 bytes. How many of those bytes
 # cross? Write a number down before you go on.
 
 # %% predict-scores
@@ -81,8 +77,7 @@ p_scores
 device = "cuda" if torch.cuda.is_available() else "cpu"
 rng = np.random.default_rng(7)
 q, k, v = (
-    torch.from_numpy(rng.standard_normal((1, 1, 512, 16)).astype("float32"))
-    .to(device)
+    torch.from_numpy(rng.standard_normal((1, 1, 512, 16)).astype("float32")).to(device)
     for _ in range(3)
 )
 ledger = count(flash_attention, q, k, v)
@@ -90,16 +85,16 @@ print(ledger.table())
 
 # %% reveal-scores
 scores = ledger.total - sum(
-    ledger.read[name] + ledger.written[name]
-    for name in ("q", "k", "v", "o", "lse")
+    ledger.read[name] + ledger.written[name] for name in ("q", "k", "v", "o", "lse")
 )
 p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 
 # %% side-by-side [markdown]
 # ## The code, side by side
 #
-# On the left is lesson 04's program: NumPy, on flat memory. On the right is
-# Triton. Read each pair aloud. Only the names of the functions differ.
+# On the left is exercise 4.6, `flash_program`: NumPy, on flat memory. On the
+# right is Triton, for all keys, as you will write it in 7.3. Read each pair
+# aloud. Nearly all that differs is the names of the functions.
 #
 # | what happens | lesson 04, NumPy | Triton |
 # |---|---|---|
@@ -109,19 +104,30 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # | note m | `m = np.full(block_q, -np.inf)` | `m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)` |
 # | note ℓ | `l_sum = np.zeros(block_q)` | `l_sum = tl.zeros((BLOCK_Q,), tl.float32)` |
 # | note O | `acc = np.zeros((block_q, head_dim))` | `acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)` |
-# | along the shelf | `for start in range(0, n_k, block_k):` | the same |
-# | scores | `s = q_tile @ k_tile.T * scale` | `s = tl.dot(q_tile, tl.trans(k_tile)) * scale` |
-# | past the end | `s = np.where(keys < n_k, s, -np.inf)` | `s = tl.where(keys < n_k, s, float("-inf"))` |
+# | along the shelf | `for start in range(0, n_k, block_k):` | `for start in range(0, n_k, BLOCK_K):` |
+# | which keys | `keys = start + np.arange(block_k)` | `keys = start + tl.arange(0, BLOCK_K)` |
+# | fetch K, and V alike | `load_tile(memory, k, keys, n_k, ...)` | `load_tile(k, keys, n_k, ...)` |
+# | scores | `s = q_tile @ k_tile.T` | `s = tl.dot(q_tile, tl.trans(k_tile), ...)` |
+# | scale | `s *= scale` | the same |
+# | exists? | `visible = keys[None, :] < n_k` | the same |
+# | past the end | `s = np.where(visible, s, -np.inf)` | `s = tl.where(visible, s, float("-inf"))` |
 # | new maximum | `m_new = np.maximum(m, s.max(1))` | `m_new = tl.maximum(m, tl.max(s, 1))` |
 # | how much to shrink | `alpha = np.exp(m - m_new)` | `alpha = tl.exp(m - m_new)` |
 # | what the keys count | `p = np.exp(s - m_new[:, None])` | `p = tl.exp(s - m_new[:, None])` |
 # | shrink ℓ, add | `l_sum = l_sum * alpha + p.sum(1)` | `l_sum = l_sum * alpha + tl.sum(p, 1)` |
-# | shrink O, add | `acc = acc * alpha[:, None] + p @ v_tile` | `acc = acc * alpha[:, None] + tl.dot(p, v_tile)` |
+# | shrink O | `acc *= alpha[:, None]` | the same |
+# | add to O | `acc += p @ v_tile` | `acc += tl.dot(p.to(v_tile.dtype), v_tile, ...)` |
+# | remember m | `m = m_new` | the same |
 # | divide once | `acc / l_sum[:, None]` | the same |
+# | store O once | `store_tile(memory, o, ...)` | `store_tile(o, ...)` |
 #
 # Three things in the right column are about the GPU, and lesson 06 showed why:
 # the notes have a **shape and a dtype** from the start; `p` is cast to V's
-# dtype before `tl.dot`; and `input_precision="ieee"` keeps float32 exact.
+# dtype before `tl.dot`; and `input_precision="ieee"`, left out above as `...`,
+# keeps float32 products from being rounded to TF32.
+#
+# Causal attention adds two things: another condition on which keys are visible,
+# and an earlier end of the loop. That is exercise 7.4.
 
 # %% right [markdown]
 # ## Is it right?
@@ -145,16 +151,14 @@ print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1
 # A ledger records each load and each store of each program. So we can look at
 # the order in which the tiles were visited.
 
+
 # %% draw-visits
 def draw_visits(ax, ledger, n, block):
     """Number the (query tile, key tile) squares in the order of the loads."""
     tiles = n // block
     ax.set(xlim=(0, tiles), ylim=(tiles, 0), aspect="equal")
     ax.set(xlabel="tile of keys", ylabel="tile of queries (program)")
-    loads = [
-        visit for visit in ledger.visits
-        if visit.tensor == "k" and visit.kind == "load"
-    ]
+    loads = [visit for visit in ledger.visits if visit.tensor == "k" and visit.kind == "load"]
     for number, visit in enumerate(loads, start=1):
         row, column = visit.program[0], visit.rows[0] // block
         colour = OKABE_ITO["blue"]
@@ -219,7 +223,7 @@ for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, T
 #
 # It costs 4 bytes a row. With it, any weight can be computed again later from q
 # and k alone, because exp(s) divided by the sum of exponentials is
-# exp(s − lse). So the weights are not lost. They are not *stored*.
+# exp(s − lse). So the weights are not stored, and yet they are not lost.
 
 # %% lse-weights
 s = (q[0, 0, :2] @ k[0, 0].T) / 16**0.5  # (2, 512) scores of two queries
@@ -228,8 +232,8 @@ print("each row of weights sums to", p.sum(1).cpu().numpy().round(6))
 print("and gives the output again:", torch.allclose(p @ v[0, 0], o[0, 0, :2], atol=1e-5))
 
 # %% lse-say [markdown]
-# The backward pass of FlashAttention does this for every tile. Exercise 7.5 is
-# yours to write.
+# The backward pass of FlashAttention (the gradients, for training) does this for
+# every tile. You write it in exercise 7.5.
 
 # %% grow-heading [markdown]
 # ## Predict, then run: what happens as N grows?
@@ -243,6 +247,7 @@ p_grow = Predict(
     options=["2 times", "4 times", "they stay the same"],
 )
 p_grow
+
 
 # %% run-grow
 def tensors(n, d=16):
@@ -264,24 +269,16 @@ p_grow.reveal(
 # %% chart-heading [markdown]
 # Where those loads land is another question. Lesson 04 measured it: at moderate
 # N most of them are answered by the L2 cache, and DRAM sees little more than the
-# least possible. Here are the formulas, and the marks are what the ledger
-# counted.
+# least possible. Here is the accountant at this lesson's size. The grey bar is
+# what the ledger counted; the formula for
+# [tile loads](#fac-accountant-flash_tile_loads) lacks only the 2 kB of lse.
+# Predict, then double [N](#fac-accountant-n): which bars become four times as
+# many bytes?
 
 # %% chart-traffic
-n = 2 ** np.arange(7, 14)
-lines = {
-    "naive, 4 trips": (naive_four_trips, "vermilion"),
-    "tile loads, tiles of 64": (flash_tile_loads, "blue"),
-    "the least possible": (flash_compulsory, "green"),
-}
-fig, ax = plt.subplots(figsize=(8, 4.5))
-for label, (model, colour) in lines.items():
-    y = [model.bytes(n=int(x), d=16, b=4, block_q=64) / 1e6 for x in n]
-    ax.loglog(n, y, label=label, color=OKABE_ITO[colour])
-marks = [books.total / 1e6 for books in counted]
-ax.loglog(lengths, marks, "o", ms=9, color=OKABE_ITO["blue"], label="counted here")
-ax.set(xlabel="N (d = 16, float32, one head)", ylabel="MB moved")
-ax.legend(frameon=False);
+accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64)
+accountant.add_ledger(ledger, "this kernel, counted at N = 512")
+accountant
 
 # %% gpu-heading [markdown]
 # ## On a real GPU
@@ -292,9 +289,9 @@ ax.legend(frameon=False);
 # are about to write.
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
-# comparison must name the one it means: here FlashAttention-2 and cuDNN. (Which
-# one runs if nobody names it depends on versions: with PyTorch 2.11 on an H100
-# it was cuDNN.)
+# comparison must name the one it means: here FlashAttention-2 and the one from
+# cuDNN, NVIDIA's own library. (Which one runs if nobody names it depends on
+# versions: with PyTorch 2.11 on an H100 it was cuDNN.)
 
 # %% chart-gpu
 record = load_measurements("h100_forward")
@@ -314,8 +311,7 @@ for way, (label, colour) in ways.items():
 axes[0].set(xlabel="N", ylabel="microseconds, median")
 axes[1].set(xlabel="N", ylabel="MiB above the inputs")
 axes[0].legend(frameon=False)
-fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}");
-
+fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}")
 # %% table-gpu
 for length in (4096, 8192, 16384):
     at = {r["way"]: r for r in rows if r["n"] == length}
@@ -369,10 +365,7 @@ model = flash_tile_loads.bytes(**shape, causal=True)
 print(f"{whose}: {books.total:,} bytes counted, {model:,} by the formula")
 
 if torch.cuda.is_available():
-    big = [
-        torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda")
-        for _ in range(3)
-    ]
+    big = [torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
     sdpa = torch.nn.functional.scaled_dot_product_attention
     with EagerLedger() as sdpa_books:  # which backend does PyTorch choose?
         sdpa(*big)
@@ -399,12 +392,21 @@ else:
 Quiz(
     "A colleague says: FlashAttention is a fast approximation of attention.",
     options=[
-        ("True: the softmax is never complete.", False,
-         "It is complete at the last tile. Every rescale is exact in algebra."),
-        ("False: it differs by rounding only.", True,
-         "The cell 'compare' shows errors of the size of eager PyTorch's."),
-        ("True with small tiles, false with large ones.", False,
-         "The answer does not depend on the tile size, up to rounding."),
+        (
+            "True: the softmax is never complete.",
+            False,
+            "It is complete at the last tile. Every rescale is exact in algebra.",
+        ),
+        (
+            "False: it differs by rounding only.",
+            True,
+            "The cell 'compare' shows errors of the size of eager PyTorch's.",
+        ),
+        (
+            "True with small tiles, false with large ones.",
+            False,
+            "The answer does not depend on the tile size, up to rounding.",
+        ),
     ],
 )
 
@@ -412,12 +414,21 @@ Quiz(
 Quiz(
     "Why is the kernel faster than naive attention at long N?",
     options=[
-        ("It does fewer floating-point operations.", False,
-         "It does a few more: the rescales. The two matmuls are the same."),
-        ("It moves fewer bytes to and from memory.", True,
-         "The N x N grid is never written or read."),
-        ("It runs on tensor cores, and naive does not.", False,
-         "Naive's two matmuls use them as well."),
+        (
+            "It does fewer floating-point operations.",
+            False,
+            "It does a few more: the rescales. The two matmuls are the same.",
+        ),
+        (
+            "It moves fewer bytes to and from memory.",
+            True,
+            "The N x N grid is never written or read.",
+        ),
+        (
+            "It runs on tensor cores, and naive does not.",
+            False,
+            "Naive's two matmuls use them as well.",
+        ),
     ],
 )
 
@@ -425,11 +436,13 @@ Quiz(
 Quiz(
     "Program 3 has folded 5 of its 8 key tiles. How much of O has it stored?",
     options=[
-        ("5/8 of its tile.", False,
-         "Each new tile of keys changes every number of O."),
+        ("5/8 of its tile.", False, "Each new tile of keys changes every number of O."),
         ("Nothing.", True, "O is divided by the sum and stored once, at the end."),
-        ("Five tiles of O.", False,
-         "Then O would cross 8 times. The ledger shows that it crosses once."),
+        (
+            "Five tiles of O.",
+            False,
+            "Then O would cross 8 times. The ledger shows that it crosses once.",
+        ),
     ],
 )
 
@@ -446,12 +459,21 @@ Quiz(
 Quiz(
     "You need the weight of query 40 on key 7 for a picture. What do you do?",
     options=[
-        ("Fall back to naive attention for the whole layer.", False,
-         "It works, and writes N x N numbers to look at one."),
-        ("exp(q[40] · k[7] / sqrt(d) − lse[40])", True,
-         "One dot product. lse is one number per row."),
-        ("It cannot be known: the scores were thrown away.", False,
-         "They were not stored, but they can be computed again."),
+        (
+            "Fall back to naive attention for the whole layer.",
+            False,
+            "It works, and writes N x N numbers to look at one.",
+        ),
+        (
+            "exp(q[40] · k[7] / sqrt(d) − lse[40])",
+            True,
+            "One dot product. lse is one number per row.",
+        ),
+        (
+            "It cannot be known: the scores were thrown away.",
+            False,
+            "They were not stored, but they can be computed again.",
+        ),
     ],
 )
 

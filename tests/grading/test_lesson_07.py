@@ -65,7 +65,10 @@ def test_a_right_answer_without_a_kernel_is_refused():
 WRONG = {
     "O is not rescaled": ("acc = acc * alpha[:, None]\n", "acc = acc\n"),
     "l is not rescaled": ("l_sum = l_sum * alpha + ", "l_sum = l_sum + "),
-    "alpha is inverted": ("alpha = tl.exp(m - m_safe)", "alpha = tl.exp(m_safe - m)"),
+    "alpha is inverted, or a mask multiplies": (
+        "alpha = tl.exp(m - m_safe)",
+        "alpha = tl.exp(m_safe - m)",
+    ),
     "the maximum starts at 0": (
         'm = tl.full((BLOCK_Q,), float("-inf"), tl.float32)',
         "m = tl.zeros((BLOCK_Q,), tl.float32)",

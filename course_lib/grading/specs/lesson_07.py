@@ -26,6 +26,13 @@ def _case(name: str, arrays: Any, dtype: str = "float32", **how: Any) -> Case:
     return Case(name, draw.as_tensors(arrays, dtype, strided=strided), how, **flags)
 
 
+def _far_rows(rng: Generator, n_q: int, n_k: int, d: int) -> draw.Triple:
+    """Return inputs whose rows' scores lie near +110 and near -110, in turns."""
+    q, k, v = draw.shifted(rng, n_q, n_k, d, 110, heads=(1, 1))
+    q[..., ::2, 0] *= -1
+    return q, k, v
+
+
 def _one_tile(rng: Generator) -> list[Case]:
     return [
         _case("32 queries, 64 keys, d = 16", draw.draw(rng, 32, 64, 16, heads=(1, 1))),
@@ -37,6 +44,7 @@ def _one_tile(rng: Generator) -> list[Case]:
         _case("large scores (q and k times 4)", draw.draw(rng, 16, 64, 32, heads=(1, 1), size=4)),
         _case("all scores near +110", draw.shifted(rng, 32, 16, 64, 110, heads=(1, 1))),
         _case("all scores near -150", draw.shifted(rng, 16, 64, 32, -150, heads=(1, 1))),
+        _case("rows near +110 and rows near -110", _far_rows(rng, 16, 64, 32)),
         _case(
             "float16, 64 queries, 64 keys, d = 32",
             draw.draw(rng, 64, 64, 32, heads=(1, 2)),
@@ -132,7 +140,7 @@ def _ragged(rng: Generator) -> list[Case]:
             block_k=32,
             strided=True,
         ),
-        *_low_scores(rng),
+        *_level_scores(rng),
         _case(
             "float16, 100 queries, 200 keys, d = 64",
             draw.draw(rng, 100, 200, 64, heads=(1, 2)),
@@ -144,17 +152,24 @@ def _ragged(rng: Generator) -> list[Case]:
     ]
 
 
-def _low_scores(rng: Generator) -> list[Case]:
-    """Return three cases in which a mistake about the tail or about m shows on its own."""
-    return [
+def _level_scores(rng: Generator) -> list[Case]:
+    """Return cases in which a mistake about the tail or about m shows on its own."""
+    far = _case(
+        "not causal, rows near +110 and rows near -110",
+        _far_rows(rng, 32, 64, 16),
+        block_q=32,
+        block_k=32,
+    )
+    level = [
         _case(
             f"not causal, {n_k} keys in tiles of 32, all scores near {score}",
-            draw.shifted(rng, 30, n_k, 16, score, heads=(1, 1)),
-            block_q=64,
+            draw.shifted(rng, 32, n_k, 16, score, heads=(1, 1)),
+            block_q=32,
             block_k=32,
         )
-        for n_k, score in ((33, -20), (64, -150), (33, -150))
+        for n_k, score in ((33, -20), (64, 110), (64, -150), (33, -150))
     ]
+    return [*level, far]
 
 
 def _final(rng: Generator) -> list[Case]:
@@ -174,20 +189,20 @@ def _final(rng: Generator) -> list[Case]:
             block_q=16,
             block_k=32,
         ),
-        _case(
-            "causal, climbing scores, tiles as tall as d",
-            draw.sloped(rng, 96, 96, 32, 220, heads=one),
-            causal=True,
-            block_q=64,
-            block_k=32,
-        ),
-        *_low_scores(rng),
+        *_level_scores(rng),
         _case(
             "causal, 80 queries, 50 keys: the first 30 rows see nothing",
             draw.draw(rng, 80, 50, 32, heads=one),
             causal=True,
             block_q=16,
             block_k=64,
+        ),
+        _case(
+            "causal, climbing scores, tiles as tall as d",
+            draw.sloped(rng, 96, 96, 32, 220, heads=one),
+            causal=True,
+            block_q=64,
+            block_k=32,
         ),
         _case(
             "float16, causal, 1030 keys of equal weight, values near 100",

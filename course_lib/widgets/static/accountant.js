@@ -30,10 +30,19 @@ export function derivedCounts(nQ, nK, blockQ, blockK, causal = false, window = n
   };
 }
 
+const walked = new Map(); // the walk over the Q tiles takes long at long N and small tiles
+
+/** Rows of K that causal programs load. */
+function causalRows(n, blockQ, blockK) {
+  const key = `${n} ${blockQ} ${blockK}`;
+  if (!walked.has(key)) walked.set(key, derivedCounts(n, n, blockQ, blockK, true).visited_k_rows);
+  return walked.get(key);
+}
+
 /** The symbols of the formulas. Without a mask K_rows is T_q N_k, whatever the tiles of K. */
 export function symbols(shape) {
   const { n, blockQ, blockK, causal } = shape;
-  const kRows = causal ? derivedCounts(n, n, blockQ, blockK, true).visited_k_rows : Math.ceil(n / blockQ) * n;
+  const kRows = causal ? causalRows(n, blockQ, blockK) : Math.ceil(n / blockQ) * n;
   return { H: shape.heads, H_kv: shape.kvHeads, N_q: n, N_k: n, d: shape.d, b: shape.b, K_rows: kRows };
 }
 

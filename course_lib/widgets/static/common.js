@@ -175,9 +175,13 @@ function field(label, places, read, write) {
     const wrong = write(value) ?? "";
     said.textContent = wrong;
     box.setAttribute("aria-invalid", Boolean(wrong));
+    if (!wrong) box.value = read(); // 2^13 becomes 8192
   };
+  let shown = null;
   const follow = () => {
     const value = read();
+    if (value === shown && !said.textContent) return;
+    shown = value;
     box.value = value;
     box.setAttribute("aria-invalid", false);
     said.textContent = "";
