@@ -55,6 +55,7 @@ class Launch:
     constexprs: dict[str, Any]
     options: dict[str, Any]  # num_warps and the like
     tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]]
+    module: str = ""  # where the kernel was written
 
 
 class LedgerUnavailable(RuntimeError):
@@ -224,6 +225,7 @@ class KernelLedger(Ledger):
                 name: (tuple(t.shape), tuple(t.stride()), str(t.dtype).removeprefix("torch."))
                 for name, t in tensors.items()
             },
+            module=executor.fn.__module__ or "",
         )
         self.launches.append(launch)
         self._hooks.record_grid(executor, lambda grid: setattr(launch, "grid", grid))

@@ -381,7 +381,8 @@ class TileStepper(CourseWidget):
         for i, (first, stop) in enumerate(tiles):
             keys = np.arange(place, place + stop - first)
             colour = OKABE_ITO["blue" if i % 2 == 0 else "green"]
-            left.bar(keys, self._scores[self.row, first:stop], color=colour)
+            scores = self._scores[self.row, first:stop]
+            left.bar(keys, np.where(np.isfinite(scores), scores, np.nan), color=colour)
             left.plot(keys[[0, -1]] + [-0.4, 0.4], [steps["m"][i]] * 2, color=OKABE_ITO["grey"])
             place += stop - first
         left.set(xlabel="keys in the order visited", ylabel="score, and running maximum m")

@@ -193,9 +193,10 @@ p_causal.reveal(
 # ### One program, line by line
 #
 # The stepper of lesson 03 can replay what a program of this kernel loaded, in
-# the order of the ledger. Program 2 owns queries 32 to 47 of 64. Before you
-# press *Next*: how many [tiles](#fac-stepper-tiles) will it fold in, and what
-# does the last one do to [m and ℓ](#fac-stepper-notes) of its first query?
+# the order of the ledger. Program 2 owns queries 32 to 47 of 64, so it folds in
+# three [tiles](#fac-stepper-tiles). Before you press *Next*: how many of the 16
+# keys of the last tile count for query 32? [Its notes](#fac-stepper-notes) show
+# what they add.
 
 # %% replay
 few = [x[:, :, :64] for x in (q, k, v)]

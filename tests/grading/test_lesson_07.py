@@ -61,6 +61,16 @@ def test_a_right_answer_without_a_kernel_is_refused():
     assert report.failed_property == "is a Triton kernel"
 
 
+def test_the_courses_own_kernel_is_refused():
+    def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
+        from course_lib.kernels.flash_forward import flash_attention
+
+        return flash_attention(q, k, v, causal=causal, block_q=block_q, block_k=block_k)
+
+    report = report_for(my_flash_attention, seed=1)
+    assert report.failed_property == "is your own kernel", report.text()
+
+
 # what is changed in the solution of 7.4, and how the report must call it
 WRONG = {
     "O is not rescaled": ("acc = acc * alpha[:, None]\n", "acc = acc\n"),

@@ -252,3 +252,13 @@ def test_numpy_tiled_agrees_with_the_default_example():
     for row in range(8):
         stepper.row = row
         np.testing.assert_allclose(stepper.streamed(), o[row], rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_masked_keys_have_no_bar_in_the_figure():
+    """Nor does a row whose first tile is masked as a whole upset the drawing."""
+    stepper = TileStepper.by_hand([[-math.inf, -math.inf], [1, -math.inf]], [[1, 2], [3, 4]])
+    figure = stepper.to_figure()
+    assert figure._repr_png_()
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert np.isfinite(heights).tolist() == [False, False, True, False]
