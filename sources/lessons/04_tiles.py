@@ -635,7 +635,7 @@ p_dram_causal.reveal(
 print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
 # %% dram-read [markdown]
-# Read it from left to right.
+# Read the table from top to bottom.
 #
 # - **N = 8192.** K and V of all heads are 34 MB. They fit into L2. DRAM
 #   traffic is the lower bound: "Q, K, V, O once" is true here. (Slightly less
@@ -647,13 +647,13 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
 #   reach DRAM.
 #
-# The points were measured; what lies between them was not, and neither was a
+# The rows were measured; what lies between them was not, and neither was a
 # causal call at 8192. The reasons (fit, in step, out of step) are our reading
-# of the points. Both sentences that one finds in public texts are half true:
+# of the rows. Both sentences that one finds in public texts are half true:
 # "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
-# the load instructions. Whoever shows one point of this plot can prove either.
+# the load instructions. Whoever shows only one row can prove either.
 #
-# The record behind the plot is
+# The record behind the table is
 # `course_lib/accounting/measurements/h100_dram_traffic.json`. It does not name
 # software versions; the course's own benchmark script is to measure it again.
 # The same record holds what the kernel asked of L2: 730 GB in the last row
