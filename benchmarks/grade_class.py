@@ -1,6 +1,6 @@
 """What does it cost to grade a complete submission of lesson 07, in core-seconds?
 
-    python benchmarks/grading.py [--lesson 7] [--repeats 3] [--write]
+    python benchmarks/grade_class.py [--lesson 7] [--repeats 3] [--write]
 
 The submission is the solutions' notebook. Counted is CPU time of every process that takes part
 (student, device, compiler, splitter, judge), with the zygotes already warm, as in a class; a fixed
