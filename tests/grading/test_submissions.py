@@ -1,8 +1,14 @@
-"""The corpus of submissions: every wrong kernel fails for its reason, every right one passes.
+"""The corpus of submissions: every wrong one fails for its reason, every right one passes.
 
-A wrong file's second line is "# Expected: misconception: NAME" or "# Expected: property: NAME".
-Mistakes that behave alike share a name (a multiplying mask and an inverted alpha make NaN of
-everything); a property alone is expected where no known mistake explains the numbers.
+``tests/submissions/<exercise>/wrong/*.py`` and ``right/*.py`` are read one by one. A wrong file's
+second line says what the report must name:
+
+    # Expected: misconception: NAME     a known mistake (two that behave alike share a name)
+    # Expected: property: NAME          no known mistake explains the numbers; this property breaks
+    # Expected: verdict: NAME           the verdict alone says it ("right here, not on a GPU")
+
+A kernel is compiled for a GPU where the verdict is about that, and where the file asks for it with
+a line "# Compiled"; elsewhere the child that compiles would only cost time.
 """
 
 from __future__ import annotations
@@ -15,45 +21,63 @@ import pytest
 
 from course_lib.grading import check
 from course_lib.grading.report import Report, Verdict
+from course_lib.grading.specs import EXERCISES, find
 
-CORPUS = Path(__file__).parents[1] / "submissions" / "7.4"
-WRONG = sorted((CORPUS / "wrong").glob("*.py"))
-RIGHT = sorted((CORPUS / "right").glob("*.py"))
-COMPILED = {"descriptors", "strides_and_odd_names"}
+CORPUS = Path(__file__).parents[1] / "submissions"
+WRONG = sorted(CORPUS.glob("*/wrong/*.py"))
+RIGHT = sorted(CORPUS.glob("*/right/*.py"))
+CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]
+FAILED = (Verdict.INCORRECT, Verdict.ERROR, Verdict.NOT_ON_A_GPU)
+
+
+def name_of(file: Path) -> str:
+    return f"{file.parts[-3]}-{file.stem}"
 
 
 def report_on(file: Path) -> Report:
     """Return the check's report on a submission, imported from its own file."""
-    spec = importlib.util.spec_from_file_location(f"submission_{file.stem}", file)
+    exercise = find(file.parts[-3])
+    module_name = f"submission_{exercise.function}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return check.report_for(module.my_flash_attention, seed=1)
+    return check.report_for(getattr(module, exercise.function), seed=1)
 
 
-@pytest.mark.parametrize("file", WRONG, ids=lambda file: file.stem)
-def test_every_wrong_kernel_fails_for_its_reason(file, monkeypatch):
-    monkeypatch.setattr(check, "_compile", lambda *_: None)
+@pytest.fixture
+def compiles_only_if_asked(file, monkeypatch):
+    text = file.read_text(encoding="utf-8")
+    if "# Compiled" not in text and "# Expected: verdict:" not in text:
+        monkeypatch.setattr(check, "_compile", lambda *_: None)
+
+
+@pytest.mark.parametrize("file", WRONG, ids=name_of)
+@pytest.mark.usefixtures("compiles_only_if_asked")
+def test_every_wrong_submission_fails_for_its_reason(file):
     second = file.read_text(encoding="utf-8").splitlines()[1]
     kind, expected = second.removeprefix("# Expected: ").split(": ", 1)
     report = report_on(file)
-    assert report.verdict in (Verdict.INCORRECT, Verdict.ERROR), report.text()
-    if kind == "misconception":
-        assert report.misconception == expected, report.text()
-    else:
-        assert report.failed_property == expected, report.text()
-        assert not report.misconception, report.text()
+    assert report.verdict in FAILED, report.text()
+    found = {
+        "misconception": report.misconception,
+        "property": "" if report.misconception else report.failed_property,
+        "verdict": report.verdict.value,
+    }
+    assert found[kind] == expected, report.text()
 
 
-@pytest.mark.parametrize("file", RIGHT, ids=lambda file: file.stem)
-def test_every_right_kernel_passes(file, monkeypatch):
-    """Written differently is not wrong; a few are compiled for a GPU as well (most are patched)."""
-    if file.stem not in COMPILED:
-        monkeypatch.setattr(check, "_compile", lambda *_: None)
+@pytest.mark.parametrize("file", RIGHT, ids=name_of)
+@pytest.mark.usefixtures("compiles_only_if_asked")
+def test_every_right_submission_passes(file):
+    """Written differently is not wrong."""
     report = report_on(file)
     assert report.passed, report.text()
 
 
-def test_the_corpus_is_as_large_as_promised():
-    assert len(WRONG) >= 24
-    assert len(RIGHT) >= 8
+@pytest.mark.parametrize("exercise", CODE, ids=lambda exercise: exercise.id)
+def test_the_corpus_is_as_large_as_promised(exercise):
+    wrong, right = (24, 8) if exercise.id == "7.4" else (8, 4 if exercise.kind == "kernel" else 1)
+    folder = CORPUS / exercise.id
+    assert len(list(folder.glob("wrong/*.py"))) >= wrong
+    assert len(list(folder.glob("right/*.py"))) >= right

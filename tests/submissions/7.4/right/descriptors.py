@@ -1,4 +1,5 @@
 # Tensor descriptors made in the kernel; they mask the ends themselves.
+# Compiled
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # Strides, a 3-D grid, other names, helper functions, a while loop, Q loaded transposed.
+# Compiled
 import torch
 import triton
 import triton.language as tl
