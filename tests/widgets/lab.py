@@ -46,10 +46,13 @@ def serve(notebook: Path, app: str = "lab") -> Iterator[str]:
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
     environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), "JUPYTER_PREFER_ENV_PATH": "1"}
     environment.setdefault("COURSE_STORE", str(folder / "store.json"))
+    quiet = folder / "CONFIG/lab/user-settings/@jupyterlab/apputils-extension"
+    quiet.mkdir(parents=True, exist_ok=True)  # no question about news in front of the notebook
+    (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
     command = [
         sys.executable, "-m", module, "--allow-root", "--no-browser", f"--port={port}",
         "--IdentityProvider.token=", f"--{name}.expose_app_in_browser=True",
-        "--LabApp.news_url=None", f"--ServerApp.root_dir={folder}",
+        f"--ServerApp.root_dir={folder}",
     ]  # fmt: skip
     with open(folder / "server.log", "w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

@@ -1,42 +1,20 @@
-// Bytes to and from HBM by several models. The models are data; only derivedCounts is written twice.
+// Bytes to and from HBM by several models. The models are data; only K_rows is counted here as well.
 
-/** Mirrors `derived_counts` of course_lib/accounting/traffic.py; a golden table holds them together. */
-export function derivedCounts(nQ, nK, blockQ, blockK, causal = false, window = null) {
-  const tQ = Math.ceil(nQ / blockQ), tK = Math.ceil(nK / blockK);
-  const everywhere = nQ + nK; // a reach that no pair exceeds
-  const ahead = causal || window ? 1 : everywhere;
-  const behind = window == null ? everywhere : window - 1;
-  const shift = nK - nQ;
-  const clip = (x) => Math.max(0, Math.min(x, nK));
-  let visited = 0, full = 0, qRows = 0, kRows = 0, pairs = 0;
-  for (let i = 0; i < tQ; i += 1) {
-    const first = i * blockQ, last = Math.min((i + 1) * blockQ, nQ) - 1;
-    const rows = last - first + 1;
-    const begin = clip(first + shift - behind), end = clip(last + shift + ahead);
-    if (begin >= end) continue;
-    const jBegin = Math.floor(begin / blockK), jEnd = Math.ceil(end / blockK);
-    const loaded = Math.min(jEnd * blockK, nK) - jBegin * blockK;
-    visited += jEnd - jBegin;
-    qRows += rows * (jEnd - jBegin);
-    kRows += loaded;
-    pairs += rows * loaded;
-    const allBegin = clip(last + shift - behind), allEnd = clip(first + shift + ahead);
-    const jFullEnd = allEnd === nK ? tK : Math.floor(allEnd / blockK);
-    full += Math.max(0, jFullEnd - Math.ceil(allBegin / blockK));
-  }
-  return {
-    t_q: tQ, t_k: tK, visited_tiles: visited, full_tiles: full, partial_tiles: visited - full,
-    skipped_tiles: tQ * tK - visited, visited_q_rows: qRows, visited_k_rows: kRows, visited_pairs: pairs,
-  };
-}
+const greatestCommonDivisor = (a, b) => (b ? greatestCommonDivisor(b, a % b) : a);
 
-const walked = new Map(); // the walk over the Q tiles takes long at long N and small tiles
-
-/** Rows of K that causal programs load. */
-function causalRows(n, blockQ, blockK) {
-  const key = `${n} ${blockQ} ${blockK}`;
-  if (!walked.has(key)) walked.set(key, derivedCounts(n, n, blockQ, blockK, true).visited_k_rows);
-  return walked.get(key);
+/**
+ * Rows of K that causal programs load, as `derived_counts` of course_lib/accounting/traffic.py has
+ * it (a golden table holds them together), without a walk over all Q tiles: both tilings meet after
+ * their least common multiple, and from one such period to the next each program loads one more.
+ */
+export function causalRows(n, blockQ, blockK) {
+  const period = (blockQ / greatestCommonDivisor(blockQ, blockK)) * blockK;
+  const tiles = period / blockQ; // Q tiles in a period
+  const whole = Math.floor(n / period);
+  let each = 0, rest = 0;
+  if (whole) for (let i = 1; i <= tiles; i += 1) each += Math.ceil((i * blockQ) / blockK) * blockK;
+  for (let i = whole * tiles; i * blockQ < n; i += 1) rest += Math.min(Math.ceil(Math.min((i + 1) * blockQ, n) / blockK) * blockK, n);
+  return whole * each + (tiles * period * whole * (whole - 1)) / 2 + rest;
 }
 
 /** The symbols of the formulas. Without a mask K_rows is T_q N_k, whatever the tiles of K. */
@@ -142,6 +120,7 @@ function render({ model, el }) {
   const rows = data.models.map(() => bar());
   data.models.forEach((m, i) => part(`accountant-${m.name}`, rows[i].node));
   const bars = h("div", {});
+  let barred = { extra: null, rows: [] }; // the bars of ledgers and measurements, as last added
   const ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
@@ -191,7 +170,8 @@ function render({ model, el }) {
     const least = bound < 0 ? null : { model: data.models[bound], total: totals[bound] };
 
     data.models.forEach((m, i) => drawBar(rows[i], m, totals[i]));
-    bars.replaceChildren(...rows.map((r) => r.node), ...extra.map(extraBar));
+    if (extra !== barred.extra) bars.replaceChildren(...rows.map((r) => r.node), ...(barred = { extra, rows: extra.map(extraBar) }).rows.map((r) => r.node));
+    extra.forEach((entry, i) => (barred.rows[i].fill.style.width = across(entry.bytes)));
     drawTicks(low, high);
     words.textContent = inWords(totals, flops, chip);
     drawPlot(shape, extra, totals);
@@ -220,10 +200,9 @@ function render({ model, el }) {
       row.name.textContent = `${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""} `;
       row.value.textContent = bytesText(entry.bytes);
       row.fill.className = "fac-fill fac-c-grey";
-      row.fill.style.width = across(entry.bytes);
       row.says.textContent = entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters";
       row.fold.remove();
-      return row.node;
+      return row;
     }
 
     function drawTicks(from, to) {
@@ -248,72 +227,85 @@ function render({ model, el }) {
     return `${first} On ${chip.name} that traffic takes ${milliseconds(traffic)} at least, the arithmetic ${milliseconds(arithmetic)}: ${limit}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
   }
 
-  // The plot over N; its lines are kept until something other than N moves ------------------------
+  // The plot over N: its nodes stay, only what a setting changes is written again ----------------
   const HIGH = 330, LEFT = 66, BOTTOM = 40, TOP = 22;
   let WIDE = 560; // of the drawing; follows a narrow page, so that its text stays large
-  let kept = { key: "", lines: [] };
-  let drawing = { key: "" }; // what is on show, and its parts that move with N
+  const grid = s("g", {}), diamonds = s("g", {});
+  const here = upright("fac-here"), cross = upright("fac-cross"), crossText = s("text", { y: TOP - 6 });
+  const curves = data.models.map((m) => s("polyline", { class: `fac-s-${m.colour}` }));
+  const picture = s("svg", { role: "img" }, grid, curves, here, cross, crossText, diamonds);
+  const counted = h("span", {}, "◇ hardware counters");
+  plot.append(picture, h("div", { class: "fac-legend" }, data.models.map(legendOf), counted));
+  let drawn = { lines: "", grid: "", counters: "" }; // what the nodes show now
 
-  function lines() {
-    const key = JSON.stringify(TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get));
-    if (kept.key !== key) {
-      const lengths = Array.from({ length: 13 }, (_, i) => symbols(shapeAt(2 ** (6 + i))));
-      kept = { key, lines: data.models.map((m) => lengths.map((at) => [at.N_q, get("layers") * modelBytes(m, at)])) };
-    }
-    return kept.lines;
+  function upright(name) {
+    return s("line", { class: name, y1: TOP, y2: HIGH - BOTTOM });
+  }
+
+  function legendOf(m) {
+    return h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label);
+  }
+
+  /** Where N lies; the lengths drawn are 2^6 to 2^18. */
+  const x = (n) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(n) - 6)) / 12;
+
+  /** Put an upright line at N, or hide it. */
+  function place(line, n) {
+    const inside = n >= 64 && n <= 2 ** 18;
+    line.style.display = inside ? "" : "none";
+    if (inside) for (const end of ["x1", "x2"]) line.setAttribute(end, x(n));
+    return inside;
   }
 
   function drawPlot(shape, extra, totals) {
-    const drawn = lines();
-    const key = JSON.stringify([kept.key, WIDE, extra]);
-    if (drawing.key === key) return moveHere(shape, totals);
+    const key = JSON.stringify([TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get), WIDE, extra]);
+    if (drawn.lines !== key) drawLines(shape, extra);
+    drawn.lines = key;
+    place(here, shape.n);
+    const each = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
+    picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${each}.`);
+  }
+
+  function drawLines(shape, extra) {
+    const lengths = Array.from({ length: 13 }, (_, i) => symbols(shapeAt(2 ** (6 + i))));
+    const lines = data.models.map((m) => lengths.map((at) => [at.N_q, get("layers") * modelBytes(m, at)]));
     const records = [...data.recorded, ...extra.filter((e) => e.kind === "measurement" && e.n)];
-    const fits = (r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
-      && (r.d ?? shape.d) === shape.d && (r.heads ?? shape.heads) === shape.heads && (r.causal ?? shape.causal) === shape.causal;
-    const points = records.filter(fits);
-    const flat = drawn.flat().map((p) => p[1]).concat(points.map((p) => p.bytes));
-    const yLow = Math.floor(Math.log10(Math.min(...flat))), yHigh = Math.ceil(Math.log10(Math.max(...flat)));
-    const x = (n) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(n) - 6)) / 12;
-    const y = (bytes) => HIGH - BOTTOM - ((HIGH - BOTTOM - TOP) * (Math.log10(bytes) - yLow)) / (yHigh - yLow);
+    const points = records.filter((r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
+      && (r.d ?? shape.d) === shape.d && (r.heads ?? shape.heads) === shape.heads && (r.causal ?? shape.causal) === shape.causal);
+    const bytes = lines.flat().map((p) => p[1]).concat(points.map((p) => p.bytes));
+    const yLow = Math.floor(Math.log10(Math.min(...bytes))), yHigh = Math.ceil(Math.log10(Math.max(...bytes)));
+    const y = (b) => HIGH - BOTTOM - ((HIGH - BOTTOM - TOP) * (Math.log10(b) - yLow)) / (yHigh - yLow);
+    if (drawn.grid !== `${WIDE} ${yLow} ${yHigh}`) drawGrid(yLow, yHigh, y);
+    drawn.grid = `${WIDE} ${yLow} ${yHigh}`;
+    lines.forEach((line, i) => curves[i].setAttribute("points", line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ")));
+
+    const quadratic = data.models.find((m) => crossover(m, shape) != null);
+    const from = quadratic ? crossover(quadratic, shape) : 0;
+    const shown = place(cross, from);
+    crossText.textContent = shown ? `N² takes over: ${short(from, 4)}` : "";
+    if (shown) crossText.setAttribute("x", x(from) + 4);
+
+    diamonds.replaceChildren(...points.map((p) => s("path", { class: "fac-point", d: `M${x(p.n)} ${y(p.bytes) - 7}l7 7l-7 7l-7 -7z` }, s("title", {}, `${p.label}, N = ${p.n}: ${bytesText(p.bytes)}`))));
+    counted.style.display = points.length ? "" : "none";
+    const measured = JSON.stringify([points, extra]);
+    if (drawn.counters !== measured) counters.replaceChildren(...countersText(points, records));
+    drawn.counters = measured;
+  }
+
+  function drawGrid(yLow, yHigh, y) {
     const every = Math.ceil((yHigh - yLow) / 6);
-    const grid = [];
+    const nodes = [s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "N")];
     for (let p = yLow; p <= yHigh; p += every) {
-      grid.push(s("line", { class: "fac-grid", x1: LEFT, x2: WIDE - 14, y1: y(10 ** p), y2: y(10 ** p) }),
+      nodes.push(s("line", { class: "fac-grid", x1: LEFT, x2: WIDE - 14, y1: y(10 ** p), y2: y(10 ** p) }),
         s("text", { x: LEFT - 6, y: y(10 ** p) + 5, "text-anchor": "end" }, bytesText(10 ** p)));
     }
     for (let e = 6; e <= 18; e += 3) {
       const text = e < 10 ? String(2 ** e) : `${2 ** (e - 10)}k`;
-      grid.push(s("line", { class: "fac-grid", x1: x(2 ** e), x2: x(2 ** e), y1: TOP, y2: HIGH - BOTTOM }),
+      nodes.push(s("line", { class: "fac-grid", x1: x(2 ** e), x2: x(2 ** e), y1: TOP, y2: HIGH - BOTTOM }),
         s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": e === 18 ? "end" : "middle", dx: e === 18 ? 12 : 0 }, text));
     }
-    grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "N"));
-
-    const inside = (n) => n >= 64 && n <= 2 ** 18;
-    const here = s("line", { class: "fac-here", y1: TOP, y2: HIGH - BOTTOM });
-    const marks = [here];
-    const first = data.models.find((m) => crossover(m, shape) != null);
-    const cross = first ? crossover(first, shape) : null;
-    if (cross && inside(cross)) {
-      marks.push(s("line", { class: "fac-cross", x1: x(cross), x2: x(cross), y1: TOP, y2: HIGH - BOTTOM }),
-        s("text", { x: x(cross) + 4, y: TOP - 6 }, `N² takes over: ${short(cross, 4)}`));
-    }
-    const curves = drawn.map((line, i) => s("polyline", { class: `fac-s-${data.models[i].colour}`, points: line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ") }));
-    const diamonds = points.map((p) => s("path", { class: "fac-point", d: `M${x(p.n)} ${y(p.bytes) - 7}l7 7l-7 7l-7 -7z` }, s("title", {}, `${p.label}, N = ${p.n}: ${bytesText(p.bytes)}`)));
-    const picture = s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" }, grid, curves, marks, diamonds);
-    drawing = { key, picture, here, x, inside };
-    moveHere(shape, totals);
-    plot.replaceChildren(picture,
-      h("div", { class: "fac-legend" }, data.models.map((m) => h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label)),
-        points.length ? h("span", {}, "◇ hardware counters") : null));
-    counters.replaceChildren(...countersText(points, records));
-  }
-
-  function moveHere(shape, totals) {
-    const { picture, here, x, inside } = drawing;
-    here.style.display = inside(shape.n) ? "" : "none";
-    for (const end of ["x1", "x2"]) here.setAttribute(end, x(shape.n));
-    const each = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
-    picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${each}.`);
+    picture.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
+    grid.replaceChildren(...nodes);
   }
 
   function countersText(points, records) {
