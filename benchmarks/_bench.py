@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,35 @@ def gpu_times(
         torch.cuda.synchronize()
         times.append(1e3 * start.elapsed_time(stop))
     return {"median_us": statistics.median(times), "min_us": min(times), "max_us": max(times)}
+
+
+def wall_times(
+    run: Callable[[], Any], *, repeats: int = 100, warm_up: int = 10
+) -> dict[str, float]:
+    """Return median, fastest and slowest of single calls, in microseconds, by the host's clock.
+
+    The GPU is idle before each call and done after it, so that the host's work is all counted.
+    """
+    import torch
+
+    for _ in range(warm_up):
+        run()
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        times.append(1e6 * (time.perf_counter() - start))
+    return {"median_us": statistics.median(times), "min_us": min(times), "max_us": max(times)}
+
+
+def need_gpu() -> None:
+    """End the program with a sentence where there is no GPU."""
+    from course_lib._mode import cuda_devices
+
+    if cuda_devices() == 0:
+        sys.exit("This benchmark needs a CUDA GPU, and this machine has none that works.")
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:

@@ -7,22 +7,18 @@ Usage: python benchmarks/naive_steps.py [--out FOLDER]
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, save, table
+from _bench import RECORDS, gpu_times, header, need_gpu, save, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
 N, HEADS, HEAD_DIM = 8192, 8, 128
-METRICS = "dram__bytes_read.sum,dram__bytes_write.sum"
 COUNTING = "COURSE_COUNTING"  # set in the run under ncu: every step once, no clock
 
 
@@ -45,32 +41,19 @@ def steps() -> dict[str, Callable[[], Any]]:
 
 def count_dram() -> list[float] | None:
     """Return DRAM bytes read and written of each step, in GB; None without ncu."""
+    from _ncu import DRAM, count, total
+
     if shutil.which("ncu") is None:
         return None
-    command = ["ncu", "--csv", "--clock-control", "none", "--metrics", METRICS]
-    command += ["--nvtx", "--nvtx-include", "step/", sys.executable, __file__]
-    done = subprocess.run(
-        command, env={**os.environ, COUNTING: "1"}, capture_output=True, text=True, check=True
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    scale = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
-    kernels: dict[str, float] = {}
-    for row in csv.DictReader(lines):
-        n_bytes = float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
-        kernels[row["ID"]] = kernels.get(row["ID"], 0.0) + n_bytes / 1e9
-    return list(kernels.values())
+    return [total(call, DRAM) / 1e9 for call in count(__file__, **{COUNTING: "1"})]
 
 
 def run_once_under_ncu() -> None:
-    """Run every step once inside an nvtx range that ncu listens to."""
-    import torch
+    """Run every step once where ncu listens."""
+    from _ncu import counted
 
     for step in steps().values():
-        step()  # warm-up, outside the range
-        torch.cuda.synchronize()
-        with torch.cuda.nvtx.range("step"):
-            step()
-            torch.cuda.synchronize()
+        counted(step)
 
 
 def main() -> None:
@@ -80,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RECORDS)
     out = parser.parse_args().out
+    need_gpu()
     rows = [{"step": name, **gpu_times(step)} for name, step in steps().items()]
     counted = count_dram()
     if counted is not None and len(counted) == len(rows):

@@ -166,7 +166,7 @@ def forward(
     """Return o (B, H, n_q, d) and lse (B, H, n_q, float32), contiguous; inputs are checked."""
     batch, heads, n_q, d = q.shape
     n_k = k.shape[2]
-    if window is None and by_hand(q, k, v):
+    if window is None and scale > 0 and by_hand(q, k, v):
         with torch.cuda.device_of(q):
             return _on_hopper(q, k, v, causal, scale)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)

@@ -28,6 +28,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from course_lib.kernels.ladder import positive
+
 LOG2_E = 1.4426950408889634
 LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
@@ -285,7 +287,7 @@ def specialised(
         k: (B, H_kv, n_k, d), contiguous, n_k >= 1.
         v: like k.
         causal: aligned at the end.
-        scale: of the scores; default d ** -0.5.
+        scale: of the scores, above 0; default d ** -0.5.
         groups: computing groups of 64 query rows each, 2 or 3.
         block_k: keys per tile.
         stages: K and V tiles in flight.
@@ -293,8 +295,12 @@ def specialised(
 
     Returns:
         o (B, H, n_q, d) and lse (B, H, n_q) in float32.
+
+    Raises:
+        ValueError: if scale is not above 0.
     """
     batch, heads, n_q, d = q.shape
+    scale = positive(d**-0.5 if scale is None else scale)
     n_k = k.shape[2]
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -310,7 +316,7 @@ def specialised(
     together = min(triton.next_power_of_2(fits + 1) // 2, 16)
     specialised_kernel[(tiles * batch * heads,)](
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
-        *(lse, n_q, n_k, batch * heads, tiles, (d**-0.5 if scale is None else scale) * LOG2_E),
+        *(lse, n_q, n_k, batch * heads, tiles, scale * LOG2_E),
         GROUP=heads // k.shape[1],
         GROUPS=groups,
         STAGES=stages,

@@ -282,8 +282,19 @@ def tuned(q, k, v, *, causal=False, tiles=None):
     return _launch(skip_tiles_kernel, q, k, v, causal, tiles)
 
 
+def positive(scale: float) -> float:
+    """Return ``scale``; ValueError unless it is above 0, where max(scale * s) = scale * max(s)."""
+    if not scale > 0:
+        raise ValueError(f"scale must be above 0 for this kernel, got {scale!r}.")
+    return scale
+
+
 def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, scale=None):
-    """Rung 6: tensor descriptors; rung 7 with ``longest_first``. Takes grouped heads too."""
+    """Rung 6: tensor descriptors; rung 7 with ``longest_first``. Takes grouped heads too.
+
+    Raises ValueError unless ``scale`` is above 0: the kernel scales the maximum, not the scores.
+    """
+    scale = positive(q.shape[-1] ** -0.5 if scale is None else scale)
     tiles = tiles or tiles_for(q, causal=causal, descriptors=True)
     o, lse = _outputs(q)
 
@@ -294,7 +305,7 @@ def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, scale
     _grid(q, tiles, descriptors_kernel)(
         *(described(q, tiles.block_q), described(k, tiles.block_k), described(v, tiles.block_k)),
         *(described(o, tiles.block_q), lse, q.shape[2], k.shape[2]),
-        (q.shape[-1] ** -0.5 if scale is None else scale) * LOG2_E,
+        scale * LOG2_E,
         HEAD_DIM=q.shape[-1],
         GROUP=q.shape[1] // k.shape[1],
         CAUSAL=causal,

@@ -231,3 +231,12 @@ def test_compiled_for_this_gpu(dtype, d, causal):
         for window in (None, 100) if causal else (None,):
             assert_right(q, k, v, causal=causal, window=window)
             assert_gradients_right(q, k, v, causal=causal, window=window)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", [-0.125, 0.0])
+@pytest.mark.parametrize("d", [64, 128])
+def test_any_finite_scale_on_this_gpu(d, scale):
+    """The rungs by hand scale the maximum, which is right for a scale above 0 only."""
+    q, k, v = make(300, 300, d, heads=2, dtype=torch.bfloat16)
+    assert_right(q, k, v, causal=True, scale=scale)

@@ -34,6 +34,13 @@ def test_every_rung_is_right_for_ragged_lengths_and_rows_without_a_key(rung, cau
     assert_right(o, lse, q, k, v, causal)
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.125, float("nan")])
+def test_a_rung_that_scales_the_maximum_refuses_a_scale_that_turns_it_round(scale):
+    x = torch.ones(1, 1, 16, 16)
+    with pytest.raises(ValueError, match="scale must be above 0"):
+        ladder.descriptors(x, x, x, scale=scale)
+
+
 def test_rung_3_loads_about_half_of_the_key_tiles_and_rung_2_loads_all():
     """The point of rung 3, counted: at 4 x 4 tiles 10 of 16 are left."""
     if torch.cuda.is_available():

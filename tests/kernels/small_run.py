@@ -1,0 +1,131 @@
+"""Run one kernel of the course once at small, ragged sizes, for a tool that watches it. (GPU)
+
+Usage: python tests/kernels/small_run.py NAME [NAME ...]; `all` for all. `.ci/sanitize.py` runs this
+under compute-sanitizer. Inputs are made on the CPU, so that the GPU runs little else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import course_lib  # noqa: F401  first: it chooses Triton's mode
+
+# isort: split
+import torch
+
+from course_lib.kernels import attention_op, decode, flash_forward, ladder
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def make(
+    n_q: int, n_k: int, d: int, heads: int = 2, kv_heads: int = 1, dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
+    """Return q, k, v of one sequence; half precision unless said otherwise."""
+    made = torch.Generator().manual_seed(n_q + n_k)
+    shapes = ((heads, n_q), (kv_heads, n_k), (kv_heads, n_k))
+    dtype = torch.float16 if dtype is None else dtype
+    return [torch.randn(1, *shape, d, generator=made).to(dtype).to(DEVICE) for shape in shapes]
+
+
+def teaching() -> None:
+    for d, causal in ((64, False), (128, True)):
+        finite(*flash_forward.flash_attention(*make(150, 200, d), causal=causal))
+
+
+def rung(number: int) -> None:
+    for d, causal in ((64, True), (128, False)):
+        finite(*ladder.RUNGS[number](*make(150, 200, d, kv_heads=2), causal=causal))
+
+
+def rung_8() -> None:
+    from course_lib.kernels.gluon_forward import TUNED, specialised
+
+    for d, causal in ((64, True), (128, True), (128, False)):
+        finite(*specialised(*make(200, 300, d), causal=causal, **TUNED[d]))
+
+
+def forward() -> None:
+    """The operator's own kernel (window, odd head_dim, strides) and whatever it chooses here."""
+    call = attention_op.flash_attention
+    finite(*call(*make(150, 200, 128), causal=True, window=70, return_lse=True))
+    finite(*call(*make(70, 90, 96, dtype=torch.float32), return_lse=True))
+    turned = [x.mT.contiguous().mT for x in make(70, 90, 64)]
+    finite(*call(*turned, causal=True, return_lse=True))
+    for d in (64, 128, 256):
+        finite(*call(*make(200, 300, d), causal=True, return_lse=True))
+
+
+def backward() -> None:
+    for d, window in ((64, None), (128, 70), (96, None)):
+        inputs = [x.requires_grad_() for x in make(150, 200, d)]
+        o = attention_op.flash_attention(*inputs, causal=True, window=window)
+        do = torch.ones(o.shape, dtype=o.dtype).to(DEVICE)
+        finite(*torch.autograd.grad(o, inputs, do))
+
+
+def flash_decode() -> None:
+    for d in (96, 128):
+        q, k, v = make(2, 700, d, heads=8, kv_heads=2)
+        lengths = torch.tensor([633], dtype=torch.int32).to(DEVICE)
+        finite(*decode.flash_decode(q, k, v, lengths, splits=4))
+
+
+def paged_decode() -> None:
+    q, k, v = make(2, 640, 128, heads=8, kv_heads=2)
+    pages = [x.view(2, 40, 16, 128).permute(1, 2, 0, 3).contiguous() for x in (k, v)]
+    table = torch.arange(39, -1, -1, dtype=torch.int32).view(1, 40).to(DEVICE)
+    lengths = torch.tensor([633], dtype=torch.int32).to(DEVICE)
+    finite(*decode.paged_decode(q, *pages, table, lengths, splits=4))
+
+
+def dispatch() -> None:
+    """A control: warps part and do nothing in common. What a tool finds here is the compiler's."""
+    import _dispatch_kernel
+
+    o = torch.zeros(3, device=DEVICE)
+    _dispatch_kernel.part_and_store[(2,)](o, num_warps=4)
+    assert o.tolist() == [1, 2, 3]
+
+
+def finite(*results: torch.Tensor) -> None:
+    """Raise if a result holds NaN or infinities (every row here has a key)."""
+    for x in results:
+        assert x.detach().cpu().isfinite().all(), "not finite"
+
+
+RUNS: dict[str, Callable[[], None]] = {
+    "teaching": teaching,
+    **{f"rung_{number}": lambda number=number: rung(number) for number in ladder.RUNGS},
+    "rung_8": rung_8,
+    "dispatch": dispatch,
+    "forward": forward,
+    "backward": backward,
+    "flash_decode": flash_decode,
+    "paged_decode": paged_decode,
+}
+
+
+HOPPER = ("rung_8", "dispatch")
+
+
+def main(names: Sequence[str]) -> None:
+    """Run each by its name."""
+    for name in RUNS if list(names) == ["all"] else names:
+        if name in HOPPER and (DEVICE == "cpu" or torch.cuda.get_device_capability() != (9, 0)):
+            print(f"{name}: for sm_90 alone, not run")
+            continue
+        RUNS[name]()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        print(f"{name}: finite", flush=True)
+
+
+if __name__ == "__main__":
+    if not sys.argv[1:] or not set(sys.argv[1:]) <= {"all", *RUNS}:
+        sys.exit(f"usage: small_run.py NAME ..., of: all, {', '.join(RUNS)}")
+    main(sys.argv[1:])
