@@ -2,9 +2,10 @@
 
 Every load, store and atomic of an interpreted kernel, descriptors included, passes through the
 module global ``triton.runtime.interpreter._interpreter``; every launch through
-``GridExecutor.__call__``; every ``tl.dot`` through ``InterpreterBuilder.create_dot``. The names
-are private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny
-kernel, once per process, so that a Triton that moved them gives one sentence, not a traceback.
+``GridExecutor.__call__``; every ``tl.dot`` through ``InterpreterBuilder.create_dot``, every
+comparison and ``tl.where`` through its ``binary_op`` and ``ternary_op``. The names are
+private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny kernel, once
+per process, so that a Triton that moved them gives one sentence, not a traceback.
 
 Import this module in interpreter mode only.
 """
@@ -39,6 +40,9 @@ class Observer(Protocol):
     def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
         """Hear of a ``tl.dot`` of shapes (..., M, K) and (..., K, N)."""
 
+    def compare(self, shape: tuple[int, ...]) -> None:
+        """Hear of a comparison or a ``tl.where`` with a result of this shape."""
+
 
 class _Memory:
     """Stands in for the interpreter's C++ memory module: tells the observer, then passes on."""
@@ -66,12 +70,31 @@ class _Memory:
         return self._real.atomic_cas(ptrs, compare, value, sem)
 
 
+_COMPARISONS = (
+    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.where
+)  # fmt: skip
+
+
+def _watch(operation: Callable, observer: Observer) -> Callable:
+    """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons."""
+
+    def operate(builder: Any, *operands: Any) -> Any:
+        result = operation(builder, *operands)
+        if operands[-1] in _COMPARISONS:
+            observer.compare(np.shape(result.data))
+        return result
+
+    return operate
+
+
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Tell ``observer`` about every launch, memory access and dot while the block runs."""
+    """Tell ``observer`` about launches, memory accesses, dots, comparisons in the block."""
     memory = interpreter._interpreter
     run = interpreter.GridExecutor.__call__
-    dot = interpreter.InterpreterBuilder.create_dot
+    builder_class = interpreter.InterpreterBuilder
+    dot = builder_class.create_dot
+    binary, ternary = builder_class.binary_op, builder_class.ternary_op
 
     def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
         return observer.launch(executor, args, kwargs, run)
@@ -88,14 +111,17 @@ def observed(observer: Observer) -> Iterator[None]:
 
     interpreter._interpreter = _Memory(memory, observer)
     interpreter.GridExecutor.__call__ = launch
-    interpreter.InterpreterBuilder.create_dot = create_dot
+    builder_class.create_dot = create_dot
+    builder_class.binary_op = _watch(binary, observer)
+    builder_class.ternary_op = _watch(ternary, observer)
     interpreter._patch_lang_tensor = patch_tensor_too
     try:
         yield
     finally:
         interpreter._interpreter = memory
         interpreter.GridExecutor.__call__ = run
-        interpreter.InterpreterBuilder.create_dot = dot
+        builder_class.create_dot = dot
+        builder_class.binary_op, builder_class.ternary_op = binary, ternary
         interpreter._patch_lang_tensor = patch_tensor
 
 
@@ -123,10 +149,11 @@ def record_grid(executor: Any, keep: Callable[[tuple[int, ...]], None]) -> None:
 
 @triton.jit
 def _canary(x, y, n):
-    """Touch every hook once: 4 bytes loaded and stored, a loop bound, a 16x16x16 dot."""
+    """Touch every hook once: 4 bytes loaded and stored, a loop bound, a dot, comparisons."""
     for _ in range(0, n):
         tl.store(y, tl.load(x))
     zeros = tl.zeros((16, 16), tl.float32)
+    zeros = tl.where(zeros < 1.0, zeros, 1.0)
     tl.dot(zeros, zeros)
 
 
@@ -147,6 +174,10 @@ class _Witness:
     def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
         self.heard.append(("dot", tuple(a), tuple(b)))
 
+    def compare(self, shape: tuple[int, ...]) -> None:
+        if len(shape) > 1:  # Triton itself may compare offsets
+            self.heard.append(("compare", tuple(shape)))
+
 
 @cache
 def verify() -> None:
@@ -163,6 +194,8 @@ def verify() -> None:
             ("grid", (1,)),
             ("load", x.data_ptr(), 4, (0, 0, 0)),
             ("store", y.data_ptr(), 4, (0, 0, 0)),
+            ("compare", (16, 16)),
+            ("compare", (16, 16)),
             ("dot", (16, 16), (16, 16)),
         ]
         moved = witness.heard != expected

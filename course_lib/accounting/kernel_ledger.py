@@ -101,6 +101,9 @@ class KernelLedger(Ledger):
         flops: of ``tl.dot``, two per multiply-add, over whole tiles (padding counts).
         visits: every `Visit`, in the order in which the interpreter ran them.
         launches: every `Launch`.
+        compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
+            with a result of that shape; only results with two dimensions or more. A mask on a
+            tile of scores is seen here.
 
     Raises:
         LedgerUnavailable: where kernels are compiled, where Triton is missing or too new.
@@ -119,6 +122,7 @@ class KernelLedger(Ledger):
         super().__init__()
         self.visits: list[Visit] = []
         self.launches: list[Launch] = []
+        self.compared: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
         self._views: list[View] = []  # of the launch that runs, the smallest first
@@ -156,6 +160,7 @@ class KernelLedger(Ledger):
             "flops": self.flops,
             "visits": [list(visit) for visit in self.visits],
             "launches": [_plain(vars(launch)) for launch in self.launches],
+            "compared": [[list(p), list(s), n] for (p, s), n in self.compared.items()],
         }
 
     @classmethod
@@ -170,6 +175,8 @@ class KernelLedger(Ledger):
             tensors = {n: (tuple(s), tuple(t), d) for n, (s, t, d) in launch["tensors"].items()}
             grid = tuple(launch["grid"])
             ledger.launches.append(Launch(**{**launch, "grid": grid, "tensors": tensors}))
+        for program, shape, times in data["compared"]:
+            ledger.compared[tuple(program), tuple(shape)] += times
         return ledger
 
     # What the hooks tell (interpreter_hooks.Observer) ------------------------------------------
@@ -211,6 +218,11 @@ class KernelLedger(Ledger):
     def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
         """Book a ``tl.dot`` of (..., M, K) and (..., K, N)."""
         self.flops += 2 * prod(a) * b[-1]
+
+    def compare(self, shape: tuple[int, ...]) -> None:
+        """Book a comparison or a ``tl.where`` of two dimensions or more."""
+        if len(shape) > 1:
+            self.compared[self._hooks.program(), tuple(shape)] += 1
 
     # ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ def output_only(truth: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return truth[0]
 
 
-def attention_judge(*, with_lse: bool, in_dtype: bool) -> Judge:
+def attention_judge(
+    *, with_lse: bool, in_dtype: bool, eager: Callable[[Case], Any] | None = None
+) -> Judge:
     """Return a judge for o, or for (o, lse) if ``with_lse``.
 
     ``in_dtype``: inputs are tensors, and the result must have their dtype and device (lse:
-    float32); the allowed error follows that dtype. Otherwise NumPy, judged to 1e-5.
+    float32); the allowed error follows that dtype. Otherwise NumPy, judged to 1e-5. ``eager``
+    gives o of a case as eager PyTorch computes it; by default plain attention.
     """
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -42,7 +46,7 @@ def attention_judge(*, with_lse: bool, in_dtype: bool) -> Judge:
         finding = array_finding(
             o,
             o_true,
-            allowed=_allowed(case, o_true, in_dtype),
+            allowed=_allowed(case, o_true, in_dtype, eager or _eager),
             name="`o`",
             axes=axes,
             block_q=case.kwargs.get("block_q"),
@@ -67,18 +71,19 @@ def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, An
     )
 
 
-def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool) -> float:
+def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Case], Any]) -> float:
     if not in_dtype:
         return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
-    q, k, v = case.args[:3]
-    eager = as_float64(_eager(q, k, v, bool(case.kwargs.get("causal"))))
-    return allowed_error(o_true, eager, str(q.dtype).removeprefix("torch."))
+    dtype = str(case.args[0].dtype).removeprefix("torch.")
+    return allowed_error(o_true, as_float64(eager(case)), dtype)
 
 
-def _eager(q: Any, k: Any, v: Any, causal: bool) -> Any:
+def _eager(case: Case) -> Any:
     """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0."""
     import torch
 
+    q, k, v = case.args[:3]
+    causal = bool(case.kwargs.get("causal"))
     if q.dim() > 2 and (group := q.shape[-3] // k.shape[-3]) > 1:
         k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,9 @@ from course_lib import _mode, store
 from course_lib.grading import faults, frames
 from course_lib.grading.kernel_judge import STORED
 from course_lib.grading.limit import TookTooLong, at_most
-from course_lib.grading.report import CheckFailed, Report, Verdict
+from course_lib.grading.next_step import next_step
+from course_lib.grading.picture import ErrorMap
+from course_lib.grading.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.grading.runners import on_device, run_case
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake
 from course_lib.grading.specs import find
@@ -28,13 +29,15 @@ from course_lib.grading.tolerance import has_numbers, resembles, same
 NOT_ATTEMPTED = "not attempted"
 
 
-def check(function: Callable[..., Any]) -> None:
+def check(function: Callable[..., Any], *, variant: str | None = None) -> None:
     """Judge ``function`` (the exercise is found by its name), print the verdict, remember it.
+
+    ``variant`` names a seeded variant, "7-star:SEED", as its notebook does.
 
     Raises ``CheckFailed``, which carries the report, unless the verdict is *passed*.
     ``COURSE_SEED`` in the environment fixes the drawn inputs.
     """
-    report = report_for(function)
+    report = report_for(function, variant=variant)
     store.record_attempt(report.exercise.id, report.verdict.value)
     if not report.passed:
         raise CheckFailed(report)
@@ -48,14 +51,16 @@ def hint(exercise: Callable[..., Any] | str) -> None:
     print(f"Hint {number + 1} of {len(found.hints)} for {found.label}: {found.hints[number]}")
 
 
-def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Report:
+def report_for(
+    function: Callable[..., Any], *, seed: int | None = None, variant: str | None = None
+) -> Report:
     """Return the report on ``function``. Nothing that the student's code does raises here.
 
     Raises TypeError or LookupError, in one sentence, if ``function`` is no exercise at all.
     """
     if isinstance(function, str):
         raise TypeError(f"check takes your function itself, not a text: got {function!r}.")
-    exercise = _exercise_of(function)
+    exercise = _exercise_of(function, variant)
     if seed is None:
         seed = int(os.environ.get("COURSE_SEED", "0")) or None
     if exercise.kind == "kernel" and _mode.mode() == "none":
@@ -79,7 +84,7 @@ def report_for(function: Callable[..., Any], *, seed: int | None = None) -> Repo
     return Report(exercise, Verdict.PASSED, (exercise.notice, *dict.fromkeys(notes)))
 
 
-def _exercise_of(function: Callable[..., Any] | str) -> Exercise:
+def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None) -> Exercise:
     if isinstance(function, str):
         return find(function)
     plain = inspect.unwrap(getattr(function, "fn", function))
@@ -92,7 +97,12 @@ def _exercise_of(function: Callable[..., Any] | str) -> Exercise:
         raise TypeError(f"{name} belongs to course_lib: write your own and check that.")
     if hasattr(function, "fn"):
         raise TypeError(f"{name} is a kernel: check the launcher, the function that starts it.")
-    return find(name)
+    if variant is None:
+        return find(name)
+    exercise = find(variant)
+    if exercise.function != name:
+        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
+    return exercise
 
 
 def _cannot_be_called(exercise: Exercise, function: Callable[..., Any], case: Case) -> str | None:
@@ -160,8 +170,12 @@ def incorrect(
     lines.append(_sentence(finding.says))
     if finding.where:
         lines.append("   " + finding.where.replace("\n", "\n   "))
+    shown = len(lines)
+    if isinstance(finding.picture, ErrorMap):
+        finding = replace(finding, picture=finding.picture.tiled_as(case))
     if mistake:
         lines.append(f"This looks like a known mistake: {mistake.name}. {_sentence(mistake.says)}")
+    lines.append(f"Next: {next_step(exercise, finding, mistake)}")
     lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
     return Report(
         exercise,
@@ -169,6 +183,8 @@ def incorrect(
         tuple(lines),
         failed_property=finding.property,
         misconception=mistake.name if mistake else "",
+        picture=finding.picture,
+        drawn_after=shown,
     )
 
 
@@ -281,12 +297,8 @@ def _compile(
 
 
 def _show(report: Report) -> None:
-    """Print the report; in a notebook as HTML with the same words as its text form."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    if shell is not None and hasattr(shell, "kernel"):
-        from IPython.display import display
+    """Print the report, in colour if the terminal has any; display it in a notebook."""
+    if not display_in_notebook(report):
+        from rich.console import Console
 
-        display(report)
-    else:
-        print(report.text())
+        Console().print(report, soft_wrap=True)

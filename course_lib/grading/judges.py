@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.grading.faults import find_fault, is_array
+from course_lib.grading.picture import error_map
 from course_lib.grading.spec import Case, Finding, Observed
 from course_lib.grading.tolerance import as_float64, wrong_places
 
@@ -97,7 +98,8 @@ def array_finding(
     if not wrong.any():
         return None
     says = _what(got, truth, wrong, name, "column" in axes or not axes)
-    return Finding("the values", says, _where(got, truth, wrong, axes, block_q))
+    picture = error_map(got, truth, allowed, name, axes)
+    return Finding("the values", says, _where(got, truth, wrong, axes, block_q), picture)
 
 
 def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows: bool) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from course_lib.grading.judges import Judge
+from course_lib.grading.picture import TrafficBars
 from course_lib.grading.spec import Case, Finding, Observed
 
 STORED = "stores every row"
+BY_THE_KERNEL = "is computed by the kernel"
 
 
 def in_turn(*judges: Judge) -> Judge:
@@ -21,41 +25,50 @@ def in_turn(*judges: Judge) -> Judge:
     return judge
 
 
-def stored_whole(judge: Judge) -> Judge:
-    """Return ``judge``, which says so where NaN stands because a kernel stored nothing there."""
+def stored_whole(judge: Judge, *names: str) -> Judge:
+    """Return ``judge``, which says so where NaN stands because a kernel stored nothing there.
+
+    ``names`` are what the results are called in the report: by default `o` and `lse`.
+    """
 
     def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
         finding = judge(case, observed, expected)
         if finding is None or finding.property != "the values" or observed.ledger is None:
             return finding
-        return _stored_in_part(observed, finding.where) or finding
+        unstored = _stored_in_part(observed, finding.where, names or ("`o`", "`lse`"))
+        return replace(unstored, picture=finding.picture) if unstored else finding
 
     return ask
 
 
-def _stored_in_part(observed: Observed, where: str) -> Finding | None:
+def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Finding | None:
     """Return a finding if a result with NaN in it was stored in part only (counted in bytes)."""
     results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
     books = observed.ledger
     tensors = {n: shape for run in books.launches for n, (shape, *_) in run.tensors.items()}
-    for name, x in zip(("`o`", "`lse`"), results, strict=False):
-        stored = [books.written.get(n, 0) for n, s in tensors.items() if math.prod(s) == x.numel()]
-        most, size = max(stored, default=0), x.numel() * x.element_size()
-        if bool(x.isnan().any()) and most < size:
+    for name, x in zip(names, results, strict=False):
+        if not bool(x.isnan().any()):
+            continue
+        alike = [n for n, shape in tensors.items() if math.prod(shape) == x.numel()]
+        stored = min(filter(None, (books.written.get(n, 0) for n in alike)), default=0)
+        size = x.numel() * x.element_size()
+        if stored < size:
             return Finding(
                 STORED,
-                f"only {most:,} of the {size:,} bytes of {name} are ever stored, and during a "
+                f"only {stored:,} of the {size:,} bytes of {name} are ever stored, and during a "
                 "check fresh memory is NaN: are there enough programs, and does each store all "
                 "of its rows?",
                 where,
             )
-        if finding := _head_unstored(name, x, where):
+        if finding := _head_unstored(name, x, where) or _rows_unstored(name, x, books, where):
             return finding
     return None
 
 
 def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
     """Return a finding if some heads, but not all, are nothing but NaN."""
+    if x.dim() < 3:
+        return None
     empty = x.isnan().flatten(0, 1).flatten(1).all(1)  # (batch * heads,)
     if not empty.any() or empty.all():
         return None
@@ -68,8 +81,26 @@ def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
     )
 
 
+def _rows_unstored(name: str, x: Any, books: Any, where: str) -> Finding | None:
+    """Return a finding if a matrix has rows of NaN that no store visited."""
+    if x.dim() != 2:
+        return None
+    visited = {row for v in books.visits if v.kind == "store" for row in range(*v.rows)}
+    empty = x.isnan().all(1).nonzero().ravel().tolist()
+    missing = [row for row in empty if row not in visited]
+    if not missing:
+        return None
+    return Finding(
+        STORED,
+        f"{len(missing)} of the {len(x)} rows of {name} are never stored, the first is number "
+        f"{missing[0]}, and during a check fresh memory is NaN. Does each program store at its "
+        "own row?",
+        where,
+    )
+
+
 def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask that at least one Triton kernel ran and touched memory."""
+    """Ask that at least one Triton kernel ran, touched memory, and computed the answer itself."""
     ledger = observed.ledger
     if ledger is None:
         return None
@@ -80,10 +111,37 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
             f"the kernel that ran, {borrowed[0].kernel}, belongs to course_lib: write your own.",
         )
     if ledger.launches and ledger.total:
-        return None
+        return _computed_elsewhere(observed)
     return Finding(
         "is a Triton kernel",
         "the answer is right, but no Triton kernel computed it: launch yours, kernel[grid](...).",
+    )
+
+
+def _computed_elsewhere(observed: Observed) -> Finding | None:
+    """Return a finding if a kernel ran, but the answer's numbers come from somewhere else.
+
+    Only of a ledger that kept what its launches were given and what they wrote (`Evidence`).
+    """
+    from course_lib.grading.classroom.origins import Origins
+
+    ledger = observed.ledger
+    if not hasattr(ledger, "evidence"):
+        return None
+    origins = Origins(ledger.inputs)
+    for given, written in ledger.evidence:
+        if name := origins.stranger(given):
+            return Finding(
+                BY_THE_KERNEL,
+                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
+                "by a kernel: the kernel is to compute them.",
+            )
+        origins.note_written(written)
+    if origins.from_a_kernel(observed.result):
+        return None
+    return Finding(
+        BY_THE_KERNEL,
+        "the result holds numbers that no kernel wrote: return what the kernel computed.",
     )
 
 
@@ -91,7 +149,7 @@ def flash_traffic(case: Case, observed: Observed, expected: Any) -> Finding | No
     """Ask of a counted case: Q, O, lse once, K and V once per visited tile, no N x N buffer."""
     if not case.counted or observed.ledger is None:
         return None
-    return _too_many_bytes(case, observed.ledger) or _too_much_memory(case, observed)
+    return _too_many_bytes(case, observed.ledger) or too_much_memory(case, observed)
 
 
 def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
@@ -102,19 +160,16 @@ def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
         expected = wanted["read" if direction == "loads" else "written"]
         if sum(books.values()) == sum(expected.values()):
             continue
-        lines = [f"{'':8}{'yours':>14}{'expected':>14}  bytes"]
-        for name in dict.fromkeys([*expected, *books]):
-            lines.append(f"{name:8}{books.get(name, 0):>14,}{expected.get(name, 0):>14,}")
         return Finding(
             "moves only what it must",
             f"the numbers are right, but your kernel's {direction} are not the least: "
             "Q, o and lse once, K and V exactly once per visited tile.",
-            "\n".join(lines),
+            picture=TrafficBars.of(direction, books, expected),
         )
     return None
 
 
-def _too_much_memory(case: Case, observed: Observed) -> Finding | None:
+def too_much_memory(case: Case, observed: Observed) -> Finding | None:
     """Compare everything allocated beyond o and lse with a bound that is linear in N."""
     q, k = case.args[:2]
     heads = math.prod(q.shape[:-2])

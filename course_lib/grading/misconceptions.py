@@ -8,7 +8,7 @@ slips: mistakes that one sentence explains).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -55,9 +55,11 @@ class Slip:
     use_max: bool = True
     columns: bool = False  # softmax down the columns
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
+    rescale_new: bool = False  # the new tile is multiplied by alpha as well
     divide: str = "once"  # "never", "each" tile, or "each and at the end"
     half: bool = False  # O is rounded to the inputs' half precision in every tile
     guards: tuple[bool, ...] = (True, False)  # with and without care for rows that see no key
+    l_guarded: bool | None = None  # care for l = 0 after the loop; None: as in the loop
     lse: Callable[[Array, Array], Array] = _natural
 
 
@@ -70,15 +72,15 @@ def stream(
     ``guarded``: a row without a key, and a first tile met with m = -inf, give numbers, not NaN.
     The dtype of ``s`` is that of the notes: float32 in kernels, where exp(-150) is 0.
     """
-    beyond = np.arange(-s.shape[1] % tile)
+    n_k, beyond = s.shape[1], np.arange(tile)
     score = slip.fill if np.isfinite(slip.fill) else 0.0
     padding = np.where(beyond < slip.past_end, score, -np.inf).astype(s.dtype)
-    real = np.arange(s.shape[1] + len(beyond)) < s.shape[1]
+    real = np.arange(n_k + tile) < n_k
     s = np.hstack([s, np.tile(padding, (len(s), 1))])
-    v = np.pad(v, ((0, len(beyond)), (0, 0)))
+    v = np.pad(v, ((0, tile), (0, 0)))
     m = np.full((len(s), 1), slip.start, s.dtype)
     l_sum, o = np.zeros_like(m), np.zeros((len(s), v.shape[1]), s.dtype)
-    for j in range(0, s.shape[1], step):
+    for j in range(0, n_k, step):
         part = s[:, j : j + tile]
         top = part.max(axis=1, keepdims=True)
         if slip.one_max:
@@ -93,6 +95,8 @@ def stream(
         total = p.sum(axis=1, keepdims=True)
         if slip.tile_softmax:
             p, total = p / np.where(total == 0, 1, total), np.sign(total)
+        if slip.rescale_new:
+            p, total = p * alpha, total * alpha
         l_new = l_sum * slip.rescale_l(alpha) + total
         o_new = o * slip.rescale_o(alpha) + p @ v[j : j + tile]
         if slip.divide.startswith("each"):
@@ -102,7 +106,8 @@ def stream(
         visited = (j < ends)[:, None]
         m, l_sum = np.where(visited, m_new, m), np.where(visited, l_new, l_sum)
         o = np.where(visited, o_new, o)
-    l_sum = np.where(l_sum == 0, 1, l_sum) if guarded else l_sum
+    l_guarded = guarded if slip.l_guarded is None else slip.l_guarded
+    l_sum = np.where(l_sum == 0, 1, l_sum) if l_guarded else l_sum
     lse = slip.lse(m, l_sum)[:, 0]
     return (o if slip.divide in ("never", "each") else o / l_sum), lse
 
@@ -118,8 +123,21 @@ def _power(exponent: float) -> Callable[[Array], Array]:
 # What is read in place of q, k, v ---------------------------------------------------------------
 
 
-def _first_head(q: Any, k: Any, v: Any, _tile: int) -> Any:
-    return q, *(np.broadcast_to(x[:1, :1], x.shape) for x in (k, v))
+def _repeated(*arrays: Any, at: Any) -> tuple[Any, ...]:
+    """Return arrays (B, H, n, d) in which the heads at ``at`` stand in place of all."""
+    if any(x.ndim != 4 for x in arrays):
+        raise ValueError("without batches and heads there is nothing to mix up")
+    return tuple(np.broadcast_to(x[at], x.shape) for x in arrays)
+
+
+def _first_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
+    """Return K or V (or both) with their first tile in place of every tile."""
+
+    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
+        rows = np.arange(k.shape[-2]) % tile
+        return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
+
+    return read
 
 
 def _wrong_neighbours(q: Any, k: Any, v: Any, _tile: int) -> Any:
@@ -256,6 +274,14 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
         (Slip(power=-1),),
     ),
     (
+        "scaled by a length, not by head_dim",
+        "the scores are divided by the root of n_k or n_q: it is the root of head_dim.",
+        tuple(
+            Slip(inputs=lambda q, k, v, _tile, n=n: (q * (q.shape[-1] / n(q, k)) ** 0.5, k, v))
+            for n in (lambda q, k: k.shape[-2], lambda q, k: q.shape[-2])
+        ),
+    ),
+    (
         "softmax over the wrong axis",
         "the softmax runs down the columns: each query's weights are a row.",
         (Slip(columns=True),),
@@ -285,7 +311,7 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
     (
         "only square tiles",
         "the loop over the keys steps by block_q, and a tile of keys has block_k.",
-        (Slip(square=True),),
+        (Slip(square=True), Slip(square=True, past_end=1 << 30)),
     ),
     ("the mask is missing", "causal=True makes no difference.", (Slip(masked=False),)),
     (
@@ -329,7 +355,11 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
         "rows without a key are not guarded",
         "a row that sees no key has m = -inf, and -inf - (-inf) and 0 / 0 are NaN: o must be 0 "
         "there, and lse -inf.",
-        (Slip(guards=(False,)),),
+        (
+            Slip(guards=(False,)),
+            Slip(guards=(False,), l_guarded=True),
+            Slip(guards=(True,), l_guarded=False),
+        ),
     ),
     (
         "O is kept in half precision",
@@ -346,7 +376,10 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
     (
         "all heads read the first head",
         "every head uses K and V of the first one: add head * n_k * head_dim to k and v.",
-        (Slip(inputs=_first_head),),
+        (
+            Slip(inputs=lambda q, k, v, _tile: (q, *_repeated(k, v, at=np.s_[:1, :1]))),
+            Slip(inputs=lambda q, k, v, _tile: (q, *_repeated(k, v, at=np.s_[:, :1]))),
+        ),
     ),
     (
         "the wrong heads share",
@@ -357,6 +390,40 @@ _KNOWN: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
         "V is read at the wrong stride",
         "V's heads are n_k rows apart, and its rows head_dim numbers.",
         (Slip(inputs=_v_read_at("n_q", "d")), Slip(inputs=_v_read_at("n_k", "block_k"))),
+    ),
+    (
+        "all batches read the first batch",
+        "every batch uses the numbers of the first one: add batch * its stride to each pointer.",
+        (
+            Slip(inputs=lambda q, k, v, _tile: _repeated(q, k, v, at=np.s_[:1])),
+            Slip(inputs=lambda q, k, v, _tile: (q, *_repeated(k, v, at=np.s_[:1]))),
+        ),
+    ),
+    (
+        "only the first tile of keys counts",
+        "either the loop ends after one tile (it must reach n_k), or the addresses of K and V do "
+        "not move: keys = start + tl.arange(0, BLOCK_K).",
+        (
+            Slip(end=lambda t, b_q, b_k, *_: np.full_like(t, b_k)),
+            Slip(inputs=_first_tile(of_k=True, of_v=True)),
+        ),
+    ),
+    (
+        "every step reads the first tile of K, or of V",
+        "one of the two does not move along the row: both need keys = start + "
+        "tl.arange(0, BLOCK_K).",
+        (Slip(inputs=_first_tile(of_k=True)), Slip(inputs=_first_tile(of_v=True))),
+    ),
+    (
+        "the loop ends at n_q",
+        "the loop runs over keys, so it ends at n_k; n_q is the number of queries.",
+        (Slip(end=lambda t, b_q, b_k, n_q, n_k: np.full_like(t, n_q)),),
+    ),
+    (
+        "the new tile is rescaled as well",
+        "alpha brings what is old to the new maximum; the new tile is measured against it "
+        "already: rescale first, then add.",
+        (Slip(rescale_new=True),),
     ),
     (
         "K is read in place of V",
@@ -399,6 +466,36 @@ _LSE: tuple[tuple[str, str, tuple[Slip, ...]], ...] = (
 )
 
 
+# what another mask and its loop bounds explain better
+_OF_THE_MASK = (
+    "the mask is missing",
+    "the causal",
+    "the last tile is dropped",
+    "only square tiles",
+    "a hidden score is not -inf",
+)
+
+
+def streaming_slips() -> Iterator[tuple[str, str, tuple[Slip, ...]]]:
+    """Yield name, sentence and slips of the mistakes that any rule for pairs leaves possible."""
+    for name, says, slips in _KNOWN + _LSE:
+        if not name.startswith(_OF_THE_MASK) and not slips[0].columns:
+            yield name, says, slips
+
+
+def inputs_read(slip: Slip, q: Any, k: Any, v: Any, tile: int) -> tuple[Array, Array, Array]:
+    """Return q, k, v (..., n, d) in float64 as a kernel with this slip reads them."""
+    if slip.contiguous:
+        q, k, v = _as_contiguous(q), _as_contiguous(k), _as_contiguous(v)
+    q, k, v = as_float64(q), as_float64(k), as_float64(v)
+    return slip.inputs(q, k, v, tile) if slip.inputs else (q, k, v)
+
+
+def o_stored(slip: Slip, o: Array, like: Any) -> Array:
+    """Return what o (..., n, d) looks like after a kernel with this slip stored it."""
+    return _stored_as_contiguous(o, like) if slip.contiguous.endswith("o") else o
+
+
 def attention_mistakes(
     *, tile: int = 64, with_lse: bool = False, dtype: Any = np.float64
 ) -> tuple[Mistake, ...]:
@@ -438,11 +535,7 @@ def _attend(
     if slip.half and "16" not in str(getattr(v, "dtype", "")):
         slip = replace(slip, half=False)
     like_q = q
-    if slip.contiguous:
-        q, k, v = _as_contiguous(q), _as_contiguous(k), _as_contiguous(v)
-    q, k, v = as_float64(q), as_float64(k), as_float64(v)
-    if slip.inputs:
-        q, k, v = slip.inputs(q, k, v, tile)
+    q, k, v = inputs_read(slip, q, k, v, tile)
     group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
     if group > 1:
         k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
@@ -470,8 +563,7 @@ def _attend(
             else:
                 made = stream(slip, s, v[head], ends, tile, step, guarded=guarded)
                 o[head], lse[head] = made
-    if slip.contiguous.endswith("o"):
-        o = _stored_as_contiguous(o, like_q)
+    o = o_stored(slip, o, like_q)
     return (o, lse) if with_lse else o
 
 

@@ -38,7 +38,7 @@ def _run_kernel(function: Callable[..., Any], case: Case) -> Observed:
     if _mode.mode() == "gpu":
         return _run_on_gpu(function, case)
     from course_lib.accounting.eager_ledger import EagerLedger
-    from course_lib.accounting.kernel_ledger import KernelLedger
+    from course_lib.grading.evidence import Evidence
 
     allocations = EagerLedger() if case.counted else None
     with contextlib.ExitStack() as stack:
@@ -47,7 +47,7 @@ def _run_kernel(function: Callable[..., Any], case: Case) -> Observed:
         stack.enter_context(unwritten_is_nan())
         if allocations is not None:
             stack.enter_context(allocations)
-        ledger = stack.enter_context(KernelLedger())
+        ledger = stack.enter_context(Evidence(case.args))
         result = function(*case.args, **case.kwargs)
     return Observed(result, ledger, allocations.peak_bytes if allocations else None)
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from course_lib.grading.picture import Picture
+
 Kind = Literal["question", "python", "torch", "kernel"]
 
 
@@ -53,11 +55,17 @@ class Observed:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: which property, in one sentence, and where."""
+    """One thing that is wrong: which property, in one sentence, and where.
+
+    ``picture`` holds what can be drawn of it. ``look`` is the one sentence on what to look at
+    next; without it, the report makes one from the picture.
+    """
 
     property: str
     says: str
     where: str = ""
+    picture: Picture | None = None
+    look: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,10 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. ``id`` is "3.3" or "7-star"; ``function`` is unique across lessons."""
+    """One exercise. ``id`` is "3.3", "7-star" or, for a seeded variant, "7-star:SEED".
+
+    ``function`` is unique across lessons; all variants share one.
+    """
 
     id: str
     function: str
@@ -101,8 +112,8 @@ class Exercise:
 
     @property
     def slug(self) -> str:
-        """The cell id of the exercise: ``ex-3-3``, ``ex-7-star``."""
-        return "ex-" + self.id.replace(".", "-")
+        """The cell id of the exercise: ``ex-3-3``, ``ex-7-star``, ``ex-7-star-SEED``."""
+        return "ex-" + self.id.replace(".", "-").replace(":", "-")
 
     @property
     def label(self) -> str:

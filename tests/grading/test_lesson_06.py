@@ -10,7 +10,7 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from grading.helpers import code, module_from, solutions, stubs  # noqa: E402
+from grading.helpers import changed, renamed, report_on, solutions, stubs, words_of  # noqa: E402
 
 from course_lib.grading.check import report_for  # noqa: E402
 from course_lib.grading.report import Verdict  # noqa: E402
@@ -19,34 +19,6 @@ from course_lib.grading.specs.lesson_06 import EXERCISES, FINE, ON_A_GPU, RACES,
 
 SPECS = {exercise.function: exercise for exercise in EXERCISES}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]
-
-
-def words_of(report):
-    """Return the report's text on one line."""
-    return " ".join(report.text().split())
-
-
-def changed(name, *changes, seed=3):
-    """Return the report on the solution in which each (old, new) text was replaced."""
-    source = code(6)
-    for old, new in changes:
-        assert old in source, old
-        source = source.replace(old, new)
-    return report_for(getattr(module_from(source), name), seed=seed)
-
-
-def renamed(function, name):
-    function.__name__ = name
-    return report_for(function, seed=7)
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Leave out the compile check, where a test is about something else."""
-    from course_lib.accounting import compile_check
-
-    compiles = compile_check.CompileReport(True, "sm_80")
-    monkeypatch.setattr(compile_check, "compile_for", lambda *args, **kwargs: compiles)
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -92,81 +64,25 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
             assert spec.judge(case, Observed(answer), truth), case.name
 
 
-# --- 6.1 ----------------------------------------------------------------------------------------
-
-COLS = "cols[None, :] * stride_col"
-STORE = "ptrs, tile, mask=inside"
-
-
-def without_column_stride(*, load, store):
-    """Return the report on helpers in which one or both forget stride_col."""
-    head, tail = code(6).split("def store_tile", 1)
-    head = head.replace(COLS, "cols[None, :]") if load else head
-    tail = tail.replace(COLS, "cols[None, :]") if store else tail
-    module = module_from(f"{head}def store_tile{tail}")
-    return report_for(module.copy_tiles, seed=3)
-
-
-@pytest.mark.parametrize(("load", "store"), [(True, True), (False, True), (True, False)])
-def test_a_missing_column_stride_is_recognised_in_either_helper(load, store):
-    found = without_column_stride(load=load, store=store)
-    assert found.misconception == "the column stride is missing"
-
-
-def test_only_the_transposed_view_shows_a_load_without_column_stride():
-    assert "a transposed view" in words_of(without_column_stride(load=True, store=False))
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("file", "words"),
     [
-        (STORE, "ptrs, tile", "Store to `out`"),
-        (STORE, "ptrs, tile, mask=rows[:, None] < n_rows", "Store to `out`"),
-        ("ptrs, mask=inside, other=0.0", "ptrs", "Load from `x`"),
-        ("ptrs, mask=inside, other=0.0", "ptrs, mask=rows[:, None] < n_rows", "Load from `x`"),
-        ("mask=inside, other=0.0", "mask=inside, other=1.0", "filled up to whole tiles is wrong"),
-        (STORE, "ptrs, tile, mask=inside & (rows[:, None] < n_rows - 1)", "NaN in 1 of"),
+        ("6.1/wrong/store_without_mask.py", "Store to `out`"),
+        ("6.1/wrong/load_without_mask.py", "Load from `x`"),
+        ("6.1/wrong/no_column_stride_in_load.py", "a transposed view"),
+        ("6.1/wrong/rows_and_columns_exchanged.py", "one tile row per entry of rows"),
+        ("6.1/wrong/last_row_masked.py", "the copy are ever stored"),
+        ("6.2/wrong/two_dtypes.py", "same dtype"),
+        ("6.4b/wrong/load_add_store.py", "race for 1 element of `out`"),
+        ("6.4b/wrong/out_not_zeroed.py", "NaN"),
     ],
 )
-def test_masks_of_the_tile_helpers(old, new, words):
-    found = changed("copy_tiles", (old, new))
-    assert found.verdict is Verdict.INCORRECT
-    assert words in words_of(found)
-
-
-def test_exchanged_strides_leave_the_matrix():
-    found = changed(
-        "copy_tiles",
-        ("rows[:, None] * stride_row + cols[None, :] * stride_col",
-         "rows[:, None] * stride_col + cols[None, :] * stride_row"),
-    )  # fmt: skip
-    assert found.failed_property == "stays inside its tensors"
-
-
-def test_a_tile_with_rows_and_columns_exchanged_is_named():
-    helpers, launcher = code(6).split("# given: nothing to write below this line", 1)
-    for old, new in (("[:, None]", "[:, 0]"), ("[None, :]", "[:, None]"), ("[:, 0]", "[None, :]")):
-        helpers = helpers.replace(old, new)
-    found = report_for(module_from(helpers + launcher).copy_tiles, seed=3)
-    assert found.verdict is Verdict.ERROR
-    assert "one tile row per entry of rows" in words_of(found)
+def test_the_report_says_where_and_why(file, words):
+    """Beyond the property and the mistake's name, which test_submissions.py asks for."""
+    assert words in words_of(report_on(file))
 
 
 # --- 6.2 ----------------------------------------------------------------------------------------
-
-DOT = 'tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee")'
-
-
-@pytest.mark.parametrize(
-    ("mistake", "new"),
-    [
-        ("the scores are divided by sqrt(d)", f"{DOT} / (D ** 0.5)"),
-        ("the scores are rounded to float16", f"{DOT}.to(tl.float16)"),
-    ],
-)
-def test_score_mistakes_are_recognised(mistake, new):
-    found = changed("tile_scores", (DOT, new))
-    assert found.misconception == mistake, found.text()
 
 
 @pytest.mark.parametrize(
@@ -187,58 +103,11 @@ def test_a_transpose_mistake_that_only_equal_sizes_let_through_is_recognised(mis
     assert report_for(tile_scores, seed=3).misconception == mistake
 
 
-def test_a_missing_transpose_is_an_error_where_the_sizes_differ():
-    found = changed("tile_scores", ("tl.trans(k_tile)", "k_tile"))
-    assert found.verdict is Verdict.ERROR
-
-
-def test_tiles_of_two_dtypes_are_an_error():
-    found = changed("tile_scores", ("q_tile = q_tile.to(k_tile.dtype)", "q_tile = q_tile"))
-    assert found.verdict is Verdict.ERROR
-    assert "same dtype" in words_of(found)
-
-
 def test_converting_k_to_the_dtype_of_q_is_right_too(uncompiled):
     found = changed(
-        "tile_scores", ("q_tile = q_tile.to(k_tile.dtype)", "k_tile = k_tile.to(q_tile.dtype)")
+        6, "tile_scores", ("q_tile = q_tile.to(k_tile.dtype)", "k_tile = k_tile.to(q_tile.dtype)")
     )
     assert found.passed, found.text()
-
-
-# --- 6.3 ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("mistake", "old", "new"),
-    [
-        ("only the last step counts", "acc += tl.dot", "acc = tl.dot"),
-        ("every step reads the first tiles", "steps = start + tl", "steps = tl"),
-        ("only the first step counts", "range(0, k, BLOCK_K)", "range(0, 1, BLOCK_K)"),
-        ("the short last step is left out", "0, k, BLOCK_K", "0, k // BLOCK_K * BLOCK_K, BLOCK_K"),
-    ],
-)  # fmt: skip
-def test_matmul_mistakes_are_recognised(mistake, old, new):
-    found = changed("matmul", (old, new))
-    assert found.misconception == mistake, found.text()
-
-
-@pytest.mark.parametrize("mask", ["(steps[None, :] < k)", "(steps[:, None] < k)"])
-def test_a_mask_that_forgets_the_end_of_k_is_caught(mask):
-    found = changed("matmul", (f"({mask[1:]}", "(0 < 1)"))
-    assert found.failed_property in ("stays inside its tensors", "the values")
-
-
-@pytest.mark.parametrize(
-    ("start", "words"),
-    [
-        ("acc = 0.0", "acc"),
-        ("acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float16)", "acc"),
-    ],
-)
-def test_an_untyped_or_half_accumulator_is_right_here_and_not_on_a_gpu(start, words):
-    found = changed("matmul", ("acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)", start))
-    assert found.verdict is Verdict.NOT_ON_A_GPU, found.text()
-    assert words in words_of(found)
 
 
 # --- 6.4 ----------------------------------------------------------------------------------------
@@ -292,48 +161,6 @@ def test_wrong_answers_to_6_4a_are_recognised(answer, mistake):
     found = renamed(lambda: answer, "which_fail_on_a_gpu")
     assert found.verdict is Verdict.INCORRECT
     assert found.misconception == mistake
-
-
-ATOMIC = "tl.atomic_add(out, part)"
-
-
-@pytest.mark.parametrize(
-    "store",
-    ["tl.store(out, tl.load(out) + part)", "tl.store(out, part)"],
-    ids=["load, add, store", "only the last"],
-)
-def test_the_race_is_found_although_the_programs_ran_in_order(store):
-    found = changed("mended_total", (ATOMIC, store))
-    assert found.failed_property == "does not race"
-    assert "race for 1 element of `out`" in words_of(found)
-
-
-def test_a_place_of_its_own_for_every_program_is_right_too(uncompiled):
-    found = changed(
-        "mended_total",
-        (ATOMIC, "tl.store(out + tl.program_id(0), part)"),
-        ("    out = torch.zeros(1, dtype=torch.float32, device=x.device)\n    mended",
-         "    out = torch.empty(triton.cdiv(n, block), device=x.device)\n    mended"),
-        ("(x, out, n, BLOCK=block)\n    return out\n",
-         "(x, out, n, BLOCK=block)\n    return out.sum().reshape(1)\n"),
-    )  # fmt: skip
-    assert found.passed, found.text()
-
-
-def test_one_program_that_does_everything_is_not_mended():
-    found = changed(
-        "mended_total",
-        ("mended_kernel[(triton.cdiv(n, block),)](x, out, n, BLOCK=block)",
-         "mended_kernel[(1,)](x, out, n, BLOCK=triton.next_power_of_2(n))"),
-    )  # fmt: skip
-    assert found.failed_property == "one program per block"
-
-
-def test_memory_that_is_not_zero_at_the_start_is_found():
-    found = changed("mended_total", (
-        "out = torch.zeros(1, dtype=torch.float32, device=x.device)\n    mended",
-        "out = torch.empty(1, dtype=torch.float32, device=x.device)\n    mended"))  # fmt: skip
-    assert "NaN" in words_of(found)
 
 
 def test_a_wrong_signature_gets_a_sentence():

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
+import multiprocessing
 import os
 import socket
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from course_lib.grading.sandbox import frame, kernels, syscalls
+from course_lib.grading.sandbox import folder, frame, kernels, syscalls
 from course_lib.grading.sandbox.workshop import InfrastructureError, Workshop, probe
 
 
@@ -72,6 +78,71 @@ def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(workshop):
     os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
     with pytest.raises(InfrastructureError):
         child.end()
+
+
+KILLED = """
+import os, sys
+from course_lib.grading.sandbox.folder import Folder
+kept = Folder()
+print(kept.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_folders_of_killed_owners_are_removed_and_no_others(tmp_path, monkeypatch):
+    """Left alone: a living owner's, one just being made, a link, and whatever has another name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("course-grade-new", "other-folder"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "course-grade-link").symlink_to(tmp_path / "other-folder")
+    owners = [
+        subprocess.Popen(
+            [sys.executable, "-c", KILLED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+        for _ in range(2)
+    ]
+    try:
+        dead, living = (Path(owner.stdout.readline().strip()) for owner in owners)
+        mine = folder.Folder()
+        owners[0].kill()
+        owners[0].wait()
+        assert dead.exists()
+        assert folder.sweep() == [dead]
+        left = {path.name for path in tmp_path.iterdir()}
+        names = {living.name, Path(mine.name).name}
+        assert left == {"course-grade-new", "other-folder", "course-grade-link"} | names
+    finally:
+        for owner in owners:
+            owner.kill()
+            owner.communicate()
+    mine.cleanup()
+    assert folder.sweep() == [living]
+
+
+def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    worker = context.Process(target=_hold_a_zygote, args=(theirs, str(tmp_path)))
+    worker.start()
+    left = Path(ours.recv())
+    worker.kill()
+    worker.join()
+    assert left.exists()
+    with Workshop() as fresh, fresh.student():
+        assert not left.exists()
+
+
+def _hold_a_zygote(connection, temporary):
+    tempfile.tempdir = temporary
+    workshop = Workshop()
+    with workshop.student():
+        connection.send(workshop._zygotes["interpreter"].folder.name)
+        time.sleep(60)
 
 
 def test_numbers_of_system_calls_agree_between_the_lists():
@@ -220,6 +291,62 @@ def kernel(x, out, n, BLOCK: tl.constexpr):
             m += helper(m, BLOCK)[:]
     tl.static_assert(BLOCK > 0, "positive")
     tl.store(out, tl.max(tl.where(m > 0, m, -m), 0).to(out.dtype.element_ty))
+"""
+
+
+def test_a_gathered_source_is_forgotten_when_a_name_changes_its_meaning(tmp_path):
+    """What is remembered between launches follows globals, helpers and captured values."""
+    file = tmp_path / "gathered.py"
+    file.write_text(
+        HEAD + "SCALE = tl.constexpr(2.0)\n\n\n"
+        "@triton.jit\ndef scaled(x):\n    tl.store(x, tl.load(x) * SCALE)\n"
+    )
+    spec = importlib.util.spec_from_file_location("gathered", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    first = kernels.gather(module.scaled)
+    assert kernels.gather(module.scaled) is first
+    module.SCALE = module.tl.constexpr(3.0)
+    assert "3.0" in kernels.gather(module.scaled)[0]
+    assert "3.0" not in first[0]
+
+
+def test_the_shortcuts_of_the_device_change_no_result():
+    """dtypes and broadcasts are what Triton's own are, in a process that has not been changed."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORTCUTS], capture_output=True, text=True, cwd=Path.cwd()
+    )
+    assert done.returncode == 0, done.stderr
+
+
+SHORTCUTS = """
+import course_lib, itertools
+import triton.language as tl
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter
+from course_lib.grading.sandbox import device
+
+own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
+device._shorten()
+scalars = [tl.int1, tl.float16, tl.float32, tl.bfloat16, tl.int32, tl.int64, tl.uint8]
+scalars.append(tl.pointer_type(tl.float32))
+kinds = scalars + [tl.block_type(kind, [4, 2]) for kind in scalars]
+assert all(interpreter._get_np_dtype(kind) == own_dtype(kind) for kind in kinds)
+assert interpreter._get_np_dtype is not own_dtype
+
+semantic = TritonSemantic(interpreter.interpreter_builder)
+
+def made(shape):
+    value = semantic.scalar_constant(3.0, tl.float32)
+    return semantic.splat(value, shape) if shape else value
+
+shapes = [[], [1], [4], [4, 4], [1, 4], [4, 1], [2, 4, 4]]
+for a, b in itertools.product(shapes, shapes):
+    ours = semantic.broadcast_impl_value(made(a), made(b))
+    theirs = own_broadcast(semantic, made(a), made(b))
+    for x, y in zip(ours, theirs):
+        assert x.type == y.type, (a, b)
+        assert x.handle.data.shape == y.handle.data.shape
 """
 
 

@@ -13,17 +13,15 @@ a line "# Compiled"; elsewhere the child that compiles would only cost time.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+from grading.helpers import CORPUS, report_on
 
 from course_lib.grading import check
-from course_lib.grading.report import Report, Verdict
-from course_lib.grading.specs import EXERCISES, find
+from course_lib.grading.report import Verdict
+from course_lib.grading.specs import EXERCISES
 
-CORPUS = Path(__file__).parents[1] / "submissions"
 WRONG = sorted(CORPUS.glob("*/wrong/*.py"))
 RIGHT = sorted(CORPUS.glob("*/right/*.py"))
 CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]
@@ -32,17 +30,6 @@ FAILED = (Verdict.INCORRECT, Verdict.ERROR, Verdict.NOT_ON_A_GPU)
 
 def name_of(file: Path) -> str:
     return f"{file.parts[-3]}-{file.stem}"
-
-
-def report_on(file: Path) -> Report:
-    """Return the check's report on a submission, imported from its own file."""
-    exercise = find(file.parts[-3])
-    module_name = f"submission_{exercise.function}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return check.report_for(getattr(module, exercise.function), seed=1)
 
 
 @pytest.fixture

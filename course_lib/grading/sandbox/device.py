@@ -35,6 +35,40 @@ def warm_up() -> None:
     builder = interpreter.interpreter_builder
     with contextlib.suppress(AttributeError, TypeError):  # another Triton: slower, and as right
         builder.options = replace(builder.options, sanitize_overflow=False)
+    with contextlib.suppress(AttributeError, ImportError):
+        _shorten()
+
+
+def _shorten() -> None:
+    """Take two shortcuts through the interpreter, which change nothing but the time.
+
+    It makes a table of all dtypes each time it asks for one of them, and it goes through shapes
+    that are equal as if they were to be broadcast: together a fifth of its time.
+    """
+    from functools import cache
+
+    import numpy as np
+    import triton.language as tl
+    from triton.language.semantic import TritonSemantic
+    from triton.runtime import interpreter
+
+    of_scalar, broadcast = cache(interpreter._get_np_dtype), TritonSemantic.broadcast_impl_value
+
+    def np_dtype(kind: Any) -> Any:
+        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
+        pointer = isinstance(scalar, tl.pointer_type)
+        return np.dtype(np.uint64) if pointer else of_scalar(scalar)
+
+    def broadcast_unless_equal(semantic: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+        a, b = lhs.type, rhs.type
+        if not (a.is_block() or b.is_block()):
+            return lhs, rhs
+        if a.is_block() and b.is_block() and list(a.shape) == list(b.shape):
+            return lhs, rhs
+        return broadcast(semantic, lhs, rhs)
+
+    interpreter._get_np_dtype = np_dtype
+    TritonSemantic.broadcast_impl_value = broadcast_unless_equal
 
 
 def serve(channel: Channel, settings: dict[str, Any]) -> None:

@@ -47,12 +47,39 @@ _MODULES |= {"triton.language.extra.libdevice", "triton.language.extra.cuda.libd
 _FORBIDDEN_TL = {"inline_asm_elementwise", "core", "standard", "semantic", "builtin"}
 
 
+_gathered: dict[int, tuple[Any, dict[str, Any], tuple[str, str]]] = {}
+
+
 def gather(kernel: Any) -> tuple[str, str]:
-    """Return (source, name) of a jitted function with all it names. Raises NotExtractable."""
+    """Return (source, name) of a jitted function with all it names. Raises NotExtractable.
+
+    The answer is remembered until one of the names that the function can see means another thing:
+    a launcher is called ten times in a check, and gathering takes longer than launching.
+    """
     from course_lib.accounting.extract import extract
 
+    meanings = _meanings(kernel)
+    before = _gathered.get(id(kernel))
+    if before and before[0] is kernel and _same_objects(before[1], meanings):
+        return before[2]
     piece = extract(kernel)
-    return piece.source, piece.name
+    answer = piece.source, piece.name
+    _gathered[id(kernel)] = (kernel, meanings, answer)
+    return answer
+
+
+def _meanings(kernel: Any) -> dict[str, Any]:
+    """Return what the globals and the captured names of a jitted function stand for now."""
+    function = kernel
+    while hasattr(function, "fn"):
+        function = function.fn
+    cells = enumerate(getattr(function, "__closure__", None) or ())
+    captured = {f"captured {i}": cell.cell_contents for i, cell in cells}
+    return {**getattr(function, "__globals__", {}), **captured}
+
+
+def _same_objects(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(b[name] is thing for name, thing in a.items())
 
 
 def load(source: str, name: str) -> Any:

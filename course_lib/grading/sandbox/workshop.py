@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from course_lib.grading.sandbox.folder import Folder, sweep
 from course_lib.grading.sandbox.frame import Channel
 
 _ROOT = str(Path(__file__).resolve().parents[3])
@@ -75,7 +76,8 @@ class Zygote:
             raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
         self.mode = mode
         ours, theirs = socket.socketpair()
-        self.folder = tempfile.TemporaryDirectory(prefix="course-grade-")
+        sweep()  # what workers that were killed have left
+        self.folder = Folder()
         self._control = ours
         self._reader = ours.makefile("rb")
         self._process = subprocess.Popen(

@@ -12,6 +12,7 @@ from course_lib.grading import cases, faults
 from course_lib.grading.attention_judge import attention_truth, output_only
 from course_lib.grading.judges import array_finding, within
 from course_lib.grading.misconceptions import attention_mistakes
+from course_lib.grading.picture import Bar, TrafficBars
 from course_lib.grading.questions import question, wrong_answer
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.grading.tolerance import allowed_error, as_float64
@@ -67,7 +68,13 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     if fault := faults.find_fault(got, o_true):
         return fault
     allowed = allowed_error(o_true, as_float64(naive(*case.args)), "float32")
-    return array_finding(got, o_true, allowed=allowed, name="o")
+    return array_finding(got, o_true, allowed=allowed + _rounding(*case.args), name="o")
+
+
+def _rounding(q: Any, k: Any, v: Any) -> float:
+    """Return what float32 scores (or a log-sum-exp) cost, whichever way the lines are written."""
+    s = as_float64(q) @ as_float64(k).T / np.sqrt(q.shape[1])
+    return float(4 * 2.0**-24 * np.abs(s).max() * np.abs(v).max())
 
 
 Take = Callable[[np.ndarray], Any]
@@ -120,10 +127,20 @@ _MAX_MISTAKES: tuple[tuple[str, str, Take, Take | None], ...] = (
         None,
     ),
     (
-        "keepdims is missing",
-        "Without keepdims=True the row maxima and sums are laid along the columns.",
-        lambda s: s.max(axis=1),
-        lambda e: e.sum(axis=1),
+        "scores are clipped, not shifted",
+        "Above the limit all scores become alike: subtract the row's maximum, which keeps their "
+        "differences.",
+        lambda s: s - np.clip(s, -80, 80),
+        None,
+    ),
+    *(
+        (
+            "keepdims is missing",
+            "Without keepdims=True the row maxima or sums are laid along the columns.",
+            lambda s, keep=keep_max: s.max(axis=1, keepdims=keep),
+            lambda e, keep=keep_sum: e.sum(axis=1, keepdims=keep),
+        )
+        for keep_max, keep_sum in ((False, False), (False, True), (True, False))
     ),
 )
 _SUM_MISTAKE = Mistake(
@@ -135,10 +152,68 @@ _SUM_MISTAKE = Mistake(
 _SHARED = {
     "the scale is missing",
     "scaled twice",
+    "the scale is upside down",
     "softmax over the wrong axis",
     "not divided by l",
 }
-_ROW_MISTAKES = tuple(m for m in attention_mistakes() if m.name in _SHARED)
+
+
+def _three_lines(
+    scale: Callable[[Any], float] = lambda q: q.shape[-1] ** -0.5,
+    *,
+    exchanged: bool = False,
+    axis: int = -1,
+    sum_axis: int | None = None,
+    mix: Callable[..., Any] = lambda p, q, k, v: p @ v,
+) -> Callable[..., np.ndarray]:
+    """Return a model of the lesson's three lines, with a slip in one of them."""
+
+    def model(q: Any, k: Any, v: Any) -> np.ndarray:
+        q, k, v = as_float64(q), as_float64(k), as_float64(v)
+        s = (k @ q.mT if exchanged else q @ k.mT) * scale(q)
+        e = np.exp(s - s.max(axis=-1 if sum_axis else axis, keepdims=True))
+        return mix(e / e.sum(axis=sum_axis or axis, keepdims=True), q, k, v)
+
+    return model
+
+
+_ROW_MISTAKES = (
+    # a model's last argument, skipping, makes a difference under a causal mask only
+    *(m for m in attention_mistakes() if m.name in _SHARED and m.model.args[-1]),
+    *(
+        Mistake(
+            "scaled by the number of tokens",
+            "the number of rows of q is the number of queries. d is the length of a row.",
+            _three_lines(lambda q, rows=rows: 1 / q.shape[-2] ** rows),
+        )
+        for rows in (0.5, 1)
+    ),
+    Mistake(
+        "the weights are scaled, not the scores",
+        "the scale belongs before the softmax: after it, the weights of a row no longer sum to 1.",
+        _three_lines(lambda q: 1, mix=lambda p, q, k, v: p @ v * q.shape[-1] ** -0.5),
+    ),
+    Mistake(
+        "the sum of each column",
+        "the maximum is that of each row, but the sum runs down the columns (axis 0).",
+        _three_lines(sum_axis=-2),
+    ),
+    Mistake(
+        "q and k are exchanged",
+        "the scores are those of k with q: a row must belong to a query, q @ k.T.",
+        _three_lines(exchanged=True),
+    ),
+    Mistake(
+        "the weights are transposed",
+        "each query's weights are a row: mix the values with the weights as they are.",
+        _three_lines(mix=lambda p, q, k, v: p.mT @ v),
+    ),
+    Mistake(
+        "K is read in place of V",
+        "the weights mix the values: the last product takes v.",
+        _three_lines(mix=lambda p, q, k, v: p @ k),
+    ),
+)
 
 # --- 1.3 -----------------------------------------------------------------------------------------
 
@@ -185,6 +260,12 @@ def _without_qkvo(n: int, d: int, itemsize: int) -> dict[str, float]:
     return right | {"total": total, "total_gb": total / 1e9}
 
 
+def _six_trips(n: int, d: int, itemsize: int) -> dict[str, float]:
+    right = _books(n, d, itemsize)
+    total = right["total"] + right["write_s"] + right["read_s"]
+    return right | {"total": total, "total_gb": total / 1e9}
+
+
 def _trip_cases(rng: Generator) -> list[Case]:
     def case(n: int, d: int, itemsize: int) -> Case:
         return Case(f"n = {n}, d = {d}, itemsize = {itemsize}", (n, d, itemsize))
@@ -214,6 +295,21 @@ _TRIP_MISTAKES = (
         _changed(read_s=lambda _: 0, read_p=lambda _: 0),
     ),
     Mistake(
+        "a reading counts nothing",
+        "Reading a matrix moves as many bytes as writing it.",
+        lambda *shape: _without_reads(*shape) | {"read_s": 0, "read_p": 0},
+    ),
+    Mistake(
+        "six trips instead of four",
+        "Eager code that scales the scores makes six. The exercise asks for four.",
+        _six_trips,
+    ),
+    Mistake(
+        "KiB instead of MiB",
+        "Dividing by 1024 once gives KiB. MiB are bytes / 2**20.",
+        _changed(s_mib=lambda right: right["write_s"] / 1024),
+    ),
+    Mistake(
         "MB instead of MiB",
         "s_mib is in MiB: divide by 2**20, not by 10**6.",
         _changed(s_mib=lambda right: right["write_s"] / 1e6),
@@ -240,6 +336,11 @@ _TRIP_MISTAKES = (
         "O is forgotten",
         "Q, K and V are read, and O is written: four matrices of n x d.",
         lambda n, d, itemsize: _books(n, d, itemsize, linear=3 * n * d * itemsize),
+    ),
+    Mistake(
+        "only one of Q, K, V and O",
+        "Q, K, V and O are four matrices of n x d.",
+        lambda n, d, itemsize: _books(n, d, itemsize, linear=n * d * itemsize),
     ),
     Mistake(
         "S is n x d",
@@ -298,8 +399,19 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     elif trips == 6:
         says += " Which operation besides softmax still passes over all the scores?"
     rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in ledger.crossings)
-    return Finding("makes four trips", says, rows)
+    bars = TrafficBars("N x N matrices read or written", (Bar("N x N", trips, 4),), "trips")
+    return Finding("makes four trips", says, rows, picture=bars)
 
+
+_LEFT_MISTAKES = tuple(
+    Mistake(
+        "dimensions are counted from the left",
+        "dimension 1 is the last one in 2-D only: in 4-D it is the heads. Count from the right: "
+        "-1 is the last dimension, whatever comes before it.",
+        model,
+    )
+    for model in (_three_lines(lambda q: q.shape[1] ** -0.5), _three_lines(axis=1))
+)
 
 # --- the exercises -------------------------------------------------------------------------------
 
@@ -385,6 +497,6 @@ EXERCISES = (
         notice="One division moved, and a third of the traffic is gone, with the same arithmetic "
         "to rounding. Elementwise work is cheap in FLOPs and expensive in bytes.",
         kind="torch",
-        mistakes=_ROW_MISTAKES,
+        mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES),
     ),
 )

@@ -38,6 +38,9 @@ def _miscounted(
     gqa: bool = True,
     lengths: bool = True,
     in_bytes: bool = True,
+    b: int | None = None,
+    few: bool = False,
+    only_trips: bool = False,
     all_heads: bool = True,
     lse: bool = False,
     unit: float = 1,
@@ -46,8 +49,10 @@ def _miscounted(
     group = heads if gqa is False else kv_heads
     if not all_heads:
         heads, group = 1, 1
-    b = itemsize if in_bytes else 1
-    rows = heads * n_q * (1 + outputs) + group * (n_k if lengths else n_q) * kv
+    if few:
+        heads = kv_heads
+    b = b or (itemsize if in_bytes else 1)
+    rows = 0 if only_trips else heads * n_q * (1 + outputs) + group * (n_k if lengths else n_q) * kv
     total = rows * d * b + trips * heads * n_q * n_k * b + (4 * heads * n_q if lse else 0)
     return total / unit
 
@@ -69,6 +74,16 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "and the bound moves each of them once.",
         {"gqa": False},
     ),
+    (
+        "only the scores are counted",
+        "the scores are an intermediate result. What must move are the inputs and the output.",
+        {"trips": 1, "only_trips": True},
+    ),
+    (
+        "Q and O have kv_heads heads",
+        "only K and V have kv_heads heads: Q and O have one for each query head.",
+        {"few": True},
+    ),
     ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"outputs": 0}),
     ("K or V is forgotten", "both K and V must be read.", {"kv": 1}),
     ("K and V have n_k rows", "n_q is used for the rows of K and V as well.", {"lengths": False}),
@@ -76,6 +91,11 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "elements, not bytes",
         "this is the number of elements: times itemsize.",
         {"in_bytes": False},
+    ),
+    (
+        "always two bytes per element",
+        "itemsize is 4 for fp32: multiply by it, not by 2.",
+        {"b": 2},
     ),
     ("one head only", "this is one query head and one key/value head.", {"all_heads": False}),
     (
@@ -87,12 +107,15 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
     ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
     ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),
+    ("not in bytes", "this is in GiB: return bytes.", {"unit": 2**30}),
+    ("not in bytes", "this is in bits: a byte has eight.", {"unit": 1 / 8}),
 )
 
 
 def _least_cases(rng: Generator) -> list[Case]:
-    n_q, n_k = (int(x) for x in rng.choice(range(300, 5000), 2, replace=False))
-    d = int(rng.choice([16, 32, 64, 96]))
+    # more queries than keys and a small d: slips in n_q, n_k, the lse then differ in three digits
+    n_q, n_k = int(rng.integers(2500, 5000)), int(rng.integers(300, 2000))
+    d = int(rng.choice([16, 32]))
     kv_heads, group = int(rng.choice([3, 5])), int(rng.integers(2, 9))
     return [
         Case(f"{n_q} queries, {n_k} keys, fp32", (n_q, n_k, d, kv_heads, kv_heads, 4)),
@@ -187,13 +210,28 @@ _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
         "n // d drops what is left over: use n / d.",
         lambda n, d: (n // d + 1, d),
     ),
+    (
+        "the factor is rounded",
+        "return the factor as it is: a rounded one is right at few shapes only.",
+        lambda n, d: (round(n / d + 1), d),
+    ),
+    (
+        "the share that is saved",
+        "1 - least / naive is the share that is saved. The factor is naive over least.",
+        lambda n, d: (n / (n + d), d),
+    ),
+    (
+        "the crossover is n",
+        "the crossover does not depend on n: solve 4 N^2 b = 4 N d b for N.",
+        lambda n, d: (n / d + 1, n),
+    ),
 )
 
 
 def _reduction_cases(rng: Generator) -> list[Case]:
-    drawn = []  # N is never near a multiple of d: n // d must show
+    drawn = []  # n / d ends in .6 or so: n // d and round(n / d) must show, and differ
     for d in rng.choice([16, 32, 64, 80, 96, 112, 256], 3, replace=False):
-        n = int(rng.integers(2, 60)) * int(d) + int(rng.integers(d // 4, 3 * d // 4))
+        n = int(rng.integers(2, 60)) * int(d) + int(rng.integers(9 * d // 16, 3 * d // 4))
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
@@ -271,11 +309,19 @@ def _many_launches(rng: Generator) -> Call:
     launches = int(rng.integers(300, 1500))
     n_bytes = launches * LAUNCH_S * 0.2 * _H100.hbm_gb_per_s * 1e9
     what = f"{launches} small kernels that move {n_bytes / 1e6:.3g} MB in all, H100"
-    return what, n_bytes * 10, n_bytes, launches, _H100
+    # so few FLOPs that slips in the units give three different words
+    return what, n_bytes / 10, n_bytes, launches, _H100
+
+
+def _near_the_ridge(rng: Generator) -> Call:
+    """Return a call 3 % below the ridge of an A100: 2**30 bytes a GB put it above."""
+    on = gpu("A100")
+    return _between_ridges(rng, on.name, 0.97 * on.ridge)
 
 
 def _between_ridges(rng: Generator, name: str, intensity: float) -> Call:
-    """Return a call on the other side of the ridge than on an H100 (295 FLOP per byte)."""
+    """Return a call with this intensity (FLOP per byte). An H100's ridge is at 295: L4 and T4 are
+    asked on the other side of theirs."""
     n_bytes = float(rng.uniform(2e8, 8e8))
     what = f"{n_bytes / 1e6:.3g} MB at {intensity:g} FLOP per byte, 1 launch, {name}"
     return what, intensity * n_bytes, n_bytes, 1, gpu(name)
@@ -290,6 +336,7 @@ def _regime_cases(rng: Generator) -> list[Case]:
         _many_launches(rng),
         _between_ridges(rng, "L4", 340),
         _between_ridges(rng, "T4", 250),
+        _near_the_ridge(rng),
         *[_drawn_call(rng, winner) for winner in REGIMES],
     ]
     return [Case("", (calls,))]
@@ -328,6 +375,20 @@ def _by_seconds(change: Callable[..., list[float]]) -> Callable[..., str]:
     return lambda flops, n_bytes, launches, on: _largest(change(flops, n_bytes, launches, on))
 
 
+def _two_of_three(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what an if-chain says that compares neighbours only."""
+    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
+    if overhead > moving:
+        return "overhead"
+    return "traffic" if moving > computing else "arithmetic"
+
+
+def _above_the_least(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what somebody says for whom overhead wins against the smaller of the others."""
+    overhead, *others = _seconds(flops, n_bytes, launches, on)
+    return "overhead" if overhead > min(others) else _largest([0.0, *others])
+
+
 def _upside_down(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
     return _largest([overhead, computing, moving])
@@ -349,6 +410,31 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the gpu makes no difference",
         "the H100's figures are written into the function: take them from gpu.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100)),
+    ),
+    (
+        "the gpu makes no difference",
+        "the A100's figures are written into the function: take them from gpu.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
+    ),
+    (
+        "not all three are compared",
+        "the largest of three is larger than both others: compare each with both.",
+        _two_of_three,
+    ),
+    (
+        "not all three are compared",
+        "the largest of three is larger than both others: compare each with both.",
+        _above_the_least,
+    ),
+    (
+        "TFLOP/s are taken for GFLOP/s",
+        "a TFLOP is 1e12 FLOPs, not 1e9.",
+        _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]]),
+    ),
+    (
+        "GiB instead of GB",
+        "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on)),
     ),
     (
         "the smallest time is taken",

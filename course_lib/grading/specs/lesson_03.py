@@ -11,7 +11,8 @@ from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
 from course_lib.grading import faults
-from course_lib.grading.judges import array_finding, within
+from course_lib.grading.judges import Judge, array_finding, within
+from course_lib.grading.peak import with_peak
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
@@ -31,6 +32,8 @@ def _walk(
     *,
     rescale_o: bool = True,
     rescale_l: bool = True,
+    rescale_new: bool = False,
+    forget_o: bool = False,
     invert: bool = False,
     first_apart: bool = False,
     own_max: bool = False,
@@ -46,7 +49,8 @@ def _walk(
 
     A state is (m, alpha, l_sum, o) after a pile. Without a flag all is right. ``first_apart`` does
     not rescale before the first pile. ``own_max``: p uses the pile's maximum; ``latest_max``: so
-    does m; ``keep_max``: m is never updated; without ``guard`` a pile without any key is
+    does m; ``keep_max``: m is never updated; ``rescale_new``: the new pile shrinks as well;
+    ``forget_o``: O is overwritten in each pile; without ``guard`` a pile without any key is
     -inf - (-inf), which is NaN.
     """
     safe = finite_max if guard else np.float64
@@ -58,8 +62,9 @@ def _walk(
         alpha = np.exp(safe(m_new) - m if invert else m - safe(m_new)) if use_max else np.float64(1)
         shrink = 1.0 if first_apart and j == 0 else alpha
         p = np.exp(s - safe(top if own_max else m_new))
-        l_sum = l_sum * (shrink if rescale_l else 1) + p.sum()
-        o = o * (shrink if rescale_o else 1) + p @ v
+        p_l = p * shrink if rescale_new else p
+        l_sum = l_sum * (shrink if rescale_l else 1) + p_l.sum()
+        o = (0 if forget_o else o * (shrink if rescale_o else 1)) + p_l @ v
         if divide_each:
             o = o / l_sum
         m = m if keep_max else m_new
@@ -119,6 +124,17 @@ _STREAM_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "m is never updated",
         "m keeps its first value: end the loop with m = m_new.",
         {"keep_max": True},
+    ),
+    (
+        "the new pile is rescaled as well",
+        "alpha brings the old sums to the new maximum. The new pile is measured against it "
+        "already: add it after the multiplication.",
+        {"rescale_new": True},
+    ),
+    (
+        "O holds the last pile only",
+        "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
+        {"forget_o": True},
     ),
     (
         "a pile without keys gives NaN",
@@ -289,9 +305,48 @@ def _denominator_walk(piles: Piles, **flags: Any) -> State:
     return m, l_sum
 
 
+def _sum_of_means(piles: Piles) -> State:
+    m, _ = _denominator(piles)
+    return m, float(sum(np.exp(s - m).mean() for s in piles))
+
+
+def _smallest(piles: Piles) -> State:
+    s = np.concatenate(piles)
+    return float(s.min()), float(np.exp(s - s.min()).sum())
+
+
 def _last_pile_only(piles: Piles) -> State:
     m, _ = _denominator(piles)
     return m, float(np.exp(piles[-1] - m).sum())
+
+
+_MANY = "16 piles of 1024 scores, memory measured"
+
+
+def _many(rng: Generator) -> tuple[Piles, Piles]:
+    """Return piles so long that joining them shows in memory; each has values of its own size."""
+    piles = [rng.uniform(j / 4 - 3, j / 4, 1024) for j in range(16)]
+    return piles, [rng.uniform(j, j + 5, (1024, 1)) for j in range(16)]
+
+
+def _one_pile_at_a_time(judge: Judge) -> Judge:
+    """Return ``judge``, and after it a look at the memory that a counted case took."""
+
+    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        if isinstance(observed.ledger, str):
+            return Finding("signature", observed.ledger)
+        finding = judge(case, observed, expected)
+        row = sum(s.nbytes for s in case.args[0])
+        if finding or not case.counted or observed.ledger <= row // 2:
+            return finding
+        return Finding(
+            "one pile at a time",
+            f"the answer is right, but your function held {observed.ledger / 1e3:.0f} kB at once; "
+            f"all scores of the row are {row / 1e3:.0f} kB. Do not join the piles: look at one, "
+            "change the notes, forget it.",
+        )
+
+    return judged
 
 
 def _denominator_cases(rng: Generator) -> list[Case]:
@@ -306,6 +361,7 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case("piles [1, 3] and [2, 5]", ([_LOW, _HIGH],)),
         Case("piles [2, 5] and [1, 3]", ([_HIGH, _LOW],)),
         *[Case(name, (_drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
+        Case(_MANY, (_many(rng)[0],), counted=True),
     ]
 
 
@@ -324,7 +380,8 @@ STREAM_DENOMINATOR = Exercise(
     ),
     cases=_denominator_cases,
     truth=_denominator,
-    judge=lambda case, observed, expected: _judge_state(("m", "l_sum"), observed, expected),
+    judge=_one_pile_at_a_time(lambda _, *seen: _judge_state(("m", "l_sum"), *seen)),
+    run=with_peak,
     notice="Two numbers stand for a row of any length. That row never has to be in one place.",
     mistakes=(
         Mistake(
@@ -343,6 +400,32 @@ STREAM_DENOMINATOR = Exercise(
             "only the first pile is counted",
             "is the `return` inside the loop?",
             lambda piles: _denominator(piles[:1]),
+        ),
+        Mistake(
+            "no maximum is subtracted",
+            "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the "
+            "maximum.",
+            lambda piles: (_denominator(piles)[0], float(np.exp(np.concatenate(piles)).sum())),
+        ),
+        Mistake(
+            "exp(+inf) in the first pile",
+            "m is still -inf there, so exp(s - m) is infinite: measure scores against m_new.",
+            lambda piles: (_denominator(piles)[0], np.inf),
+        ),
+        Mistake(
+            "the minimum is taken",
+            "every exponential would be 1 or more, and overflow: take the maximum.",
+            _smallest,
+        ),
+        Mistake(
+            "the mean of a pile, not its sum",
+            "l_sum is the sum of all exponentials: .sum(), not .mean().",
+            _sum_of_means,
+        ),
+        Mistake(
+            "lse in place of l_sum",
+            "this is m + ln(l_sum), the log-sum-exp: return the sum itself.",
+            lambda piles: (_denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))),
         ),
         Mistake(
             "the two values are exchanged",
@@ -390,6 +473,7 @@ def _average_cases(rng: Generator) -> list[Case]:
         Case("the same piles, [2, 5] first", _ORDERS["reversed"]),
         *[Case(name, _drawn(rng, *how)) for name, how in drawn.items()],
         Case("three piles in which some keys are masked (score -inf)", holes),
+        Case(_MANY, _many(rng), counted=True),
     ]
 
 
@@ -410,11 +494,25 @@ STREAM_AVERAGE = Exercise(
     ),
     cases=_average_cases,
     truth=_together,
-    judge=within(1e-6),
+    judge=_one_pile_at_a_time(within(1e-6)),
+    run=with_peak,
     notice="Your loop never held more than one pile, and the answer is that of the whole row. "
     "Give it tiles instead of piles and a block of queries instead of one: that is FlashAttention.",
     mistakes=(
+        Mistake(
+            "only the last pile is counted",
+            "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is "
+            "always 0? Or is the new pile multiplied by alpha as well?",
+            lambda piles, values: _together(piles[-1:], values[-1:]),
+        ),
         *[Mistake(name, says, _averaging(flags)) for name, says, flags in _STREAM_MISTAKES],
+        Mistake(
+            "masked keys count as score 0",
+            "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
+            lambda piles, values: _together(
+                [np.where(np.isneginf(s), 0, s) for s in piles], values
+            ),
+        ),
         Mistake(
             "the mean of the piles' averages",
             "each pile gets the same say, however small its scores are. Piles must be weighed "
@@ -446,7 +544,9 @@ def _merge(
     *,
     rescale: tuple[bool, bool] = (True, True),
     rescale_o: bool = True,
+    rescale_l: bool = True,
     invert: bool = False,
+    exchange: bool = False,
     use: Any = np.maximum,
     guard: bool = True,
 ) -> State:
@@ -457,9 +557,9 @@ def _merge(
     for (m_old, _, _), wanted in zip((a, b), rescale, strict=True):
         shift = np.float64(base - m_old if invert else m_old - base)
         factors.append(np.exp(shift) if wanted else np.float64(1))
-    f_a, f_b = factors
+    f_a, f_b = factors[::-1] if exchange else factors
     o = f_a * a[2] + f_b * b[2] if rescale_o else a[2] + b[2]
-    return m, f_a * a[1] + f_b * b[1], o
+    return m, f_a * a[1] + f_b * b[1] if rescale_l else a[1] + b[1], o
 
 
 def _merge_averages(a: State, b: State) -> State:
@@ -488,7 +588,8 @@ def _run_merge(function: Any, case: Case) -> Observed:
     """Merge the case's states with the student's function; ``return a`` itself is allowed."""
     with np.errstate(all="ignore"):
         result = function(*copy.deepcopy(case.args[0][:2]))
-        if isinstance(result, tuple | list) and len(result) == 3:  # else one call tells enough
+        like = tuple(np.asarray(x) for x in case.args[0][0])
+        if faults.find_fault(result, like) is None:  # else one call tells enough
             result = _reduce(function, *case.args)
     return Observed(copy.deepcopy(result) if isinstance(result, tuple | list) else result)
 
@@ -502,8 +603,8 @@ def _merge_cases(rng: Generator) -> list[Case]:
     shuffled = [many[i] for i in rng.permutation(len(many))]
     hand = [_state(_LOW, _V_LOW), _state(_HIGH, _V_HIGH)]
     return [
-        # the middle one is largest, so each one-sided mistake leaves a result of its own
-        Case("three states, the largest maximum in the middle", (states(1, 4, 2), "left")),
+        # in this order each one-sided mistake (m of a, of b, the smaller) leaves another m
+        Case("four states, the largest maximum in the second", (states(2, 4, 1, 3), "left")),
         Case("the states of piles [1, 3] and [2, 5]", (hand, "left")),
         Case("the same two, exchanged", (hand[::-1], "left")),
         Case("b has the larger maximum, d = 3", (states(1, 4, d=3), "left")),
@@ -543,9 +644,29 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         functools.partial(_merge, rescale_o=False),
     ),
     (
+        "l_sum is not rescaled",
+        "o is rescaled and l_sum is not: both need the same factors.",
+        functools.partial(_merge, rescale_l=False),
+    ),
+    (
+        "the factors are exchanged",
+        "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
+        functools.partial(_merge, exchange=True),
+    ),
+    (
+        "m is a log-sum-exp",
+        "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
+        functools.partial(_merge, use=np.logaddexp),
+    ),
+    (
         "the smaller maximum is taken",
         "m must be the larger of the two maxima, else the factors overflow.",
         functools.partial(_merge, use=np.minimum),
+    ),
+    (
+        "m is taken from a",
+        "the new m must be the larger of the two maxima, whichever side it is on.",
+        functools.partial(_merge, use=lambda a, b: a),
     ),
     (
         "m is taken from b",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import tracemalloc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +16,9 @@ from course_lib.attention.truth import attention_float64
 from course_lib.grading import cases
 from course_lib.grading.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.grading.judges import array_finding, exactly
-from course_lib.grading.misconceptions import attention_mistakes
+from course_lib.grading.misconceptions import Slip, attention_mistakes, stream
+from course_lib.grading.peak import misfit, with_peak
+from course_lib.grading.picture import Bar, TrafficBars
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.grading.tolerance import allowed_error, as_float64
 
@@ -57,35 +57,24 @@ _BOUNDS_MISTAKES = (
         "n // tile + 1 is one too many where tile divides n: use ceil.",
         lambda n, tile: [(i * tile, min((i + 1) * tile, n)) for i in range(n // tile + 1)],
     ),
+    Mistake(
+        "the last row is left out",
+        "the last stop is n, not n - 1: stop is the first row that does not belong to the tile.",
+        lambda n, tile: [(start, min(stop, n - 1)) for start, stop in _bounds(n, tile)],
+    ),
+    Mistake(
+        "the length in place of stop",
+        "a pair is (start, stop), not (start, number of rows).",
+        lambda n, tile: [(start, stop - start) for start, stop in _bounds(n, tile)],
+    ),
+    Mistake(
+        "rows are counted from 1",
+        "the first row is row 0.",
+        lambda n, tile: [(start + 1, stop) for start, stop in _bounds(n, tile)],
+    ),
 )
 
 # --- 4.2, 4.3: the score matrix must never exist ------------------------------------------------
-
-
-def _with_peak(function: Callable[..., Any], case: Case) -> Observed:
-    """Run the case; a counted one reports the peak of new memory (bytes) as its ledger."""
-    if complaint := _misfit(function, *case.args, **case.kwargs):
-        return Observed(None, complaint)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        if not case.counted:
-            return Observed(function(*case.args, **case.kwargs))
-        tracemalloc.start()
-        try:
-            before = tracemalloc.get_traced_memory()[0]
-            result = function(*case.args, **case.kwargs)
-            return Observed(result, tracemalloc.get_traced_memory()[1] - before)
-        finally:
-            tracemalloc.stop()
-
-
-def _misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
-    """Return a sentence if ``function`` cannot be called like this, else None."""
-    try:
-        inspect.signature(function).bind(*args, **kwargs)
-    except TypeError as error:
-        return f"the parameters differ from those of the exercise: {error}."
-    return None
 
 
 _judge_output = attention_judge(with_lse=False, in_dtype=False)
@@ -122,6 +111,8 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         ("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),
         ("each tile's scores are larger than the last", cases.sloped(rng, 6, 37, 8, 40.0), 8),
         ("each tile's scores are smaller than the last", cases.sloped(rng, 6, 37, 8, -40.0), 8),
+        # 1000 before -1000: no maximum at all fails on both, one that starts at 0 on the second
+        ("scores near 1000", cases.shifted(rng, 6, 20, 4, 1000), 8),
         ("scores near -1000", cases.shifted(rng, 6, 20, 4, -1000), 8),
         ("rows near -1000 and rows near 1000 in one tile", (q, k, v), 8),
         ("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
@@ -147,8 +138,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         ("large scores, tiles as wide as d", cases.draw(rng, 33, 35, 8, size=4), 8, 8),
         ("scores climb along the row", cases.sloped(rng, n_q, n_k, 8, 40.0), 16, 8),
         ("scores fall along the row", cases.sloped(rng, n_q, n_k, 8, -40.0), 16, 8),
-        ("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
         ("scores near 1000", cases.shifted(rng, 20, 22, 4, 1000), 8, 6),
+        ("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
     ]
     drawn = [
         Case(name, _double(qkv), {"block_q": block_q, "block_k": block_k})
@@ -175,6 +166,30 @@ def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
 
 def _last_tile_wins(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
     return attention_float64(q, *_tiles_of_keys(k, v, block_k)[-1])[0]
+
+
+def _first_tile_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    return attention_float64(q, k[:block_k], v[:block_k])[0]
+
+
+def _whole_tiles_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    n = len(k) // block_k * block_k
+    return attention_float64(q, k[:n], v[:n])[0]
+
+
+def _tiles_added(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    return sum(attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k))
+
+
+def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
+    def model(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
+        return attention_float64(q * np.sqrt(q.shape[1] / rows(q, k)), k, v)[0]
+
+    return model
+
+
+def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
+    return attention_float64(q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]
 
 
 def _tiles_averaged(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
@@ -208,6 +223,12 @@ def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.
     return np.concatenate(out)
 
 
+def _first_q_tile_only(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
+    out = attention_float64(q, k, v)[0]
+    out[block_q:] = 0
+    return out
+
+
 def _last_q_tile_missing(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
     out = attention_float64(q, k, v)[0]
     out[len(q) // block_q * block_q :] = 0
@@ -217,7 +238,38 @@ def _last_q_tile_missing(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) ->
 # All NaN is what an inverted alpha gives on any input. These two give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
 _EXTREME = ("the maximum starts at 0", "no maximum is subtracted")
-_STREAM_MISTAKES = tuple(sorted(attention_mistakes(), key=lambda m: m.name not in _EXTREME))
+_NO_MASK_NO_STRIDES = {
+    "O is not rescaled",
+    "l is not rescaled",
+    "nothing is rescaled",
+    "alpha is inverted",
+    "alpha is inverted, or a mask multiplies",
+    "each tile uses its own maximum",
+    "one maximum for the whole tile",
+    "the maximum starts at 0",
+    "no maximum is subtracted",
+    "divided in every tile",
+    "the past is thrown away",
+    "each tile is normalised on its own",
+    "the scale is missing",
+    "scaled twice",
+    "the scale is upside down",
+    "softmax over the wrong axis",
+    "not divided by l",
+    "keys past the end count as score 0",
+    "the mask comes after the maximum",
+    "the last tile is dropped",
+    "only square tiles",
+    "the new tile is rescaled as well",
+    "K is read in place of V",
+}
+_STREAM_MISTAKES = tuple(
+    sorted(
+        # a model's last argument, skipping, makes a difference under a causal mask only
+        (m for m in attention_mistakes() if m.name in _NO_MASK_NO_STRIDES and m.model.args[-1]),
+        key=lambda m: m.name not in _EXTREME,
+    )
+)
 
 _TILE_MISTAKES = (
     Mistake(
@@ -231,6 +283,35 @@ _TILE_MISTAKES = (
         "each K/V tile gets a softmax of its own and the answers are averaged: "
         "a tile with larger scores must count for more.",
         _tiles_averaged,
+    ),
+    Mistake(
+        "tile answers are added",
+        "each K/V tile gets a softmax of its own and the answers are added up: the weights of a "
+        "row then sum to the number of tiles.",
+        _tiles_added,
+    ),
+    Mistake(
+        "only the first tile is counted",
+        "is the `return` inside the loop, or does every step read the first tile?",
+        _first_tile_only,
+    ),
+    Mistake(
+        "the last tile is dropped",
+        "the short last tile is left out: use ceil.",
+        _whole_tiles_only,
+    ),
+    *(
+        Mistake(
+            "scaled by the number of tokens",
+            "the scores are divided by the root of a number of rows. d is the length of a row.",
+            _scaled_by(rows),
+        )
+        for rows in (lambda q, k: len(q), lambda q, k: len(k))
+    ),
+    Mistake(
+        "a causal mask that nobody asked for",
+        "here every query sees every key: masks begin with exercise 4.4.",
+        _causal,
     ),
 )
 _ONE_SUM = Mistake(
@@ -248,6 +329,11 @@ _LOOP_MISTAKES = (
         "the short last Q tile is dropped",
         "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
         _last_q_tile_missing,
+    ),
+    Mistake(
+        "only the first Q tile is written",
+        "is the `return` inside the loop over Q tiles?",
+        _first_q_tile_only,
     ),
 )
 
@@ -282,58 +368,130 @@ def _tile_cases(rng: Generator) -> list[Case]:
         r, k = (int(x) for x in rng.integers(0, 40, 2))
         h, w = (int(x) for x in rng.integers(1, 12, 2))
         tiles.append(("a tile somewhere", (r, r + h, k, k + w, int(rng.integers(-9, 10)))))
-    return [Case(f"{name}: {_tile_words(*where)}", where) for name, where in tiles]
+    return [Case("", (tiles,))]
 
 
 def _tile_words(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
     return f"rows [{r0}, {r1}), columns [{c0}, {c1}), offset {offset}"
 
 
-def _reversed_rule(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
-    if r0 + offset > c1 - 1:
-        return "skip"
-    return "full" if r1 - 1 + offset < c0 else "partial"
+def _run_tiles(function: Callable[..., Any], case: Case) -> Observed:
+    (tiles,) = case.args
+    if complaint := misfit(function, *tiles[-1][1]):
+        return Observed(None, complaint)
+    return Observed([function(*where) for _, where in tiles])
 
 
-def _diagonal_full(*where: int) -> str:
-    return "skip" if _classify(*where) == "skip" else "full"
+def _judge_tiles(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if isinstance(observed.ledger, str):
+        return Finding("signature", observed.ledger)
+    for (name, where), got, word in zip(case.args[0], observed.result, expected, strict=True):
+        if finding := exactly(case, Observed(got), word):
+            says = finding.says.removeprefix("the answer ")
+            return Finding(finding.property, f"{name}: {_tile_words(*where)}: the answer {says}")
+    return None
 
 
-def _stop_included(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
-    if r1 + offset < c0:
-        return "skip"
-    return "full" if r0 + offset >= c1 else "partial"
+def _words(rule: Callable[..., str]) -> Callable[..., list[str]]:
+    return lambda tiles: [rule(*where) for _, where in tiles]
 
 
-_CLASSIFY_MISTAKES = (
-    Mistake(
-        "the offset is ignored",
-        "query i stands at position i + offset.",
-        lambda r0, r1, c0, c1, offset=0: _classify(r0, r1, c0, c1),
+def _by_corners(
+    skip: Callable[[int, int, int, int], bool] = lambda q0, q1, k0, k1: q1 < k0,
+    full: Callable[[int, int, int, int], bool] = lambda q0, q1, k0, k1: q0 >= k1,
+) -> Callable[..., str]:
+    """Return a rule about the first and last query (at their positions) and key of a tile."""
+
+    def rule(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
+        corners = (r0 + offset, r1 - 1 + offset, c0, c1 - 1)
+        return "skip" if skip(*corners) else "full" if full(*corners) else "partial"
+
+    return rule
+
+
+def _moved(by: Callable[[int], int]) -> Callable[..., str]:
+    """Return the right rule, given another offset."""
+    return lambda r0, r1, c0, c1, offset=0: _classify(r0, r1, c0, c1, by(offset))
+
+
+_REVERSED = (
+    "the rule is reversed",
+    "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
+    "last query comes before the first key: max(query) < min(key).",
+)
+_STOPS = (
+    "stop is counted as part of the tile",
+    "the last query is row_stop - 1 and the last key is col_stop - 1.",
+)
+_OWN_KEY = (
+    "a query does not see its own key",
+    "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
+)
+_DIAGONAL = (
+    "diagonal tiles are called full",
+    "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
+    "mask.",
+)
+_RULES: tuple[tuple[tuple[str, str], Callable[..., str]], ...] = (
+    (
+        ("the offset is ignored", "query i stands at position i + offset."),
+        _moved(lambda offset: 0),
     ),
-    Mistake(
-        "the rule is reversed",
-        "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
-        "last query comes before the first key: max(query) < min(key).",
-        _reversed_rule,
+    (
+        (
+            "the offset has the wrong sign",
+            "query i stands at position i + offset. The keys stay where they are.",
+        ),
+        _moved(lambda offset: -offset),
     ),
-    Mistake(
-        "diagonal tiles are called full",
-        "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs "
-        "the mask.",
-        _diagonal_full,
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 < k0),
     ),
-    Mistake(
-        "stop is counted as part of the tile",
-        "the last query is row_stop - 1 and the last key is col_stop - 1.",
-        _stop_included,
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 <= k0),
     ),
-    Mistake(
-        "nothing is ever full",
-        "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
-        lambda *where: "skip" if _classify(*where) == "skip" else "partial",
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 >= k1, lambda q0, q1, k0, k1: q1 < k0),
+    ),
+    (_REVERSED, lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset)),
+    (_DIAGONAL, _by_corners(full=lambda *corners: True)),
+    (_DIAGONAL, _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1)),
+    (
+        _STOPS,
+        _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
+    ),
+    (_STOPS, _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0)),
+    (_STOPS, _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),
+    (_OWN_KEY, _moved(lambda offset: offset - 1)),
+    (_OWN_KEY, _by_corners(lambda q0, q1, k0, k1: q1 <= k0)),
+    (
+        ("a query sees one key of the future", "the last key that query i sees is i + offset."),
+        _moved(lambda offset: offset + 1),
+    ),
+    (
+        (
+            "only the starts are compared",
+            "that is right for square tiles on the diagonal only: two corners decide, the last "
+            "query with the first key and the first query with the last key.",
+        ),
+        _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0),
+    ),
+    (
+        (
+            "nothing is ever full",
+            "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
+        ),
+        _by_corners(full=lambda *corners: False),
+    ),
+    (
+        ("nothing is ever skipped", "no pair of this tile is allowed: do not even load it."),
+        _by_corners(skip=lambda *corners: False),
     ),
 )
+_CLASSIFY_MISTAKES = tuple(Mistake(*named, _words(rule)) for named, rule in _RULES)
 
 # --- 4.5 ------------------------------------------------------------------------------------
 
@@ -416,18 +574,17 @@ def _launch(function: Callable[..., Any], case: Case) -> Observed:
     """Lay q, k, v, o out in a flat memory and run every program, the last one first."""
     q, k, v = case.args  # (H, n, d)
     (heads, n_q, d), n_k = q.shape, k.shape[1]
-    rows_first = case.kwargs["layout"] == "rows first"
+    layout = case.kwargs["layout"]
     block_q, block_k = case.kwargs["block_q"], case.kwargs["block_k"]
     memory = FlatMemory()
     addresses, strides = [], []
     for name, array in zip("qkvo", (q, k, v, np.full_like(q, np.nan)), strict=True):
-        laid = array.transpose(1, 0, 2) if rows_first else array
-        addresses.append(memory.place(name, laid))
+        addresses.append(memory.place(name, _laid(name, array, layout)))
         a, b, _ = memory.strides(name)
-        strides += [b, a] if rows_first else [a, b]
+        strides += [b, a] if layout == "rows first" else [a, b]
     scale = 1 / np.sqrt(d)
     shared = (*addresses, *strides, n_q, n_k, scale, d, block_q, block_k)
-    if complaint := _misfit(function, (0, 0), memory, *shared):
+    if complaint := misfit(function, (0, 0), memory, *shared):
         return Observed(None, complaint)
     pids = [(tile, head) for tile in range(-(-n_q // block_q)) for head in range(heads)]
     with warnings.catch_warnings():
@@ -440,24 +597,40 @@ def _launch(function: Callable[..., Any], case: Case) -> Observed:
                     raise
                 raise OutOfBounds(f"program {pid}: {error}") from None
     o = memory.array("o")
-    return Observed(o.transpose(1, 0, 2) if rows_first else o, memory)
+    return Observed(o.transpose(1, 0, 2) if layout == "rows first" else o[..., :d], memory)
+
+
+def _laid(name: str, x: np.ndarray, layout: str) -> np.ndarray:
+    """Return (H, n, d) as it lies in memory: "heads first", "rows first" (heads side by side in
+    each row) or "rows apart" (numbers of nobody after each row, more of them in k than in q)."""
+    if layout == "rows apart":
+        return np.pad(x, ((0, 0), (0, 0), (0, 1 + 2 * "qokv".index(name))), constant_values=0.5)
+    return x.transpose(1, 0, 2) if layout == "rows first" else x
 
 
 def _program_cases(rng: Generator) -> list[Case]:
     def drawn(n_q: int, n_k: int, d: int, heads: int, **how: Any) -> cases.Triple:
         return cases.draw(rng, n_q, n_k, d, heads=(heads,), **how)
 
-    low = cases.shifted(rng, 20, 37, 16, -1024, heads=(2,))
-    low = tuple(np.round(8 * x) / 8 for x in low)  # so that float32 holds these scores exactly
+    def far(n_k: int, by: int) -> cases.Triple:
+        q, k, v = cases.shifted(rng, 20, n_k, 16, by, heads=(2,))
+        return tuple(np.round(8 * x) / 8 for x in (q, k, v))  # float32 holds these scores exactly
+
+    two = drawn(19, 26, 8, 2)
     climbing = cases.sloped(rng, 17, 50, 8, 30.0, heads=(1,))
     falling = cases.sloped(rng, 17, 50, 8, -30.0, heads=(1,))
-    one_after_the_other, side_by_side = "heads first", "rows first"
+    one_after_the_other, side_by_side, apart = "heads first", "rows first", "rows apart"
     tried: list[tuple[str, cases.Triple, int, int, str]] = [
         ("one head, whole tiles", drawn(16, 32, 12, 1), 8, 16, one_after_the_other),
         ("one head, ragged", drawn(37, 29, 12, 1), 16, 8, one_after_the_other),
         ("three heads, one after the other", drawn(21, 40, 8, 3), 8, 16, one_after_the_other),
         ("three heads, side by side in each row", drawn(40, 27, 8, 3), 16, 8, side_by_side),
-        ("scores near -1000", low, 16, 8, side_by_side),
+        ("two heads, rows apart: each tensor has strides of its own", two, 8, 16, apart),
+        # no maximum at all fails on the first, one that starts at 0 on the second; on the third
+        # one that saw the score 0 of a place past the end
+        ("scores near 1000", far(32, 1024), 16, 8, side_by_side),
+        ("scores near -1000, whole tiles of keys", far(32, -1024), 16, 8, side_by_side),
+        ("scores near -1000", far(37, -1024), 16, 8, side_by_side),
         ("tiles as wide as d", drawn(19, 23, 8, 2, size=4), 8, 8, one_after_the_other),
         ("scores climb along the row", climbing, 4, 16, one_after_the_other),
         ("scores fall along the row", falling, 4, 16, side_by_side),
@@ -478,7 +651,7 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
     if isinstance(memory, str):
         return Finding("signature", memory)
     q, k, v = case.args
-    once = {name: memory.array(name).size * memory.itemsize for name in "qkvo"}
+    once = {name: x.size * memory.itemsize for name, x in zip("qkvo", (q, k, v, q), strict=True)}
     if memory.written["o"] < once["o"]:
         rows = memory.written["o"] / once["o"] * q.shape[0] * q.shape[1]
         return Finding(
@@ -506,6 +679,7 @@ def _judge_traffic(memory: FlatMemory, once: dict[str, int], t_q: int) -> Findin
                 f"the answer is right, but every row of {name} was loaded "
                 f"{memory.read[name] / once[name]:.3g} times on average; with {t_q} Q tiles "
                 f"{times} is enough. Which loop does the load stand in?",
+                picture=_loads(memory, once, t_q),
             )
     if memory.read["o"] or memory.written["o"] != once["o"]:
         return Finding(
@@ -514,31 +688,103 @@ def _judge_traffic(memory: FlatMemory, once: dict[str, int], t_q: int) -> Findin
             f"{memory.written['o'] / once['o']:.3g} times and loaded "
             f"{memory.read['o'] / once['o']:.3g} times: keep the tile's output in acc "
             "and store it once, after the loop.",
+            picture=TrafficBars(
+                "stores and loads of o",
+                (Bar("o", memory.read["o"] + memory.written["o"], once["o"]),),
+            ),
         )
     if stray := [name for name in "qkv" if memory.written[name]]:
         return Finding("leaves its inputs alone", f"your program wrote into {stray[0]}.")
     return None
 
 
-def _rows_packed(q: Any, k: Any, v: Any, layout: str, **_tiles: int) -> np.ndarray:
-    """Return what head_dim in place of the row stride gives, if heads lie side by side."""
-    if layout != "rows first":
-        raise ValueError("no difference in this layout")
-    heads, _, d = q.shape
-
-    def misread(x: np.ndarray) -> np.ndarray:
-        flat = x.transpose(1, 0, 2).ravel()
-        n = x.shape[1]
-        return np.stack([flat[h * d : h * d + n * d].reshape(n, d) for h in range(heads)])
-
-    return attention_float64(misread(q), misread(k), misread(v))[0]
+def _loads(memory: FlatMemory, once: dict[str, int], t_q: int) -> TrafficBars:
+    loaded = {name: memory.read[name] for name in "qkv"}
+    return TrafficBars.of(
+        "loads", loaded, {"q": once["q"], "k": t_q * once["k"], "v": t_q * once["v"]}
+    )
 
 
-_STRIDE = Mistake(
-    "head_dim in place of the row stride",
-    "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: "
-    "here several heads lie side by side in each row.",
-    _rows_packed,
+def _strided(strides: Callable[..., tuple[int, ...]]) -> Callable[..., np.ndarray]:
+    """Return a model that reads q, k, v and stores o at other row strides than theirs.
+
+    ``strides`` gets head_dim and the true strides of q, k, v and o; it returns the four in use.
+    """
+
+    def model(q: Any, k: Any, v: Any, layout: str, block_q: int, **_tiles: int) -> np.ndarray:
+        heads, n_q, d = q.shape
+        laid = [_laid(name, x, layout) for name, x in zip("qkvo", (q, k, v, q), strict=True)]
+        steps = [(x[0].size, x.shape[2]) for x in laid]  # from head to head, from row to row
+        if layout == "rows first":
+            steps = [(row, head) for head, row in steps]
+        used = strides(d, *(row for _, row in steps))
+
+        def at(which: int, n: int, row: int) -> np.ndarray:
+            head = steps[which][0] * np.arange(heads)[:, None, None]
+            return head + row * np.arange(n)[:, None] + np.arange(d)
+
+        q, k, v = (laid[i].ravel()[at(i, x.shape[1], used[i])] for i, x in enumerate((q, k, v)))
+        o, stored = np.full(laid[3].size, np.nan), at(3, n_q, used[3])
+        answer = attention_float64(q, k, v)[0]
+        for start in reversed(range(0, n_q, block_q)):  # as programs run: the first one wins
+            for head in reversed(range(heads)):
+                rows = slice(start, start + block_q)
+                o[stored[head, rows]] = answer[head, rows]
+        return o[at(3, n_q, steps[3][1])]
+
+    return model
+
+
+def _n_q_for_n_k(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
+    """Return what masking the loads of K and V with n_q gives: rows of zeros from there on."""
+    real = np.arange(k.shape[1])[:, None] < q.shape[1]
+    return attention_float64(q, np.where(real, k, 0), np.where(real, v, 0))[0]
+
+
+_STRIDES = (
+    *(
+        Mistake(
+            "head_dim in place of the row stride",
+            "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: "
+            "rows may hold more than one head.",
+            _strided(used),
+        )
+        for used in (
+            lambda d, q, k, v, o: (d, d, d, d),
+            lambda d, q, k, v, o: (d, d, d, o),
+        )
+    ),
+    *(
+        Mistake(
+            "the row stride of another tensor",
+            "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
+            _strided(used),
+        )
+        for used in (
+            lambda d, q, k, v, o: (q, q, q, q),
+            lambda d, q, k, v, o: (q, q, q, o),
+            lambda d, q, k, v, o: (q, k, k, o),
+            lambda d, q, k, v, o: (q, q, v, o),
+            lambda d, q, k, v, o: (q, k, v, q),
+        )
+    ),
+)
+
+
+def _heads_of_the_first(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
+    """Return what K and V of the first head give in all heads."""
+    return attention_float64(q, k[:1], v[:1])[0]
+
+
+_N_Q_FOR_N_K = Mistake(
+    "n_q in place of n_k",
+    "k and v have n_k rows: the mask of their loads compares with n_k.",
+    _n_q_for_n_k,
+)
+_FIRST_HEAD = Mistake(
+    "all heads read the first head",
+    "every head uses K and V of the first one: k + head * k_head, v + head * v_head.",
+    _heads_of_the_first,
 )
 
 # --- 4 star -----------------------------------------------------------------------------------
@@ -564,35 +810,78 @@ def _window_cases(rng: Generator) -> list[Case]:
     k[:, :unseen], v[:, :unseen] = np.nan, np.nan
     drawn = [
         ("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
+        ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
         ("a window of 1: each query sees itself", inputs(2, 2, 13, 13, 4), 1, 4, 4),
         ("a window longer than the row: causal", inputs(2, 2, 21, 21, 8), 99, 8, 8),
-        ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
+        ("scores near 1000", _double(cases.shifted(rng, 9, 9, 4, 1000, heads=(1,))), 3, 4, 4),
+        ("scores near -1000", _double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
         ("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
         ("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
         ("keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
     ]
     return [
-        Case(name, qkv, {"window": window, "block_q": block_q, "block_k": block_k})
+        Case(
+            name,
+            qkv,
+            {"window": window, "block_q": block_q, "block_k": block_k},
+            blind_to=frozenset({"V"} if window == 1 else ()),
+        )
         for name, qkv, window, block_q, block_k in drawn
     ]
 
 
 def _window_model(
-    change: int = 0, *, both_ways: bool = False, from_start: bool = False, order: str = "group"
+    change: int = 0,
+    *,
+    future: Callable[[int], int] = lambda window: 0,
+    from_start: bool = False,
+    share: Callable[[int, int, int], int] = lambda head, heads, kv_heads: head * kv_heads // heads,
 ) -> Callable[..., np.ndarray]:
-    """Return windowed attention with a mistake in the window or in the sharing of heads."""
+    """Return windowed attention with a mistake in the window or in the sharing of heads.
+
+    ``future``: window -> how many keys after its own a query sees; ``share``: (head, number of
+    query heads, of key heads) -> key head.
+    """
 
     def model(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> np.ndarray:
         n_q, n_k = q.shape[1], k.shape[1]
-        allowed = _window_allowed(n_q, n_k, window + change)
-        if from_start:
-            allowed = _window_allowed(n_k, n_k, window)[:n_q]
-        if both_ways:
-            allowed |= np.abs(np.arange(n_q)[:, None] + n_k - n_q - np.arange(n_k)) < window
-        if order == "turns":
-            kv_head = np.arange(len(q)) % len(k)
-            k, v = k[kv_head], v[kv_head]
-        return attention_float64(q, k, v, allowed=allowed)[0]
+        back = np.arange(n_q)[:, None] + (0 if from_start else n_k - n_q) - np.arange(n_k)
+        allowed = (back >= -future(window)) & (back < window + change)
+        kv_head = [share(head, len(q), len(k)) for head in range(len(q))]
+        return attention_float64(q, k[kv_head], v[kv_head], allowed=allowed)[0]
+
+    return model
+
+
+_NO_SLIP = Slip()
+
+
+def _window_walk(
+    *,
+    slip: Slip = _NO_SLIP,
+    guarded: bool = True,
+    scale: float = 0.5,
+    begin: int = 0,
+    end: Callable[[int, int], int] = lambda last, block_k: last + 1,
+) -> Callable[..., np.ndarray]:
+    """Return the walk over tiles with a slip; ``begin``: the row of the Q tile where it begins."""
+
+    def model(q: Any, k: Any, v: Any, window: int, block_q: int, block_k: int) -> np.ndarray:
+        (heads, n_q, d), n_k = q.shape, k.shape[1]
+        k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
+        hidden, out = ~_window_allowed(n_q, n_k, window), np.zeros((heads, n_q, d))
+        for head, start in np.ndindex(heads, -(-n_q // block_q)):
+            rows = np.arange(n_q)[start * block_q :][:block_q]
+            at = rows + n_k - n_q
+            first = max(0, at[begin] - window + 1) // block_k * block_k
+            keys = np.arange(n_k)[first : min(n_k, -(-end(at[-1], block_k) // block_k) * block_k)]
+            s = q[head, rows] @ k[head, keys].T / d**scale
+            s[hidden[np.ix_(rows, keys)]] = -np.inf
+            ends = np.full(len(rows), len(keys))
+            out[head, rows] = stream(
+                slip, s, v[head, keys], ends, block_k, block_k, guarded=guarded
+            )[0]
+        return out
 
     return model
 
@@ -616,7 +905,7 @@ _WINDOW_MISTAKES = (
     Mistake(
         "the window looks into the future",
         "causal comes first: no key after the query's own position.",
-        _window_model(both_ways=True),
+        _window_model(future=lambda window: window - 1),
     ),
     Mistake(
         "the window is missing",
@@ -631,7 +920,78 @@ _WINDOW_MISTAKES = (
     Mistake(
         "heads take turns instead of sharing with their neighbours",
         "query head h uses key head h // (H / H_kv), not h % H_kv.",
-        _window_model(order="turns"),
+        _window_model(share=lambda head, heads, kv_heads: head % kv_heads),
+    ),
+    Mistake(
+        "all heads read the first head",
+        "query head h uses key head h // (H / H_kv).",
+        _window_model(share=lambda *_: 0),
+    ),
+    Mistake(
+        "the group is taken for the number of key heads",
+        "a group has H / H_kv query heads: divide by that, not by H_kv.",
+        _window_model(share=lambda head, heads, kv_heads: head // kv_heads % kv_heads),
+    ),
+    Mistake(
+        "the causal mask is missing",
+        "the window hides keys that are too old; no key after the query's own may be seen either.",
+        _window_model(future=lambda window: 1 << 20),
+    ),
+    Mistake(
+        "the loop begins too late",
+        "the first row of the Q tile has the oldest keys: it decides where the loop begins.",
+        _window_walk(begin=-1),
+    ),
+    Mistake(
+        "the loop ends too early",
+        "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
+        _window_walk(end=lambda last, block_k: last // block_k * block_k),
+    ),
+    Mistake(
+        "the scale is missing", "the scores are not divided by sqrt(d).", _window_walk(scale=0)
+    ),
+    Mistake("scaled twice", "the scores are divided by d, not by sqrt(d).", _window_walk(scale=1)),
+    *(
+        Mistake(name, says, _window_walk(slip=slip, guarded=slip.use_max and slip.start != 0))
+        for name, says, slip in (
+            (
+                "O is not rescaled",
+                "the running sum is rescaled by alpha, the running output is not.",
+                Slip(rescale_o=np.ones_like),
+            ),
+            (
+                "l is not rescaled",
+                "the running output is rescaled by alpha, the running sum is not.",
+                Slip(rescale_l=np.ones_like),
+            ),
+            (
+                "nothing is rescaled",
+                "neither the sum nor the output is rescaled when a new maximum arrives.",
+                Slip(rescale_o=np.ones_like, rescale_l=np.ones_like),
+            ),
+            (
+                "each tile uses its own maximum",
+                "each tile's exponentials use that tile's own maximum, not the running one.",
+                Slip(own_max=True),
+            ),
+            (
+                "no maximum is subtracted",
+                "no maximum is subtracted before exp: large scores overflow.",
+                Slip(use_max=False),
+            ),
+            (
+                "the maximum starts at 0",
+                "where all scores are very negative, every exponential vanishes: start at -inf.",
+                Slip(start=0.0),
+            ),
+            ("not divided by l", "the sum is not divided by l_sum.", Slip(divide="never")),
+        )
+    ),
+    Mistake(
+        "a tile without keys gives NaN",
+        "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf "
+        "then, and -inf - (-inf) is NaN. Subtract 0 there.",
+        _window_walk(guarded=False),
     ),
 )
 
@@ -678,7 +1038,7 @@ EXERCISES = (
         judge=_judge_tiled,
         notice="Your scores never were larger than one tile, however many keys came by. And the "
         "output left the loop once: no tile has an answer of its own.",
-        run=_with_peak,
+        run=with_peak,
         mistakes=(*_TILE_MISTAKES, _ONE_SUM, *_STREAM_MISTAKES),
     ),
     Exercise(
@@ -700,7 +1060,7 @@ EXERCISES = (
         judge=_judge_tiled,
         notice="The answer does not depend on the tile sizes: they are a question of cost, "
         "not of meaning. The score matrix never existed; your peak of memory shows it.",
-        run=_with_peak,
+        run=with_peak,
         mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *_STREAM_MISTAKES),
     ),
     Exercise(
@@ -718,8 +1078,9 @@ EXERCISES = (
             "The last query stands at row_stop - 1 + offset. Skip if that is less than col_start.",
         ),
         cases=_tile_cases,
-        truth=_classify,
-        judge=exactly,
+        truth=_words(_classify),
+        judge=_judge_tiles,
+        run=_run_tiles,
         notice="Two comparisons of corners replace a look at every pair. Only tiles on the "
         "diagonal need the mask.",
         mistakes=_CLASSIFY_MISTAKES,
@@ -769,7 +1130,7 @@ EXERCISES = (
         notice="Q and O crossed once, K and V once per Q tile, to the byte, and the programs ran "
         "last one first. Lesson 07 writes these lines in Triton.",
         run=_launch,
-        mistakes=(_STRIDE, *_STREAM_MISTAKES),
+        mistakes=(*_STRIDES, _FIRST_HEAD, _N_Q_FOR_N_K, *_STREAM_MISTAKES),
     ),
     Exercise(
         id="4-star",

@@ -9,7 +9,8 @@ from numpy.random import Generator
 
 from course_lib.grading import faults
 from course_lib.grading.judges import Judge, array_finding
-from course_lib.grading.kernel_judge import in_turn, was_launched
+from course_lib.grading.kernel_judge import in_turn, stored_whole, was_launched
+from course_lib.grading.picture import TrafficBars, error_map
 from course_lib.grading.questions import question, wrong_answer
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.grading.tolerance import as_float64
@@ -34,7 +35,7 @@ def _float32(name: str, relative: float) -> Judge:
             return fault
         return array_finding(got, expected, relative=relative, name=name)
 
-    return in_turn(judge, was_launched)
+    return in_turn(stored_whole(judge, name), was_launched)
 
 
 # --- 5.1 ----------------------------------------------------------------------------------------
@@ -135,6 +136,26 @@ def _each_number_once(case: Case, observed: Observed, expected: Any) -> Finding 
         "loads each number once",
         f"the sums are right, but the kernel moves {ledger.total} bytes where "
         f"{12 * expected.size} are enough: 4 for each number of x, of y and of the result.",
+        picture=TrafficBars.of(
+            "loads and stores", {"all": ledger.total}, {"all": 12 * expected.size}
+        ),
+    )
+
+
+def _every_program_works(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that no program finds its whole block masked."""
+    ledger = observed.ledger
+    if not case.counted or ledger is None:
+        return None
+    started = sum(int(np.prod(launch.grid)) for launch in ledger.launches)
+    working = len({visit.program for visit in ledger.visits})
+    if started <= working * len(ledger.launches):
+        return None
+    return Finding(
+        "every program has work",
+        f"the sums are right, but {started} programs were started and only {working} of them "
+        "touch memory: a program owns a block, not one number. n / block programs, rounded up, "
+        "are enough.",
     )
 
 
@@ -157,7 +178,14 @@ def _all_written(case: Case, observed: Observed, expected: np.ndarray) -> Findin
         "writes every entry",
         f"{missing.size} of {n} entries were never written, the first at offset {missing[0]}. "
         + (reasons.get(int(missing[0]), "") if to_the_end else ""),
+        picture=error_map(got, expected, np.inf, "the result"),
     )
+
+
+def _one_stands_still(x: Any, y: Any, block: int, swap: bool) -> np.ndarray:
+    x, y = as_float64(x), as_float64(y)
+    x, y = (y, x) if swap else (x, y)
+    return x + np.resize(y[:block], y.size)
 
 
 VECTOR_ADD = Exercise(
@@ -177,7 +205,7 @@ VECTOR_ADD = Exercise(
     ),
     cases=_vector_cases,
     truth=lambda x, y, *, block: as_float64(x) + as_float64(y),
-    judge=in_turn(_all_written, _float32("the sum", 1e-6), _each_number_once),
+    judge=in_turn(_all_written, _float32("the sum", 1e-6), _each_number_once, _every_program_works),
     notice="Without the mask the last program writes past the end of the output. On a GPU "
     "nothing stops it: it would silently change somebody else's numbers.",
     kind="kernel",
@@ -186,6 +214,14 @@ VECTOR_ADD = Exercise(
             "x is added to itself",
             "Both loads read x: the second must read y.",
             lambda x, y, *, block: 2 * as_float64(x),
+        ),
+        *(
+            Mistake(
+                "one vector is read without the program's offset",
+                "Every program reads the first block of it: both loads need the same offsets.",
+                lambda x, y, *, block, swap=swap: _one_stands_still(x, y, block, swap),
+            )
+            for swap in (False, True)
         ),
     ),
 )
@@ -231,6 +267,13 @@ def _padded_with_zeros(x: Any, *, in_max: bool = True, in_sum: bool = True) -> n
 def _without_max(x: Any) -> np.ndarray:
     p = np.exp(as_float64(x).astype(np.float32))
     return p / p.sum(axis=1, keepdims=True)
+
+
+def _weighed(x: Any, wrong: Any) -> np.ndarray:
+    """Return ``wrong`` of the scores below their maximum; None: divide by the scores' sum."""
+    x = as_float64(x)
+    s = x - x.max(axis=1, keepdims=True)
+    return np.exp(s) / x.sum(axis=1, keepdims=True) if wrong is None else wrong(s)
 
 
 ROW_SOFTMAX = Exercise(
@@ -283,6 +326,27 @@ ROW_SOFTMAX = Exercise(
             "not divided by the sum",
             "The exponentials are not divided by their sum: each row must add up to 1.",
             lambda x: np.exp(as_float64(x) - as_float64(x).max(axis=1, keepdims=True)),
+        ),
+        *(
+            Mistake(name, says, lambda x, wrong=wrong: _weighed(x, wrong))
+            for name, says, wrong in (
+                (
+                    "2 in place of e",
+                    "tl.exp2 is a power of 2: exp2(s) is exp(s * ln 2). Use tl.exp, or multiply "
+                    "the scores by log2(e) first.",
+                    lambda s: np.exp2(s) / np.exp2(s).sum(axis=1, keepdims=True),
+                ),
+                (
+                    "divided by the sum of the scores",
+                    "The sum is taken of the scores: add up the exponentials, p.",
+                    None,
+                ),
+                (
+                    "the logarithm of the softmax",
+                    "This is s - max - log(sum): the weights themselves are p / sum(p).",
+                    lambda s: s - np.log(np.exp(s).sum(axis=1, keepdims=True)),
+                ),
+            )
         ),
         Mistake(
             "every program works on the first row",
@@ -344,15 +408,21 @@ def _streamed(
     use_max: bool = True,
     pad: float = -np.inf,
     drop_tail: bool = False,
+    first_only: bool = False,
+    base: float = np.e,
+    new_too: bool = False,
+    forget: bool = False,
     ending: Any = lambda m, l_sum: m + np.log(l_sum),
 ) -> np.ndarray:
     """Log-sum-exp in a loop, in float32, as somebody with the named mistake writes it.
 
-    ``rescale`` is the power of alpha: 1 is right, 0 forgets it, -1 inverts it.
+    ``rescale`` is the power of alpha: 1 is right, 0 forgets it, -1 inverts it. ``new_too``: the
+    new block is rescaled as well; ``forget``: the old sum is dropped.
     """
-    x = as_float64(x).astype(np.float32)
+    x = (as_float64(x) * np.log(base)).astype(np.float32)
     n = x.shape[1]
     x = x[:, : n // block * block] if drop_tail else x
+    x = x[:, :block] if first_only else x
     x = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=pad)
     m, l_sum = np.full(len(x), start, np.float32), np.zeros(len(x), np.float32)
     for s in np.split(x, x.shape[1] // block, axis=1):
@@ -361,7 +431,8 @@ def _streamed(
         alpha = np.exp(m - m_new) if use_max else np.ones_like(m)
         if rescale != 1:  # before the first block there is nothing to rescale
             alpha = np.where(np.isneginf(m), 1, alpha) ** rescale
-        l_sum = l_sum * alpha + np.exp(s - (top if own_max else m_new)[:, None]).sum(axis=1)
+        new = np.exp(s - (top if own_max else m_new)[:, None]).sum(axis=1)
+        l_sum = (l_sum + new) * alpha if new_too else new if forget else l_sum * alpha + new
         m = m if keep_max else m_new
     return ending(m if use_max else np.zeros_like(m), l_sum)
 
@@ -435,6 +506,40 @@ LONG_LOGSUMEXP = Exercise(
             "the short last block is left out",
             "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
             drop_tail=True,
+        ),
+        _long(
+            "only the first block counts",
+            "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
+            first_only=True,
+        ),
+        _long(
+            "only the last block counts",
+            "l_sum is set anew in each block: add the block's sum to what was there.",
+            forget=True,
+        ),
+        _long(
+            "the new block is rescaled as well",
+            "alpha brings the old sum to the new maximum; the new block is measured against it "
+            "already: l_sum * alpha + the block's sum.",
+            new_too=True,
+        ),
+        *(
+            _long(
+                "2 in place of e",
+                "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
+                "log2(e) first and the result by ln 2.",
+                base=2.0,
+                ending=ending,
+            )
+            for ending in (
+                lambda m, l_sum: m / np.log(2) + np.log2(l_sum),
+                lambda m, l_sum: m / np.log(2) + np.log(l_sum),
+            )
+        ),
+        _long(
+            "the sum is missing",
+            "m is the largest score only: add log(l_sum).",
+            ending=lambda m, l_sum: m,
         ),
         _long(
             "the logarithm is missing",

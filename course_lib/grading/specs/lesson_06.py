@@ -12,7 +12,7 @@ from numpy.random import Generator
 from course_lib import _mode
 from course_lib.grading import faults
 from course_lib.grading.judges import Judge, array_finding
-from course_lib.grading.kernel_judge import in_turn, was_launched
+from course_lib.grading.kernel_judge import in_turn, stored_whole, was_launched
 from course_lib.grading.questions import question, wrong_answer
 from course_lib.grading.runners import unwritten_is_nan
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
@@ -54,7 +54,7 @@ def _float32(name: str, relative: float) -> Judge:
             axes=("row", "column")[: expected.ndim],
         )
 
-    return in_turn(judge, was_launched)
+    return in_turn(stored_whole(judge, name), was_launched)
 
 
 # --- 6.1 ----------------------------------------------------------------------------------------
@@ -89,40 +89,62 @@ def _copy_cases(rng: Generator) -> list[Case]:
     ]
 
 
-def _copies(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
+def _copies(
+    x: Any, *, block_rows: int, block_cols: int, fill: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Return what copy_tiles should: x, and x filled up with zeros to whole tiles."""
     x = as_float64(x)
     rows, cols = x.shape
-    return x, np.pad(x, ((0, -rows % block_rows), (0, -cols % block_cols)))
+    width = ((0, -rows % block_rows), (0, -cols % block_cols))
+    return x, np.pad(x, width, constant_values=fill)
+
+
+_COPIES = ("the copy", "the copy filled up to whole tiles")
 
 
 def _judge_copies(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if fault := _formal(observed.result, expected, case.args[0].dtype):
         return fault
-    names = ("the copy", "the copy filled up to whole tiles")
-    for got, wanted, name in zip(observed.result, expected, names, strict=True):
+    for got, wanted, name in zip(observed.result, expected, _COPIES, strict=True):
         if finding := array_finding(got, wanted, relative=0.0, name=name, axes=("row", "column")):
             return finding
     return None
 
 
-def _columns_one_apart(load: bool, store: bool) -> Callable[..., Any]:
-    """Return a model in which load_tile or store_tile adds cols without stride_col."""
+Steps = Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]
+
+
+def _true_steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return strides[0], strides[1]
+
+
+def _columns_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return strides[0], 1
+
+
+def _row_after_row(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return shape[1], 1
+
+
+def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
+    """Return a model of copy_tiles whose helpers step through memory in their own ways."""
 
     def model(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
-        (rows, cols), (x_row, x_col) = x.shape, x.stride()
+        rows, cols = x.shape
+        x_row, x_col = load(x.shape, x.stride())
+        out_row, out_col = store(x.shape, (1, rows))  # out is column-major
         memory = as_float64(
             x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0)
         )
-        out = np.full(rows * cols, np.nan)  # column-major: entry (i, j) at i + j * rows
+        out = np.full(rows * cols, np.nan)
         filled = _copies(x, block_rows=block_rows, block_cols=block_cols)[1]
         for top in range(0, rows, block_rows):
             for left in range(0, cols, block_cols):
                 i = np.arange(top, min(top + block_rows, rows))[:, None]
                 j = np.arange(left, min(left + block_cols, cols))[None, :]
-                tile = memory[x.storage_offset() + i * x_row + j * (1 if load else x_col)]
+                tile = memory[x.storage_offset() + i * x_row + j * x_col]
                 filled[i, j] = tile
-                out[(i + j * (1 if store else rows)).ravel()] = tile.ravel()
+                out[(i * out_row + j * out_col).ravel()] = tile.ravel()
         return out.reshape(cols, rows).T, filled
 
     return model
@@ -145,23 +167,54 @@ COPY_TILES = Exercise(
     ),
     cases=_copy_cases,
     truth=_copies,
-    judge=in_turn(_judge_copies, was_launched),
+    judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched),
     notice="Your helpers never asked how the matrix lies in memory: two strides say it all. "
     "The transposed view cost nothing but two numbers exchanged.",
     kind="kernel",
-    mistakes=tuple(
-        Mistake(
-            "the column stride is missing",
-            "Neighbouring columns are taken to be neighbours in memory. They lie stride_col "
-            "apart: multiply cols by it, in both helpers.",
-            _columns_one_apart(load, store),
-        )
-        for load, store in ((True, True), (False, True), (True, False))
+    mistakes=(
+        *(
+            Mistake(name, says, _stepping(load, store))
+            for name, says, steps in (
+                (
+                    "the column stride is missing",
+                    "Neighbouring columns are taken to be neighbours in memory. They lie "
+                    "stride_col apart: multiply cols by it, in both helpers.",
+                    _columns_one_apart,
+                ),
+                (
+                    "the matrix is taken for contiguous",
+                    "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the "
+                    "strides, in both helpers.",
+                    _row_after_row,
+                ),
+            )
+            for load, store in ((steps, steps), (_true_steps, steps), (steps, _true_steps))
+        ),
+        *(
+            Mistake(
+                "places past the ends are not 0",
+                "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
+                "(-inf is for scores.)",
+                lambda x, *, block_rows, block_cols, fill=fill: _copies(
+                    x, block_rows=block_rows, block_cols=block_cols, fill=fill
+                ),
+            )
+            for fill in (1.0, -np.inf)
+        ),
     ),
 )
 
 
 # --- 6.2 ----------------------------------------------------------------------------------------
+
+
+IGNORED = "the strides are ignored"
+_USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
+
+
+def _as_contiguous(x: Any) -> Any:
+    """Return the matrix that is read if the strides of ``x`` are ignored."""
+    return x.as_strided(x.shape, (x.shape[1], 1))
 
 
 def _scores(q: Any, k: Any) -> np.ndarray:
@@ -244,6 +297,16 @@ TILE_SCORES = Exercise(
             lambda q, k: _half(_scores(q, k)),
         ),
         Mistake(
+            "k is reshaped, not transposed",
+            "The tile has the right shape, but its numbers kept their order: use tl.trans.",
+            lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1]),
+        ),
+        Mistake(
+            IGNORED,
+            _USE_STRIDES,
+            lambda q, k: _scores(_as_contiguous(q), _as_contiguous(k)),
+        ),
+        Mistake(
             "the scores are divided by sqrt(d)",
             "Here the plain product is asked for: no scale.",
             lambda q, k: _scores(q, k) / np.sqrt(q.shape[-1]),
@@ -295,6 +358,13 @@ def _steps(name: str, says: str, pick: Callable[[list[np.ndarray], bool], Any]) 
     return Mistake(name, says, model)
 
 
+def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
+    a, b = as_float64(a), as_float64(b)
+    steps = np.arange(len(b))
+    in_a, in_b = (steps % block_k if still == name else steps for name in "ab")
+    return a[:, in_a] @ b[in_b]
+
+
 MATMUL = Exercise(
     id="6.3",
     function="matmul",
@@ -337,6 +407,20 @@ MATMUL = Exercise(
             "the short last step is left out",
             "range(0, k, BLOCK_K) also reaches the last, short step.",
             lambda products, short: sum(products[:-1] if short else products),
+        ),
+        *(
+            Mistake(
+                f"every step reads the first tile of {still}",
+                "Its addresses do not move along k: both need steps = start + "
+                "tl.arange(0, BLOCK_K).",
+                lambda a, b, *, block_k, still=still, **_: _one_stands_still(a, b, block_k, still),
+            )
+            for still in "ab"
+        ),
+        Mistake(
+            IGNORED,
+            _USE_STRIDES,
+            lambda a, b, **_: as_float64(_as_contiguous(a)) @ as_float64(_as_contiguous(b)),
         ),
     ),
 )
@@ -405,7 +489,9 @@ WHICH_FAIL = question(
 
 def _sum_cases(rng: Generator) -> list[Case]:
     def drawn(n: int) -> Any:
-        return _tensor(rng.standard_normal(n) + 0.5)
+        x = rng.standard_normal(n) + 0.5
+        x[n // 2] += 20  # neither the first part nor the last is the largest
+        return _tensor(x)
 
     return [
         Case("128 numbers in blocks of 16: eight programs", (drawn(128),), {"block": 16}),
@@ -416,7 +502,7 @@ def _sum_cases(rng: Generator) -> list[Case]:
 
 
 def _run_watched(function: Callable[..., Any], case: Case) -> Observed:
-    """Run a launcher under a RaceLedger, or on the GPU as it is."""
+    """Run a launcher under a ledger that sees races, or on the GPU as it is."""
     try:
         inspect.signature(function).bind(*case.args, **case.kwargs)
     except TypeError as error:
@@ -425,9 +511,9 @@ def _run_watched(function: Callable[..., Any], case: Case) -> Observed:
     if _mode.mode() == "gpu":
         with unwritten_is_nan():
             return Observed(function(*case.args, **case.kwargs))
-    from course_lib.accounting.races import RaceLedger
+    from course_lib.grading.evidence import RaceEvidence
 
-    with unwritten_is_nan(), RaceLedger() as ledger:
+    with unwritten_is_nan(), RaceEvidence(case.args) as ledger:
         return Observed(function(*case.args, **case.kwargs), ledger)
 
 
@@ -456,6 +542,12 @@ def _several_programs(case: Case, observed: Observed, expected: Any) -> Finding 
     )
 
 
+def _parts(x: Any, block: int) -> np.ndarray:
+    """Return the sum of each block."""
+    x = as_float64(x)
+    return np.add.reduceat(x, np.arange(0, x.size, block))
+
+
 MENDED_TOTAL = Exercise(
     id="6.4b",
     function="mended_total",
@@ -480,9 +572,27 @@ MENDED_TOTAL = Exercise(
         Mistake(
             "only the last part counts",
             "Each program overwrites what the others stored.",
-            lambda x, *, block: as_float64(x)[(x.numel() - 1) // block * block :].sum(
-                keepdims=True
-            ),
+            lambda x, *, block: _parts(x, block)[-1:],
+        ),
+        Mistake(
+            "only the first part counts",
+            "Each program's part has a place of its own: add them all up.",
+            lambda x, *, block: _parts(x, block)[:1],
+        ),
+        Mistake(
+            "the largest part, not the sum",
+            "tl.atomic_max keeps the largest: tl.atomic_add adds.",
+            lambda x, *, block: _parts(x, block).max(keepdims=True),
+        ),
+        Mistake(
+            "each part is added once for each lane",
+            "A block of pointers adds once for each of its entries: add one number at one pointer.",
+            lambda x, *, block: block * as_float64(x).sum(keepdims=True),
+        ),
+        Mistake(
+            "empty places count as 1",
+            "What the mask leaves out is loaded as other: 0.0 adds nothing.",
+            lambda x, *, block: as_float64(x).sum(keepdims=True) + -x.numel() % block,
         ),
     ),
 )

@@ -58,10 +58,10 @@ def _whole_tiles(rng: Generator) -> list[Case]:
     one, some = (1, 1), (2, 2)
     return [
         _case(
-            "64 queries in tiles of 32, 192 keys in tiles of 64, d = 16",
-            draw.draw(rng, 64, 192, 16, heads=one),
+            "64 queries in tiles of 32, 96 keys in tiles of 16, d = 128",
+            draw.draw(rng, 64, 96, 128, heads=one),
             block_q=32,
-            block_k=64,
+            block_k=16,
         ),
         _case(
             "the scores climb along the row: every tile brings a new maximum",
@@ -248,6 +248,14 @@ def _counted(rng: Generator) -> list[Case]:
     ]
 
 
+def _odd_layouts(arrays: Any) -> tuple[Any, Any, Any]:
+    """Return tensors that lie in memory in three ways: no stride of one fits another."""
+    q, k, v = draw.as_tensors(arrays)
+    q = q.transpose(1, 2).contiguous().transpose(1, 2)  # (B, H, N, d), stored as (B, N, H, d)
+    k = k.transpose(2, 3).contiguous().transpose(2, 3)  # stored as (B, H, d, N)
+    return q, k, v.repeat_interleave(2, -1)[..., ::2]  # every second column of a wider table
+
+
 def _from_scratch(rng: Generator) -> list[Case]:
     def grouped(arrays: Any, kv_heads: int) -> Any:
         q, k, v = arrays
@@ -259,13 +267,10 @@ def _from_scratch(rng: Generator) -> list[Case]:
         "512 queries and keys, d = 16, counted",
     )
     return [
-        _case(
-            "4 query heads share 2 key heads, strided memory",
-            grouped(draw.draw(rng, 40, 70, 16, heads=(2, 4)), 2),
-            causal=False,
-            block_q=32,
-            block_k=64,
-            strided=True,
+        Case(
+            "4 query heads share 2 key heads, each tensor in a layout of its own",
+            _odd_layouts(grouped(draw.draw(rng, 40, 70, 16, heads=(2, 4)), 2)),
+            {"causal": False, "block_q": 32, "block_k": 64},
         ),
         _case(
             "causal, 3 query heads share one key head",
@@ -286,16 +291,20 @@ def _ask_attention(with_lse: bool) -> Any:
 def _weights_cases(rng: Generator) -> list[Case]:
     import torch
 
-    def case(name: str, n_q: int, n_k: int, d: int, i: int, j: int, **tiles: int) -> Case:
-        q, k, v = draw.draw(rng, n_q, n_k, d, size=2)
+    def case(
+        name: str, n_q: int, n_k: int, d: int, i: int, j: int, of: int = 0, **tiles: int
+    ) -> Case:
+        """Draw rows of ``of`` keys, of which n_k are given: lse stands for the others as well."""
+        q, k, v = draw.draw(rng, n_q, of or n_k, d, size=2)
         _, lse = attention_truth(q, k, v)
-        arrays = (torch.from_numpy(x) for x in (q, k, lse.astype(np.float32)))
+        arrays = (torch.from_numpy(x) for x in (q, k[:n_k].copy(), lse.astype(np.float32)))
         return Case(name, (*arrays, i, j), tiles)
 
     return [
         case("tile (1, 2)", 64, 96, 16, 1, 2, block_q=32, block_k=16),
         case("tile (0, 0)", 20, 50, 32, 0, 0, block_q=16, block_k=32),
         case("tile (1, 1), the short corner", 20, 50, 8, 1, 1, block_q=16, block_k=32),
+        case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
     ]
 
 
@@ -330,6 +339,17 @@ def _weights_mistake(name: str, says: str, compute: Any) -> Mistake:
 def _own_softmax(s: np.ndarray, _lse: np.ndarray, _d: int) -> np.ndarray:
     p = np.exp(s - s.max(axis=1, keepdims=True))
     return p / p.sum(axis=1, keepdims=True)
+
+
+def _first_rows(lse: Any, i: int, tiles: dict[str, int]) -> np.ndarray:
+    return np.roll(as_float64(lse), i * tiles["block_q"])
+
+
+def _softmax_again(
+    q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int
+) -> np.ndarray:
+    p = _own_softmax(_score_tile(q, k, i, 0, block_q, len(k)), lse, q.shape[-1])
+    return p[:, j * block_k : (j + 1) * block_k]
 
 
 EXERCISES = (
@@ -460,6 +480,39 @@ EXERCISES = (
                 lambda s, lse, d: np.exp(s) / lse,
             ),
             _weights_mistake("scores, not weights", "exp is missing.", lambda s, lse, d: s - lse),
+            _weights_mistake(
+                "scaled twice",
+                "The scores are divided by d, not by sqrt(d).",
+                lambda s, lse, d: np.exp(s / np.sqrt(d) - lse),
+            ),
+            _weights_mistake(
+                "lse is added",
+                "The sign of lse is wrong: exp(s) / exp(lse) is exp(s - lse).",
+                lambda s, lse, d: np.exp(s + lse),
+            ),
+            _weights_mistake(
+                "lse is not used",
+                "exp(s) is not divided by its row's sum: that sum is exp(lse).",
+                lambda s, lse, d: np.exp(s),
+            ),
+            _weights_mistake(
+                "2 in place of e",
+                "lse is a natural logarithm: use torch.exp.",
+                lambda s, lse, d: np.exp2(s - lse),
+            ),
+            Mistake(
+                "lse of the wrong rows",
+                "lse is not cut at tile i: these are the first rows' numbers.",
+                lambda q, k, lse, i, j, **tiles: _weights(
+                    q, k, _first_rows(lse, i, tiles), i, j, **tiles
+                ),
+            ),
+            Mistake(
+                "the softmax is computed again",
+                "The weights are normalised by the sum over the keys at hand: lse knows the sum "
+                "over the whole row, and not all of its keys need be here.",
+                _softmax_again,
+            ),
         ),
     ),
     Exercise(

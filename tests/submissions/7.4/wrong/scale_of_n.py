@@ -1,5 +1,5 @@
 # The scores are divided by sqrt(n_k), not sqrt(d).
-# Expected: property: the values
+# Expected: misconception: scaled by a length, not by head_dim
 import torch
 import triton
 import triton.language as tl

@@ -1,0 +1,4 @@
+# The very same array.
+# Expected: property: returns new memory
+def echo(x):
+    return x

@@ -1,0 +1,10 @@
+# Only the sums are laid along the columns.
+# Expected: misconception: keepdims is missing
+import numpy as np
+
+
+def naive_attention(q, k, v):
+    s = q @ k.T / np.sqrt(q.shape[1])
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1)
+    return p @ v

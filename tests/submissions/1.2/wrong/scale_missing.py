@@ -1,0 +1,10 @@
+# The scores are not divided by sqrt(d).
+# Expected: misconception: the scale is missing
+import numpy as np
+
+
+def naive_attention(q, k, v):
+    s = q @ k.T
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    return p @ v

@@ -1,0 +1,10 @@
+# Divided by d, not by sqrt(d).
+# Expected: misconception: scaled twice
+import numpy as np
+
+
+def naive_attention(q, k, v):
+    s = q @ k.T / q.shape[1]
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    return p @ v

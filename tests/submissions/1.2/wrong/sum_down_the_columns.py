@@ -1,0 +1,10 @@
+# The maximum is of the row, the sum of the column.
+# Expected: misconception: the sum of each column
+import numpy as np
+
+
+def naive_attention(q, k, v):
+    s = q @ k.T / np.sqrt(q.shape[1])
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=0, keepdims=True)
+    return p @ v

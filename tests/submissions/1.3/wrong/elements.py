@@ -1,0 +1,16 @@
+# Elements, not bytes.
+# Expected: misconception: elements instead of bytes
+def trip_bytes(n, d, itemsize):
+    s = n * n
+    qkvo = 4 * n * d
+    total = qkvo + 4 * s
+    return {
+        "qkvo": qkvo,
+        "write_s": s,
+        "read_s": s,
+        "write_p": s,
+        "read_p": s,
+        "total": total,
+        "total_gb": total / 1e9,
+        "s_mib": s / 2**20,
+    }

@@ -1,0 +1,14 @@
+# The first pile starts the notes, the others come after it.
+import numpy as np
+
+
+def stream_denominator(piles):
+    first, *rest = piles
+    m = first.max()
+    l_sum = np.sum(np.exp(first - m))
+    for s in rest:
+        if s.max() > m:
+            l_sum = l_sum / np.exp(s.max() - m)
+            m = s.max()
+        l_sum += np.sum(np.exp(s - m))
+    return m, l_sum

@@ -1,0 +1,12 @@
+# No return.
+# Expected: property: returns a value
+import numpy as np
+
+
+def stream_denominator(piles):
+    m, l_sum = -np.inf, 0.0
+    for s in piles:
+        m_new = max(m, s.max())
+        l_sum = np.exp(m - m_new) * l_sum + np.exp(s - m_new).sum()
+        m = m_new
+    print(m, l_sum)

@@ -1,0 +1,12 @@
+# Each pile's own maximum.
+# Expected: misconception: each pile uses its own maximum
+import numpy as np
+
+
+def stream_denominator(piles):
+    m, l_sum = -np.inf, 0.0
+    for s in piles:
+        m_new = max(m, s.max())
+        l_sum = np.exp(m - m_new) * l_sum + np.exp(s - s.max()).sum()
+        m = m_new
+    return m, l_sum

@@ -1,0 +1,10 @@
+# The stops are taken for the last rows.
+# Expected: misconception: stop is counted as part of the tile
+def classify_tile(row_start, row_stop, col_start, col_stop, offset=0):
+    first_q, last_q = row_start + offset, row_stop + offset
+    first_k, last_k = col_start, col_stop
+    if last_q < first_k:
+        return "skip"
+    if first_q >= last_k:
+        return "full"
+    return "partial"

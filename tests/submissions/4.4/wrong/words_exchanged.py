@@ -1,0 +1,10 @@
+# skip and full change places.
+# Expected: misconception: the rule is reversed
+def classify_tile(row_start, row_stop, col_start, col_stop, offset=0):
+    first_q, last_q = row_start + offset, row_stop - 1 + offset
+    first_k, last_k = col_start, col_stop - 1
+    if last_q < first_k:
+        return "full"
+    if first_q >= last_k:
+        return "skip"
+    return "partial"

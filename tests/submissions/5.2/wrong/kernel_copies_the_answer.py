@@ -1,0 +1,21 @@
+# PyTorch adds, the kernel only copies (and the zeros it adds are for show).
+# Expected: property: is computed by the kernel
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    total = tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask)
+    tl.store(out + offsets, total, mask=mask)
+
+
+def vector_add(x, y, *, block=64):
+    out = torch.empty_like(x)
+    n = x.numel()
+    programs = triton.cdiv(n, block)
+    add_kernel[(programs,)](x + y, torch.zeros_like(y), out, n, BLOCK=block)
+    return out

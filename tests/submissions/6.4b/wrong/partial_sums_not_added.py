@@ -1,0 +1,19 @@
+# Every program has its place, and the first one is returned.
+# Expected: misconception: only the first part counts
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def mended_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
+    tl.store(out + tl.program_id(0), part)
+
+
+def mended_total(x, *, block=64):
+    n = x.numel()
+    out = torch.zeros(triton.cdiv(n, block), dtype=torch.float32, device=x.device)
+    mended_kernel[(triton.cdiv(n, block),)](x, out, n, BLOCK=block)
+    return out[:1].clone()
