@@ -1,35 +1,31 @@
-"""Hold the exercises' nbgrader metadata against the real nbgrader (run by `make test-nbgrader`).
+"""Hold the exercises against the real nbgrader (run by `make test-nbgrader`).
 
 Each exercise notebook must be valid for nbgrader, its checks sealed with the checksum that
-nbgrader computes, and `nbgrader generate_assignment` must release it with the same points.
+nbgrader computes, and `nbgrader generate_assignment` must release it with the same points. Lesson
+01 then goes all the way round: release, fetch, submit, collect, autograde, feedback. The last
+submission shows why scores from there are formative: `check` runs beside the student's code.
 """
 
 from __future__ import annotations
 
+import html
 import json
-import subprocess
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from nbgrader.api import Gradebook
 from nbgrader.nbgraderformat import read
-from nbgrader.utils import compute_checksum, is_grade
+from nbgrader.utils import compute_checksum, get_username, is_grade
+from nbgrader_course import ROOT, Course, Failed, solved_cells, with_cells
 
-# The blanks are made by `course build`, so nbgrader has no solutions to clear.
-CONFIG = """
-c = get_config()
-c.ClearSolutions.enforce_metadata = False
-c.GenerateAssignment.preprocessors = [
-    f"nbgrader.preprocessors.{name}"
-    for name in ("LockCells", "CheckCellMetadata", "ComputeChecksums", "SaveCells", "ClearOutput")
-]
-"""
+ROUND_TRIP = ROOT / "exercises" / "01_naive_attention.ipynb"
 
 
 def main() -> None:
     """Check every exercise notebook; exit with a sentence at the first that fails."""
-    notebooks = sorted(Path("exercises").glob("[0-9][0-9]_*.ipynb"))
+    notebooks = sorted((ROOT / "exercises").glob("[0-9][0-9]_*.ipynb"))
     if not notebooks:
         sys.exit("exercises/ holds no notebook: nothing was checked")
     for path in notebooks:
@@ -37,7 +33,8 @@ def main() -> None:
         released = released_points(path)
         if points != released:
             sys.exit(f"{path}: {points} points in the notebook, {released} in nbgrader's gradebook")
-        print(f"{path}: valid, {points:g} points")
+        print(f"{path.name}: valid, {points:g} points")
+    round_trip(ROUND_TRIP)
 
 
 def sealed_points(path: Path) -> float:
@@ -53,18 +50,11 @@ def sealed_points(path: Path) -> float:
 def released_points(path: Path) -> float:
     """Return the points that nbgrader's gradebook knows after releasing the notebook."""
     with tempfile.TemporaryDirectory() as name:
-        course, lesson = Path(name), path.stem
-        source = course / "source" / lesson
-        source.mkdir(parents=True)
-        (source / path.name).write_bytes(path.read_bytes())
-        (course / "nbgrader_config.py").write_text(CONFIG, encoding="utf-8")
-        command = [sys.executable, "-m", "nbgrader", "generate_assignment", lesson]
-        done = subprocess.run(command, cwd=course, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{path}: nbgrader refuses it\n{done.stderr[-3000:]}")
-        require_same_text(path, course / "release" / lesson / path.name)
-        with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
-            return gradebook.find_assignment(lesson).max_score
+        course = Course(Path(name), path, Path(sys.executable))
+        course.run("generate_assignment", course.assignment)
+        require_same_text(path, course.released())
+        with Gradebook(course.gradebook) as gradebook:
+            return gradebook.find_assignment(course.assignment).max_score
 
 
 def require_same_text(ours: Path, released: Path) -> None:
@@ -77,5 +67,88 @@ def require_same_text(ours: Path, released: Path) -> None:
         sys.exit(f"{ours}: nbgrader changed a cell's text on release")
 
 
+def round_trip(path: Path) -> None:
+    """Release a lesson, hand in five notebooks, autograde them, and read scores and feedback."""
+    with tempfile.TemporaryDirectory() as name:
+        course = Course(Path(name), path, Path(sys.executable))
+        lesson, student = course.assignment, get_username()
+        course.run("generate_assignment", lesson)
+        course.run("release_assignment", lesson)
+        desk = Path(name) / "desk"  # the student's own folder
+        desk.mkdir()
+        shutil.copy(course.folder / "nbgrader_config.py", desk)
+        course.run("fetch_assignment", lesson, cwd=desk)
+        (fetched,) = (desk / lesson).glob("*.ipynb")
+        solved = solved_cells(path)
+        handed_in = submissions(fetched, solved)
+        fetched.write_text(handed_in.pop("solution"), encoding="utf-8")
+        course.run("submit", lesson, cwd=desk)
+        course.run("collect", lesson)
+        for other, text in handed_in.items():
+            course.hand_in(other, text)
+        course.run("autograde", lesson, "--create")
+        course.run("generate_feedback", lesson)
+        course.run("release_feedback", lesson, f"--student={student}")
+        require_scores(course, student, sealed_points(path))
+        require_feedback(course, student)
+        print(f"{path.name}: released, handed in, autograded; feedback says what is wrong")
+
+
+def submissions(released: Path, solved: dict[str, str]) -> dict[str, str]:
+    """Return name -> notebook text of what is handed in."""
+    unscaled = solved["ex-1-2"].replace(" / np.sqrt(q.shape[1])", "")
+    assert unscaled != solved["ex-1-2"]
+    own_check = "def predict_doubling():\n    pass\n\n\ncheck = lambda function: None"
+    blank = with_cells(released, {})
+    return {
+        "solution": with_cells(released, solved),
+        "wrong": with_cells(released, solved | {"ex-1-2": unscaled}),
+        "blank": blank,
+        "tampering": with_cells(released, {"check-1-2": "1 + 1", "check-1-3": ""}),
+        "cheating": with_cells(released, {"ex-1-1": own_check}),
+    }
+
+
+def require_scores(course: Course, student: str, points: float) -> None:
+    """Exit unless nbgrader's gradebook has the scores that were to be expected."""
+    with Gradebook(course.gradebook) as gradebook:
+        scores = {
+            name: gradebook.find_submission(course.assignment, name).score
+            for name in (student, "wrong", "blank", "tampering", "cheating")
+        }
+        missed = _points_of(gradebook, course, "check-1-2")
+    expected = {
+        student: points,
+        "wrong": points - missed,
+        "blank": 0.0,
+        "tampering": 0.0,  # nbgrader puts the sealed checks back
+        "cheating": points,  # the caveat of TEACHING.md, seen to be true
+    }
+    if scores != expected:
+        sys.exit(f"{course.assignment}: nbgrader's scores are {scores}, expected {expected}")
+
+
+def _points_of(gradebook: Gradebook, course: Course, check: str) -> float:
+    return gradebook.find_grade_cell(check, course.assignment, course.assignment).max_score
+
+
+def require_feedback(course: Course, student: str) -> None:
+    """Exit unless feedback pages exist, and the wrong one names the mistake."""
+    pages = {}
+    for name in (student, "wrong", "blank"):
+        file = course.folder / "feedback" / name / course.assignment / f"{course.assignment}.html"
+        pages[name] = html.unescape(file.read_text(encoding="utf-8")) if file.exists() else ""
+    for name, words in (
+        (student, "passed"),
+        ("wrong", "The scores are not divided by sqrt(d)"),
+        ("blank", "not attempted"),
+    ):
+        if words not in pages[name]:
+            sys.exit(f"{course.assignment}: the feedback for {name} does not say {words!r}")
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failed as problem:
+        sys.exit(str(problem))

@@ -135,7 +135,7 @@ def catch_up(options: argparse.Namespace) -> int:
 
     exercise = _exercise(options.exercise)
     step = previous_step(exercise, EXERCISES)
-    done = catch_up(_course_root(), step)
+    done = catch_up(_course_root("exercises", "solutions"), step)
     if done is None:
         print(f"The solution of {step.label} is in place already: nothing was changed.")
         return 0
@@ -145,6 +145,44 @@ def catch_up(options: argparse.Namespace) -> int:
         f"{notebook.name} now holds the solution of {step.label}; your own text is in "
         f"{backup.name} beside it. If the notebook is open, reload it from disk."
     )
+    return 0
+
+
+def variant(options: argparse.Namespace) -> int:
+    """Write the notebook of a seeded variant of 7★: the same kernel, one thing changed."""
+    from course_lib.authoring import variant_notebook
+    from course_lib.grading import variants
+
+    base = options.exercise.strip().replace("★", "-star").removeprefix("ex-")
+    if base != variants.BASE:
+        raise UsageError(f"Only {variants.BASE} has variants, got {options.exercise!r}.")
+    folder = Path(options.out)
+    try:
+        path = variant_notebook.write(options.seed, folder, force=options.force)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
+    except FileExistsError as error:
+        raise UsageError(f"{error.filename} exists already: move it, or add --force.") from None
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written to ({error.strerror}).") from None
+    exercise = _exercise(f"{variants.BASE}:{options.seed}")
+    print(f"{path}: {exercise.title}.")
+    print(f"Grade it with: course grade SUBMISSIONS --out DIR --variant {exercise.id}")
+    return 0
+
+
+def export_student(options: argparse.Namespace) -> int:
+    """Copy the course without solutions, sources, tests and benchmarks to a new folder."""
+    from course_lib.authoring import student_copy
+
+    out = Path(options.out)
+    try:
+        student_copy.write(_course_root("exercises", "notebooks"), out)
+    except student_copy.NoCourse as problem:
+        raise UsageError(str(problem)) from None
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written to ({error.strerror}).") from None
+    print(f"{out}: the course without solutions. Students type there: make lab")
     return 0
 
 
@@ -158,7 +196,11 @@ def export(options: argparse.Namespace) -> int:
     exercise = _exercise(options.exercise)
     require_exportable(exercise)
     source = options.source
-    path = Path(source) if source else lesson_notebook(_course_root(), "exercises", exercise)
+    path = (
+        Path(source)
+        if source
+        else lesson_notebook(_course_root("exercises"), "exercises", exercise)
+    )
     cells = code_cells(path)
     if not present(cells, [exercise]):
         raise UsageError(f"{path}: it has no exercise {exercise.label} ({exercise.function}).")
@@ -193,6 +235,7 @@ def grade(options: argparse.Namespace) -> int:
             form=options.format,
             seed_file=Path(options.seed_file) if options.seed_file else None,
             allow_unsandboxed=options.allow_unsandboxed,
+            variant=_exercise(options.variant).id if options.variant else None,
         )
     except (NoSubmissions, NoCluster, Unsafe, InfrastructureError, ValueError) as problem:
         raise UsageError(str(problem)) from None
@@ -246,6 +289,13 @@ def _parser() -> argparse.ArgumentParser:
     sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
     sent.add_argument("-o", "--output", metavar="OUT", help="default: my_flash_attention.py")
     sent.add_argument("--force", action="store_true", help="overwrite OUT")
+    varied = _add(commands, "variant", variant)
+    varied.add_argument("exercise", metavar="7-star", help="the one exercise that has variants")
+    varied.add_argument("--seed", metavar="S", required=True, help="chooses kind and parameters")
+    varied.add_argument("--out", metavar="DIR", default=".", help="default: the current folder")
+    varied.add_argument("--force", action="store_true", help="overwrite the notebook")
+    copied = _add(commands, "export-student", export_student)
+    copied.add_argument("out", metavar="OUT", help="a new or an empty folder")
     shown = _add(commands, "html", html)
     shown.add_argument("notebook", metavar="NOTEBOOK")
     shown.add_argument("-o", "--output", metavar="OUT", help="default: the notebook's name, .html")
@@ -259,6 +309,9 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         choices=("gradescope", "canvas", "moodle", "junit", "csv"),
         help="a gradebook beside the records",
+    )
+    graded.add_argument(
+        "--variant", metavar="7-star:SEED", help="grade this seeded variant and nothing else"
     )
     graded.add_argument("--seed-file", metavar="F", help="the secret that inputs are drawn from")
     graded.add_argument(
@@ -296,13 +349,14 @@ def _report(cells: Any, exercise: Any) -> Any:
         return Report(exercise, Verdict.ERROR, (str(problem),))
 
 
-def _course_root() -> Path:
+def _course_root(*needed: str) -> Path:
     """Return the folder of the course: around here, or the one this package stands in."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
-        if (folder / "exercises").is_dir() and (folder / "solutions").is_dir():
+        if all((folder / name).is_dir() for name in needed):
             return folder
-    raise UsageError("There are no folders exercises/ and solutions/ here: run this in the course.")
+    folders = " and ".join(f"{name}/" for name in needed)
+    raise UsageError(f"There are no folders {folders} here: run this in the course.")
 
 
 def _call(exercise: Any, width: int = 50) -> str:

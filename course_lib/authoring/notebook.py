@@ -37,9 +37,14 @@ def render(
     setup = Cell(first_cell.SLUG, "code", first_cell.setup_source(), opening.line)
     if any(cell.slug == first_cell.SLUG for cell in cells):
         raise BuildError(file, 1, f"the cell {first_cell.SLUG!r} is written by the build")
-    extra = _exercise_metadata(specs, folder)
     body = [_prepared(file, cell, folder) for cell in cells[1:]]
-    raw = [_raw_cell(cell, extra) for cell in (opening, setup, *body)]
+    return assembled([opening, setup, *body], folder, specs)
+
+
+def assembled(cells: Sequence[Cell], folder: str, specs: Sequence[Exercise]) -> str:
+    """Return the JSON text of a notebook of ``cells`` as they are, with ids and metadata."""
+    extra = _exercise_metadata(specs, folder)
+    raw = [_raw_cell(cell, extra) for cell in cells]
     return to_json({"cells": raw, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 

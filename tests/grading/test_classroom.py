@@ -308,7 +308,7 @@ def test_inputs_differ_between_submissions_and_secrets_and_are_repeatable():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", range(8))
+@pytest.mark.parametrize("lesson", range(9))
 def test_every_solution_passes_in_the_sandbox(lesson):
     from course_lib.grading.classroom.submission import grade
     from course_lib.grading.sandbox.workshop import Workshop

@@ -19,6 +19,8 @@ from typing import Any
 
 from course_lib.grading.classroom.collect import Submission
 from course_lib.grading.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record
+from course_lib.grading.sandbox.folder import sweep
+from course_lib.grading.spec import Exercise
 
 TRIES = 2
 SPLITTER = "course_lib.authoring.split:serve"
@@ -33,8 +35,14 @@ class Job:
     """What a worker needs to know beside the submission."""
 
     secret: bytes
-    exercises: tuple[str, ...] = ()  # ids; none means all
+    exercises: tuple[str, ...] = ()  # ids, "7-star:SEED" among them; none means all
     splitter: str = SPLITTER
+
+    def chosen(self) -> list[Exercise]:
+        """Return the exercises to grade. Imports every spec: for workers only."""
+        from course_lib.grading.specs import EXERCISES, find
+
+        return [find(name) for name in self.exercises] or list(EXERCISES)
 
 
 @dataclass
@@ -143,6 +151,7 @@ def _work(
     finally:
         for worker in team:
             worker.close()
+        sweep()
 
 
 def _after_death(
@@ -226,10 +235,9 @@ def _serve(connection: Connection, job: Job) -> None:
 
     from course_lib.grading.classroom.submission import grade
     from course_lib.grading.sandbox.workshop import Workshop
-    from course_lib.grading.specs import EXERCISES
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
-    chosen = [e for e in EXERCISES if not job.exercises or e.id in job.exercises]
+    chosen = job.chosen()
     with Workshop() as workshop:
         connection.send(("level", workshop.level))
         while True:

@@ -22,15 +22,18 @@ def run(
     form: str | None = None,
     seed_file: Path | None = None,
     allow_unsandboxed: bool = False,
+    variant: str | None = None,
 ) -> tuple[Tally, Path | None]:
     """Grade ``place`` into ``out``; return the tally and the file made for ``form``.
 
+    ``variant`` is the id of a seeded variant: it, and nothing else, is graded.
     Raises NoSubmissions, Unsafe, ValueError and OSError, each with one clear sentence.
     """
     found = list(submissions(place))
     out.mkdir(parents=True, exist_ok=True)
-    job = Job(secret_of(out, seed_file))
     records = Records(out / "records.jsonl")
+    _require_same_exercises(records, out, variant)
+    job = Job(secret_of(out, seed_file), (variant,) if variant else ())
     with _progress(len(found)) as step:
         tally = grade_class(
             found,
@@ -45,6 +48,20 @@ def run(
     latest = {name: lines for name, lines in records.latest().items() if name in graded}
     made = write(form, latest, out) if form else None
     return tally, made
+
+
+def _require_same_exercises(records: Records, out: Path, variant: str | None) -> None:
+    """Raise ValueError if ``out`` holds records of other exercises: they would count as done."""
+    graded = {line["exercise"] for lines in records.latest().values() for line in lines} - {None}
+    other = {name for name in graded if name != variant} if variant else _variants(graded)
+    if other:
+        raise ValueError(
+            f"{out} holds records of {min(other)}: choose another --out for {variant or 'these'}."
+        )
+
+
+def _variants(names: set[str]) -> set[str]:
+    return {name for name in names if ":" in name}
 
 
 @contextmanager

@@ -62,10 +62,11 @@ def from_report(student: str, content: str, report: Report, **more: Any) -> dict
         content,
         report.exercise,
         report.verdict.value,
-        "\n".join(report.lines),
+        report.body(),
         passed=report.passed,
         property=plain(report.failed_property),
         misconception=report.misconception,
+        picture=report.picture.record() if report.picture else None,
         **more,
     )
 

@@ -1,0 +1,111 @@
+"""``course export-student``: the course without its solutions and what is made of them.
+
+What is copied is listed here, not what is left out: a new folder stays at home until somebody
+decides that students need it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from course_lib.authoring.notebook import to_json
+
+# files and folders that students get; `course_lib` is thinned out below
+GIVEN = (
+    "README.md",
+    "GLOSSARY.md",
+    "LICENSE",
+    "Makefile",
+    "pyproject.toml",
+    "constraints.txt",
+    "environment.yml",
+    ".gitignore",
+    "docs/traffic.svg",
+    "notebooks",
+    "exercises",
+    "course_lib",
+)
+_LEFT_OUT = re.compile(
+    r"__pycache__|\.ipynb_checkpoints|.*\.pyc|course_progress\.json.*|my_.*\.py|flash_from_scratch\.py"
+)
+_SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\)")
+_SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
+_KERNEL = re.compile(r"course_lib\.kernels(?:\.| import )(\w+)")
+_NOTE = """\
+> This is the students' copy of the course. `solutions/`, `sources/`, the pages for instructors, the
+> tests and the benchmarks are not part of it.
+
+"""
+
+
+class NoCourse(ValueError):
+    """The copy cannot be made; the message is one clear sentence."""
+
+
+def write(root: Path, out: Path) -> list[str]:
+    """Copy the course at ``root`` to the new or empty folder ``out``; return what was copied.
+
+    Raises NoCourse if ``root`` is no whole course or ``out`` is not empty, and OSError.
+    """
+    if missing := [name for name in GIVEN if not (root / name).exists()]:
+        raise NoCourse(f"{root}: this is not the whole course, {missing[0]} is missing.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise NoCourse(f"{out}: choose a new or an empty folder, nothing is overwritten.")
+    if out.resolve().is_relative_to((root / "course_lib").resolve()):
+        raise NoCourse(f"{out}: choose a folder outside course_lib.")
+    out.mkdir(parents=True, exist_ok=True)
+    kernels = shown_kernels(root)
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        """Return the names in ``folder`` that students do not get."""
+        dropped = {name for name in names if _LEFT_OUT.fullmatch(name)}
+        if Path(folder) == root / "course_lib" / "kernels":
+            dropped |= {name for name in names if name.removesuffix(".py") not in kernels}
+        return dropped
+
+    for name in GIVEN:
+        source, target = root / name, out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=left_out)
+        else:
+            shutil.copyfile(source, target)
+    for notebook in sorted(out.glob("*/*.ipynb")):
+        notebook.write_text(_without_solutions(notebook), encoding="utf-8")
+    readme = out / "README.md"
+    readme.write_text(_NOTE + readme.read_text(encoding="utf-8"), encoding="utf-8")
+    return list(GIVEN)
+
+
+def shown_kernels(root: Path) -> set[str]:
+    """Return the modules of ``course_lib.kernels`` that a notebook names, and what they import.
+
+    A lesson that shows a kernel cannot do without it. The others (backward, decode, the ladder of
+    rungs) are for benchmarks, or for lessons to come.
+    """
+    texts = [file.read_text(encoding="utf-8") for file in root.glob("notebooks/*.ipynb")]
+    texts += [file.read_text(encoding="utf-8") for file in root.glob("exercises/*.ipynb")]
+    shown, waiting = {"__init__"}, {name for text in texts for name in _KERNEL.findall(text)}
+    while waiting:
+        name = waiting.pop()
+        file = root / "course_lib" / "kernels" / f"{name}.py"
+        if name not in shown and file.exists():
+            shown.add(name)
+            waiting |= set(_KERNEL.findall(file.read_text(encoding="utf-8")))
+    return shown
+
+
+def _without_solutions(notebook: Path) -> str:
+    """Return a notebook's text without its link to the solutions and the row that explains them."""
+    data = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in data["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = [
+                _SOLUTIONS_LINK.sub("", line)
+                for line in cell["source"]
+                if not _SOLUTIONS_ROW.match(line)
+            ]
+    return to_json(data)
