@@ -62,10 +62,10 @@ def checks(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
 
 
 def test_the_arc_is_complete():
-    """Eight lessons, 00 to 07, and exercises to each."""
-    numbers = [f"{number:02}" for number in range(8)]
-    assert [name[:2] for name in LESSONS][:8] == numbers
-    assert [name[:2] for name in EXERCISES][:8] == numbers
+    """Nine lessons, 00 to 08, and exercises to each."""
+    numbers = [f"{number:02}" for number in range(9)]
+    assert [name[:2] for name in LESSONS][:9] == numbers
+    assert [name[:2] for name in EXERCISES][:9] == numbers
     assert LESSONS == EXERCISES
 
 

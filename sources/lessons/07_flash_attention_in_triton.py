@@ -484,7 +484,8 @@ Quiz(
 # The exercises take you there in four steps: one tile, the loop, ragged lengths
 # with lse, causal. Then an empty cell waits.
 #
-# **Next:** lesson 08 makes it fast. Same algorithm, measured rung by rung.
+# **Next:** lesson 08 makes it fast. Same algorithm, eight kernels, measured rung
+# by rung; and the first half of the backward pass.
 #
 # **To read:**
 # - Dao, Fu, Ermon, Rudra, Ré: *FlashAttention* (2022), arXiv:2205.14135,

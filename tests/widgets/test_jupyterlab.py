@@ -104,6 +104,7 @@ def test_a_widget_lives_in_jupyterlab(chromium, lab, name):
     pictures.add(picture(page, f"{name}-light-480"))
     run_command(page, "apputils:change-theme", theme="JupyterLab Dark")
     page.wait_for_function(DARK)
+    page.locator("#jupyterlab-splash").wait_for(state="detached")  # it covers a change of theme
     pictures.add(picture(page, f"{name}-dark-480"))
     page.set_viewport_size({"width": 1280, "height": 1400})
     pictures.add(picture(page, f"{name}-dark-1280"))

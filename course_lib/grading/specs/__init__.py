@@ -28,8 +28,10 @@ EXERCISES: tuple[Exercise, ...] = _load()
 def find(name: str) -> Exercise:
     """Return the exercise with this id ("7.1", "7★", "7-star", "ex-7-1") or function name.
 
-    Raises UnknownExercise with the nearest names.
+    "7-star:SEED" is the seeded variant of 7★. Raises UnknownExercise with the nearest names.
     """
+    if ":" in name:
+        return _variant(name)
     wanted = name.strip().replace("★", "-star").removeprefix("ex-")
     for exercise in EXERCISES:
         if wanted in (exercise.id, exercise.id.replace(".", "-"), exercise.function):
@@ -40,3 +42,12 @@ def find(name: str) -> Exercise:
         f"No exercise is called {name!r}; "
         + (f"did you mean {' or '.join(near)}?" if near else "`course list` shows them all.")
     )
+
+
+def _variant(name: str) -> Exercise:
+    from course_lib.grading import variants
+
+    try:
+        return variants.exercise(name)
+    except ValueError as problem:
+        raise UnknownExercise(str(problem)) from None

@@ -1,0 +1,952 @@
+# %% title [markdown]
+# # 08 · Make it fast
+#
+# **You need:** lesson 07 (the kernel), lesson 02 (roofline, three regimes),
+# lesson 04 (tiles, skip and partial and full). No GPU: the times in this lesson
+# were measured on one H100, and each chart names its device. If you have a GPU,
+# one cell measures yours.
+#
+# **You will be able to:** say what each step from a plain kernel to a fast one
+# gains, and why; choose tiles with the compiler's own figures; read a chart of
+# model, ledger and hardware counters; decide which attention to call.
+#
+# **Time:** 55 minutes for this lesson, 40 for its exercises.
+
+# %% question [markdown]
+# ## The question
+#
+# Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
+# that it must. Another kernel does the same FLOPs on the same GPU and is several
+# times as fast.
+#
+# **What is the slow one waiting for?**
+
+# %% imports
+import difflib
+import importlib.util
+import inspect
+from pathlib import Path
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from matplotlib import pyplot as plt
+
+from course_lib import Predict, Quiz, count
+from course_lib.accounting.hardware import gpu
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import (
+    attention_flops,
+    derived_counts,
+    eager_six_trips,
+    flash_compulsory,
+    flash_tile_loads,
+)
+from course_lib.accounting.xray import xray_launch
+from course_lib.kernels import ladder as rungs
+from course_lib.kernels.tiles import Tiles, tiles_for
+from course_lib.widgets import RooflineChart, SramBudget
+from course_lib.widgets.style import OKABE_ITO, apply
+
+apply()
+H100 = gpu("H100")
+
+# %% picture [markdown]
+# ## The picture: one fast cook
+#
+# Think of one SM as a kitchen. (An SM, *streaming multiprocessor*, is one of the
+# GPU's processors; an H100 has 132.) In it works one very fast cook: the tensor
+# cores. They multiply tiles, and nothing else. Everything else is done by slower
+# hands: fetching, cutting (exponentials), sorting out what may not be served
+# (masks).
+#
+# A kernel is fast if the cook never stands still. There are four reasons to
+# stand still, and each step of this lesson removes a part of one:
+#
+# 1. **The ingredients are not there yet**: a tile is still on its way.
+# 2. **The cutting is not done**: the exponentials of this tile must be finished
+#    before P V can begin.
+# 3. **Work nobody ordered**: tiles that are masked as a whole.
+# 4. **Empty kitchens**: an SM has no program, or has finished before the others.
+
+# %% by-hand [markdown]
+# ## A number by hand: what must take how long?
+#
+# One head, N = 8192, d = 128, two bytes an element, one H100 (nominal figures):
+#
+# - **Products.** 4 N² d = 4 · 67.1 M · 128 = 34 GFLOP. At 989 TFLOP/s: 35 µs.
+# - **Exponentials.** N² = 67.1 M. An SM does 16 of them per clock, so 132 SMs at
+#   1.83 GHz do 3.9 T a second: 17 µs.
+# - **Bytes, the least.** 4 N d · 2 = 8.4 MB. At 3350 GB/s: 2.5 µs.
+#
+# So the bytes are no problem any more. But the exponentials take **half as long
+# as the products**, though there are 512 times fewer of them. If cook and hands
+# work one after the other, the cook stands still for a third of the time.
+
+# %% exponentials
+exp_per_s = 132 * 16 * 1.83e9  # SMs x exponentials per clock x clock
+for d in (64, 128, 256):
+    products = attention_flops(8192, 8192, d) / (H100.tflops_half * 1e12)
+    exponentials = 8192**2 / exp_per_s
+    print(
+        f"d = {d:3}: products {products * 1e6:5.1f} us, exponentials "
+        f"{exponentials * 1e6:4.1f} us = {exponentials / products:.0%} of them"
+    )
+
+# %% exponentials-say [markdown]
+# The exponentials do not depend on d, the products do. At d = 64 they take as
+# long as all products together. (A public lesson says that an exponential is
+# "about 16 times slower than tensor cores". 16 is the ratio of the A100's
+# tensor-core rate to its fp32 rate. For exponentials on an H100, 989 T to 3.9 T,
+# it is about 250.)
+
+# %% roofline-text [markdown]
+# ## The instrument: where do we stand under the roof?
+#
+# The roofline of lesson 02, with two kernels measured on the H100. Their place
+# to the right is FLOPs per byte of their *tile loads*, in tiles of 64 queries.
+# At that intensity HBM alone could not feed the tensor cores: the L2 cache
+# answers most of the loads. Before you read the chart: how far below the flat
+# roof is the last rung?
+
+# %% roofline
+record = load_measurements("h100_ladder")
+
+
+def tflops(way, d=128, n=16384, causal=False):
+    """Return the measured TFLOP/s of one way; None if it was not run."""
+    key = {"way": way, "d": d, "n": n, "causal": causal}
+    rows = (r for r in record["rows"] if key.items() <= r.items())
+    return next((row["tflops"] for row in rows), None)
+
+
+chart = RooflineChart(n=16384, d=128, heads=16, block_q=64)
+for way in ("1 by_mask", "8 specialised"):
+    intensity = chart.intensity("flash prefill, tile loads")
+    chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
+chart
+
+# %% moves [markdown]
+# ## FlashAttention-2: three moves
+#
+# Your kernel has all three already. The first FlashAttention (2022) had none.
+#
+# **Move 1: divide once, at the end.** The first version kept O divided by ℓ
+# after every tile. Dividing is work for the slow hands. With 8192 keys in tiles
+# of 64 that is 128 divisions of each element of O in place of one.
+#
+# **Move 2: parallel over the sequence.** One program per head leaves most of
+# the GPU idle. One program per *tile of queries* does not.
+
+# %% predict-heads
+p_heads = Predict(
+    "8-heads",
+    "32 heads, batch 1, one program per head, an H100 with 132 SMs. Which share of the SMs works?",
+    unit="%",
+)
+p_heads
+
+# %% reveal-heads
+for name, programs in (("one per head", 32), ("one per tile of 128", 32 * 64)):
+    waves = -(-programs // H100.sms)
+    busy = programs / (waves * H100.sms)
+    print(f"{name:20} {programs:5} programs, {busy:5.1%} of the places filled")
+p_heads.reveal(
+    100 * 32 / H100.sms,
+    "A program runs on one SM. 32 programs cannot use more than 32 of them. "
+    "With N = 8192 in tiles of 128 there are 64 times as many.",
+)
+
+# %% moves-two [markdown]
+# **Move 3: no work on masked tiles.** A tile that is masked as a whole is not
+# loaded (7.4), and a tile that is not masked at all gets no mask (exercise 8.2).
+#
+# ### Split Q, not K, over the warps
+#
+# A program runs as several *warps*, groups of 32 threads, most often 4. How do
+# they share a tile of 64 queries and 64 keys?
+#
+# - **Split K** (the first version): each warp takes 16 *keys* for all 64 queries.
+#   Then each warp has a part of O for **every** query, and the four parts must be
+#   added up through shared memory, in every tile.
+# - **Split Q** (FlashAttention-2): each warp takes 16 *queries* for all 64 keys.
+#   A row belongs to one warp. Nothing is added up.
+
+# %% split-q
+warps, block_q, d = 4, 64, 128
+parts = warps * block_q * d * 4  # each warp's part of O, fp32
+print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
+print("split Q: 0 KiB")
+
+# %% moves-three [markdown]
+# In Triton you do not write this: the compiler shares out the tile, and it
+# splits the rows of a `tl.dot` first. It is why more warps want *more query
+# rows*, not more keys.
+
+# %% ladder-heading [markdown]
+# ## The ladder
+#
+# Eight kernels, in `course_lib/kernels/ladder.py` and `gluon_forward.py`. Each
+# adds one idea. All were timed in one run. A TFLOP/s figure for causal
+# attention counts half of the FLOPs, whatever the kernel did.
+
+# %% predict-rung
+p_rung = Predict(
+    "8-rung",
+    "Causal, N = 16384, d = 128. Which single idea gains most over the rung before it?",
+    options=[
+        "exp2 in place of exp",
+        "skip the tiles of the future",
+        "mask boundary tiles only",
+        "copies by the TMA unit",
+        "one warp only for copies, overlap by hand",
+    ],
+)
+p_rung
+
+# %% bars
+names = [r["way"] for r in record["rows"] if r["way"][0] in "12345678"]
+names = list(dict.fromkeys(names))  # rungs, in order
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True)
+for ax, causal in zip(axes, (False, True)):
+    heights = [tflops(name, causal=causal) for name in names]
+    bars = ax.barh(names, heights, color=OKABE_ITO["blue"])
+    ax.bar_label(bars, fmt="%.0f", padding=3, color="#808080")
+    for way, style in (("FA2", ":"), ("cuDNN", "--")):
+        x = tflops(way, causal=causal)
+        ax.axvline(x, color=OKABE_ITO["vermilion"], linestyle=style, label=way)
+    ax.set(title="causal" if causal else "all keys", xlabel="TFLOP/s", xlim=(0, 1000))
+axes[0].invert_yaxis()
+axes[1].legend(loc="upper right")
+fig.suptitle(f"{record['device']}: N = 16384, d = 128, bf16")
+plt.show()
+
+# %% gains
+builds_on = dict(zip(names[1:], names))  # 5 has the kernel of 3, 6 the loops of 4
+builds_on |= {names[4]: names[2], names[5]: names[3]}
+
+
+def gain(rung, causal):
+    return tflops(rung, causal=causal) / tflops(builds_on[rung], causal=causal)
+
+
+def measured(number):
+    """Print what one rung gained over the one that it builds on."""
+    rung = names[number - 1]
+    print(f"measured: {gain(rung, False):.2f}x for all keys, {gain(rung, True):.2f}x causal")
+
+
+print(f"{'times as fast as':36} {'all keys':>9} {'causal':>9}")
+for rung, base in builds_on.items():
+    print(f"{rung:18}{base:18} {gain(rung, False):8.2f}x {gain(rung, True):8.2f}x")
+
+# %% reveal-rung
+ideas = dict(zip((names[i] for i in (1, 2, 3, 5, 7)), p_rung.options))
+best = max(ideas, key=lambda rung: gain(rung, causal=True))
+p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
+
+# %% gains-say [markdown]
+# Work that nobody ordered is the dearest: nothing beats not doing it. Three
+# warnings before we climb. A step can gain on one side and lose on the
+# other. A step that gains nothing *here* may be what makes the next one
+# possible. And differences of a few per cent are noise: the same kernel run
+# twice differs as much.
+
+# %% diff
+
+
+def show_change(before, after):
+    """Print the lines in which two kernels differ, docstrings left out."""
+    old, new = (inspect.getsource(x.fn).splitlines() for x in (before, after))
+    for line in difflib.ndiff(old, new):
+        if line[0] in "+-" and '"""' not in line and "def " not in line:
+            print(line)
+
+
+# %% rung-2-text [markdown]
+# ### Rungs 1 to 2: exp2, with the scale folded in
+#
+# **Idea.** The chip has an instruction for 2ˣ and none for eˣ, so each `exp`
+# first multiplies by log₂ e. We multiply *once*, in the scale that s is
+# multiplied by anyway.
+#
+# **Expected.** N² multiplications fewer, of the slow hands' work.
+
+# %% rung-2
+show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
+print(inspect.getsource(rungs.add_keys.fn))
+measured(2)
+
+# %% rung-3-text [markdown]
+# ### Rung 3: skip the tiles of the future
+#
+# **Idea.** Exercise 7.4: the loop ends at the last key that the tile's last row
+# sees. **Expected.** With T × T tiles (T + 1) / 2T of the work is left. At
+# N = 16384 in tiles of 64, T = 256: 50.2 %, so nearly twice as fast. Without a
+# causal mask: nothing.
+
+# %% rung-3
+show_change(rungs.base_two_kernel, rungs.skip_tiles_kernel)
+measured(3)
+
+# %% rung-4-text [markdown]
+# ### Rung 4: mask boundary tiles only
+#
+# **Idea.** Two loops: the first over tiles that every row sees whole, without a
+# mask; the second over the rest. You write it in exercise 8.2.
+#
+# **Expected.** Per tile of queries at least one tile of keys keeps its mask, the
+# others lose two comparisons and two selections per score. How many tiles is
+# that?
+
+# %% predict-masked
+p_masked = Predict(
+    "8-masked",
+    "Causal, N = 4096, tiles of 64 × 64. Of the tiles that are loaded, how many need a mask?",
+    unit="%",
+)
+p_masked
+
+# %% masked-tiles
+for n in (256, 1024, 4096, 16384):
+    tiles = derived_counts(n, n, 64, 64, causal=True)
+    loaded, masked = tiles["visited_tiles"], tiles["partial_tiles"]
+    share = loaded / tiles["t_q"] ** 2
+    print(f"N = {n:5}: {loaded:5} of {tiles['t_q'] ** 2:5} tiles loaded "
+          f"({share:.1%}), {masked:3} masked ({masked / loaded:.1%})")  # fmt: skip
+tiles = derived_counts(4096, 4096, 64, 64, causal=True)
+p_masked.reveal(
+    100 * tiles["partial_tiles"] / tiles["visited_tiles"],
+    "One per tile of queries: 64 of 2080. Causal never saves quite half, either: "
+    "62.5 % at 4 × 4 tiles, towards one half as N grows.",
+)
+
+# %% rung-4
+show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
+measured(4)
+
+# %% rung-5-text [markdown]
+# ### Rung 5: tiles, warps and stages from a table
+#
+# Rung 3's kernel, with other numbers. **Stages**: how many tiles of K and
+# V may be on their way at once. With 3, the copies of the next two tiles run
+# while this one is being multiplied (reason 1 of the picture).
+#
+# On the H100 the table's tiles are hardly faster than the 64 × 64 that the first
+# rungs had by luck. That is no reason to leave the table out: on a T4 those
+# spill. How to choose has a section of its own below.
+
+# %% rung-5
+x = torch.empty(1, 1, 1, 128, dtype=torch.float16)
+for name, sm in (("T4", 75), ("A100", 80), ("H100", 90)):
+    print(f"{name:5}", tiles_for(x, sm=sm))
+measured(5)
+
+# %% rung-6-text [markdown]
+# ### Rung 6: tensor descriptors
+#
+# **Idea.** Until now all threads compute addresses, one for every 16 bytes. A
+# *descriptor* tells the hardware once: here is a tensor, so many rows, this far
+# apart. Then one thread asks for a tile, and a unit of its own (TMA, *Tensor
+# Memory Accelerator*, new in Hopper) copies it into shared memory. Addresses, and
+# the masks of loads past the end, disappear from the loop.
+#
+# **Expected.** The same products and exponentials. What shrinks is the work
+# between them, and registers come free, so a program can have 128 rows of
+# queries on 4 warps.
+
+# %% rung-6
+print(inspect.getsource(rungs.block.fn))
+source = inspect.getsource(rungs.descriptors_kernel.fn)
+start = source.index("    for start in range(0, boundary")
+print(source[start : source.index("    for start in range(boundary")])
+measured(6)
+
+# %% rung-7-text [markdown]
+# ### Rung 7: the long tiles first
+#
+# **Idea.** In a causal grid the last tile of queries has the most keys. If it
+# starts last, one SM works on while the others have gone home (reason 4). So
+# number the tiles backwards. **Expected.** Nothing without a causal mask, a
+# little with it, more where there are few programs per SM. Let us compute it.
+
+
+# %% rung-7
+def finish_time(work, workers):
+    """Give each job to the worker that is free first; return the end."""
+    free = np.zeros(workers)
+    for job in work:
+        free[free.argmin()] += job
+    return free.max()
+
+
+for heads in (8, 16, 64):
+    short_first = np.repeat(np.arange(1, 129), heads)  # 128 tiles of queries
+    ideal = short_first.sum() / 132
+    ends = [finish_time(w, 132) / ideal for w in (short_first, short_first[::-1])]
+    print(f"{heads:2} heads: {ends[0]:.3f} of the ideal, long ones first {ends[1]:.3f}")
+measured(7)  # 16 heads
+
+# %% rung-8-text [markdown]
+# ### Rung 8: what FlashAttention-3 adds
+#
+# **Asynchronous copies and warp specialisation.** One warp does nothing but
+# order copies; the others do nothing but compute. They talk through *barriers*
+# in shared memory: "this tile is full", "this tile may be overwritten".
+#
+# **Overlap.** The tensor cores work asynchronously too: a warp can start a
+# product and go on. So the scores of the *next* tile are computed while the
+# exponentials of *this* one are being taken. That attacks reason 2.
+#
+# **Expected.** At d = 128 products and exponentials one after the other take 1.5
+# times as long as the products alone. So overlap can win a factor of 1.5 at most.
+#
+# Stock Triton does not do this for a kernel with two loops (the compiler fails),
+# so rung 8 is written in *Gluon*, a lower level of Triton: `gluon_forward.py`.
+# Here is the part that orders copies. You need not follow each line.
+
+# %% rung-8
+file = importlib.util.find_spec("course_lib.kernels.gluon_forward").origin
+source = Path(file).read_text()
+start = source.index("def copy_tiles")
+print(source[start : source.index("@gluon.jit", start)])
+measured(8)
+
+# %% rung-8-say [markdown]
+# Rung 8 is the fastest here at d = 128. At d = 64 it is not:
+
+# %% rung-8-small-d
+for n, causal in ((4096, False), (16384, True)):
+    six, eight = (tflops(w, 64, n, causal) for w in names[5::2])
+    print(f"d = 64, N = {n:5}, causal {causal!s:5}: rung 6 {six:.0f}, rung 8 {eight:.0f} TFLOP/s")
+
+# %% fp8-text [markdown]
+# **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
+# twice as fast as 16-bit ones. The price is rounding: 3 bits of fraction. Some
+# entries of Q and K are much larger than the others (*outliers*), and where
+# two large ones meet, their rounding error is large.
+#
+# *Incoherent processing* multiplies Q and K by one random orthogonal matrix M
+# before rounding. The scores do not change: (Q M)(K M)ᵀ = Q M Mᵀ Kᵀ = Q Kᵀ. But an
+# outlier is spread over all d columns. (A public text says that it "reorders
+# blocks". It does not: it is a rotation, and no order changes.)
+
+# %% fp8
+draw = np.random.default_rng(8)
+
+
+def with_outliers(n=512, d=128):
+    spikes = 10 * draw.standard_normal((n, d)) * (draw.random((n, d)) < 0.001)
+    return draw.standard_normal((n, d)) + spikes
+
+
+def to_fp8(x):
+    scale = np.abs(x).max() / 448  # 448 is the largest number of this format
+    small = torch.from_numpy(x / scale).float().to(torch.float8_e4m3fn)
+    return small.double().numpy() * scale
+
+
+hadamard = np.array([[1.0]])
+while len(hadamard) < 128:
+    hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+M = draw.choice([-1, 1], (128, 1)) * hadamard / 128**0.5  # orthogonal
+
+# %% fp8-run
+errors = {"as they are": [], "rotated": []}
+for _ in range(15):
+    a, b = with_outliers(), with_outliers()
+    for name, turn in (("as they are", np.eye(128)), ("rotated", M)):
+        s = to_fp8(a @ turn) @ to_fp8(b @ turn).T
+        error = np.abs(s - a @ b.T) / 128**0.5
+        errors[name].append((np.sqrt((error**2).mean()), error.max()))
+for name, found in errors.items():
+    mean, worst = np.median(found, 0)
+    print(f"{name:12} error of the scores: mean {mean:.3f}, worst {worst:.2f}")
+
+# %% fp8-say [markdown]
+# The mean error stays: a rotation keeps all lengths. The **worst** falls, and
+# softmax takes exponentials, so the worst decides. This ran on your CPU: it says
+# something about errors, nothing about speed. The FlashAttention-3 paper reports
+# 2.6 times less error than a plain fp8 kernel, and close to 1.2 PFLOP/s on an H100.
+# Our ladder has no fp8 rung.
+
+# %% coalescing-heading [markdown]
+# ## Coalescing and banks: as far as Triton lets you
+#
+# HBM is read in *sectors* of 32 bytes. A warp's 32 threads issue one load
+# together. If neighbours read neighbouring addresses, few sectors are needed:
+# the load is *coalesced*.
+#
+# Many texts draw it as one row per thread: "thread 0 reads row 0, thread 1 reads
+# row 1". That picture shows the **strided** case, the bad one. Count it.
+
+
+# %% sectors
+def sectors(addresses):
+    return len(np.unique(addresses // 32))
+
+
+thread = np.arange(32)
+row_bytes = 128 * 2  # d = 128, fp16
+print("thread t reads element t of one row:", sectors(thread * 2), "sectors for 64 bytes")
+print("thread t reads element 0 of row t:  ", sectors(thread * row_bytes), "sectors for 64 bytes")
+
+# %% coalescing-triton [markdown]
+# 1024 bytes moved in order to use 64: sixteen times too many.
+#
+# In Triton you never say which thread reads what. You give a block of addresses,
+# and the compiler finds a layout in which neighbours read neighbours. Your part
+# is to let it *see* that the addresses are neighbours: a column stride of 1 that
+# it knows, row strides that it knows to be multiples of 16. Here are two copies
+# of a tile that differ in this alone, compiled for an H100 now, on your machine.
+
+
+# %% two-copies
+@triton.jit
+def known_stride(x, y, row, B: tl.constexpr, D: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * row + tl.arange(0, D)[None, :]
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.jit
+def free_stride(x, y, row, col, B: tl.constexpr, D: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * row + tl.arange(0, D)[None, :] * col
+    tl.store(y + at, tl.load(x + at))
+
+
+# %% xray-copies
+def copies(x, y):
+    known_stride[(1,)](x, y, 128, B=64, D=128)
+    free_stride[(1,)](x, y, 128, 3, B=64, D=128)
+
+
+x = torch.empty(64 * 128 * 3).half()
+for ray in xray_launch(copies, x, x, target="H100"):
+    loads = ray.instructions["loads"]
+    print(f"{ray.kernel:13} {loads:3} load instructions a thread for 16 KiB")
+
+# %% banks-text [markdown]
+# Eight numbers per load against one. That is the whole of coalescing as far as
+# Triton is concerned.
+#
+# **Banks.** Shared memory has 32 banks, 4 bytes wide. If two threads of a warp
+# want different words of one bank, one of them waits. A tile with rows of 256
+# bytes read *down a column* hits one bank 32 times. The remedy is to store row r
+# shuffled by r (*swizzling*).
+
+# %% banks
+row, word = np.arange(32), 5  # 32 threads read word 5 of 32 rows of 64 words
+plain = (row * 64 + word) % 32
+swizzled = (row * 64 + (word ^ row)) % 32
+for name, bank in (("plain", plain), ("swizzled", swizzled)):
+    print(f"{name:9} the busiest bank is asked {np.bincount(bank).max()} times")
+
+# %% banks-say [markdown]
+# Triton swizzles by itself, and so does the TMA unit. There is nothing for you to
+# write. If you ever write CUDA, there is.
+
+# %% tiles-heading [markdown]
+# ## Occupancy, and how to choose tiles
+#
+# Larger tiles load K and V less often. So, the larger the better?
+
+# %% predict-tiles
+p_tiles = Predict(
+    "8-tiles",
+    "Rung 6 on the H100, d = 128, N = 16384, all keys, 4 warps. Tiles of "
+    "128 × 64 against 128 × 128: which is faster?",
+    options=["128 x 64", "128 x 128", "no difference"],
+)
+p_tiles
+
+# %% measured-tiles
+tuning = load_measurements("h100_tiles")
+rows = [
+    r for r in tuning["rows"]
+    if r["way"].startswith("descriptors") and r["n"] == 16384 and not r["causal"]
+]  # fmt: skip
+rows.sort(key=lambda r: r["tflops"])
+labels = [r["way"].removeprefix("descriptors ") for r in rows]
+bars = plt.barh(labels, [r["tflops"] for r in rows], color=OKABE_ITO["blue"])
+plt.bar_label(bars, fmt="%.0f", padding=3, color="#808080")
+plt.xlabel("TFLOP/s")
+plt.title(f"block_q, block_k, warps, stages\n{tuning['device']}, d = 128")
+plt.show()
+
+# %% reveal-tiles
+speed = dict(zip(labels, (r["tflops"] for r in rows)))
+small, large = speed["(128, 64, 4, 2)"], speed["(128, 128, 4, 2)"]
+p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray it.")
+
+# %% xray-text [markdown]
+# ### X-ray, without a GPU
+#
+# A compiler needs no GPU. `xray` compiles a kernel for one and reads the machine
+# code. Here is rung 3 with small and with large tiles, for an H100. It takes some
+# seconds.
+
+
+# %% xray-tiles
+def small_and_large(x):
+    for block in (64, 128):
+        tiles = Tiles(block, block, num_warps=4, num_stages=2)
+        rungs.skip_tiles(x, x, x, causal=True, tiles=tiles)
+
+
+xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
+
+# %% xray-say [markdown]
+# A thread has at most 255 registers. The notes (m, ℓ, O) and the scores live in
+# them. 128 × 128 tiles on 4 warps need more, so some *spill* into memory and come
+# back in every step. The tile loads fell by half, and the traffic of spills came
+# in.
+#
+# **Occupancy** is how many warps an SM holds at once, of 64 on an H100. It is
+# limited by registers (65,536 an SM), shared memory (228 KiB), and warps. With
+# two blocks on an SM one can compute while the other waits. More occupancy is not
+# better as such: rung 8 has one block an SM, and covers its waiting by hand.
+#
+# The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
+# not run):
+
+# %% tiles-figure
+compiled = load_measurements("xray_tiles")["rows"]
+fig, axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True)
+for ax, name in zip(axes, ("T4", "A100", "H100")):
+    mine = [r for r in compiled if r["gpu"] == name and r["head_dim"] == 128]
+    for warps, marker, apart in ((4, "o", 0.95), (8, "s", 1.05)):
+        some = [r for r in mine if r["num_warps"] == warps]
+        side = [(r["block_q"] * r["block_k"]) ** 0.5 * apart for r in some]
+        spilled = [r["stack_bytes"] for r in some]
+        ax.plot(side, spilled, marker, label=f"{warps} warps", alpha=0.7)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("symlog", linthresh=10)
+    ax.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
+    ax.set(title=name, xlabel="side of a square tile of that size", xlim=(12, 180))
+axes[0].set_ylabel("bytes spilled per thread")
+axes[0].legend()
+plt.show()
+
+# %% t4-say [markdown]
+# A **T4** has tensor cores, and this Triton emits no instruction for them: there
+# `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
+# from shared memory sit in registers. So even 32 × 32 tiles can spill. Whoever
+# takes the H100's tiles to a T4 gets a right answer, slowly.
+#
+# The instrument below is lesson 04's budget. Give it the compiler's figure and
+# compare with the formula.
+
+# %% budget
+budget = SramBudget(block_q=64, block_k=64, d=128, buffers="kernel", stages=2)
+budget
+
+# %% counters-heading [markdown]
+# ## Model, ledger, counters: one chart
+#
+# Three ways to know how many bytes move:
+#
+# - the **model** predicts: the least, and the tile loads (lesson 04);
+# - the **ledger** counts loads and stores of a kernel, exactly, at small N;
+# - **hardware counters** measure what went from DRAM, and what was asked of L2.
+#
+# First naive attention, kernel by kernel, N = 8192, 8 heads, d = 128.
+
+# %% naive-counters
+steps = load_measurements("h100_naive_steps")
+dram = load_measurements("h100_dram_traffic")
+row_gb = 8 * 8192 * 128 * 2 / 1e9  # Q, K, V or O of 8 heads
+grid_gb = 8 * 8192 * 8192 * 2 / 1e9  # one N x N grid
+model = [2 * row_gb + grid_gb, 2 * grid_gb, 2 * grid_gb, grid_gb + 2 * row_gb]
+for step, gb in zip(steps["rows"], model):
+    off = step["dram_gb"] / gb - 1
+    print(f"{step['step']:12} model {gb:.3f} GB, DRAM measured {step['dram_gb']:.3f} ({off:+.1%})")
+total = sum(r["dram_gb"] for r in steps["rows"])
+six = eager_six_trips.bytes(n=8192, d=128, heads=8) / 1e9
+print(f"{'in all':12} model {six:.3f} GB, DRAM measured {total:.3f} ({total / six - 1:+.1%})")
+for r in dram.get("naive", []):
+    print(f"N = {r['n']:5}: model {r['six_trips_gb']:.3f} GB, DRAM {r['dram_gb']:.3f}")
+
+# %% flash-ledger-text [markdown]
+# Naive attention does what the model says. Now flash. At small N the ledger
+# counts rung 3 here, on your machine; at large N the counters of the H100 speak
+# (PyTorch's FlashAttention-2). Predict first.
+
+# %% predict-drift
+p_drift = Predict(
+    "8-drift",
+    "Flash, 8 heads, N = 131072. Causal attention loads half as many tiles. What "
+    "does it move from DRAM, compared with all keys?",
+    options=["half as much", "as much", "many times as much"],
+)
+p_drift
+
+# %% flash-ledger
+counted = {}
+for n in (256, 512):
+    x = torch.randn(1, 8, n, 128).half()
+    books = count(rungs.skip_tiles, x, x, x, tiles=Tiles(128, 128))
+    model = flash_tile_loads.bytes(n=n, d=128, heads=8, block_q=128, lse=True)
+    counted[n] = books.total
+    print(f"N = {n}: ledger {books.total:,} bytes, model {model:,}")
+
+# %% counters-chart
+eight = [r | {"kernel": "SDPA flash"} for r in dram["rows"] if r["heads"] == 8]
+sweep = dram.get("sweep", eight)
+kernels = dict.fromkeys(r["kernel"] for r in sweep)
+lengths = [2**i for i in range(8, 18)]
+fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True)
+for ax, causal in zip(axes, (False, True)):
+    shape = {"d": 128, "heads": 8, "causal": causal, "block_q": 128}
+    for model, style in ((flash_compulsory, ":"), (flash_tile_loads, "--")):
+        gb = [model.bytes(n=n, **shape) / 1e9 for n in lengths]
+        ax.loglog(lengths, gb, style, color="#808080", label=f"model: {model.name}")
+    for kernel, marker in zip(kernels, "o^v"):
+        mine = [r for r in sweep if r["causal"] == causal and r["kernel"] == kernel]
+        gb = [np.max(r["dram_gb"]) for r in mine]
+        ax.loglog([r["n"] for r in mine], gb, marker, ms=9, label=f"DRAM: {kernel}")
+    asked = [(r["n"], r.get("l2_asked_gb") or r["l2_gb"])
+             for r in sweep if r["causal"] == causal and r["kernel"] == "SDPA flash"]  # fmt: skip
+    ax.loglog(*zip(*asked), "s", ms=8, label="L2: SDPA flash", color=OKABE_ITO["purple"])
+    if not causal:
+        gb = [b / 1e9 for b in counted.values()]
+        ax.loglog(list(counted), gb, "D", ms=9, label="ledger", color=OKABE_ITO["orange"])
+    ax.set(title="causal" if causal else "all keys", xlabel="N")
+axes[0].set_ylabel("GB moved by one call")
+axes[0].legend(fontsize=10)
+fig.suptitle(f"{dram['device']}: 8 heads, d = 128, bf16")
+plt.show()
+
+# %% reveal-drift
+longest = {r["causal"]: max(r["dram_gb"]) for r in eight if r["n"] == 131072}
+print({("causal" if c else "all keys"): f"{gb:g} GB" for c, gb in longest.items()})
+p_drift.reveal("many times as much", "Fewer loads, and far fewer of them meet in L2.")
+
+# %% drift-say [markdown]
+# What was **asked of L2** goes with the upper line, the tile loads (a little
+# above: that kernel's tiles are not ours). What came from
+# **DRAM** begins on the lower line and leaves it as N grows. The drift has three
+# causes:
+#
+# - **K and V outgrow L2.** One head's K and V at N = 131072 are 67 MB; this L2
+#   holds 50 MB. A tile that was read is gone before the next program wants it,
+#   unless programs read the *same tile at the same time*.
+# - **Without a mask they do.** All programs of a head start together, at key 0,
+#   and march in step: one fetches, the others find it in L2.
+# - **Causal programs drift apart.** They have different lengths. When a short
+#   one ends, its SM starts another program, at key 0, while its neighbours are
+#   far along. Soon each reads somewhere else.
+#
+# At small N the counters can even show a little *less* than the lower line: what
+# was written last, a part of O, is still in L2 when the kernel ends.
+#
+# So the **order of programs** matters. Rung 8 takes only as many heads at a time
+# as L2 can hold K and V of, and the longest tiles first (`work_item`). What an
+# order changes, at the longest N that was counted:
+
+# %% better-order
+orders = dram.get("orders", [])
+longest = max((r["n"] for r in orders), default=0)
+for r in orders:
+    if r["n"] == longest:
+        what = "causal" if r["causal"] else "all keys"
+        how = f"{r['together']} head(s) side by side"
+        how += ", long tiles first" * r["longest_first"]
+        how += ", keys from the end" * r["from_end"]
+        print(f"{what:9} {r['dram_gb']:8.3g} GB of DRAM: {how}")
+if not orders:
+    print("This record has no row about orders.")
+
+# %% regimes-heading [markdown]
+# ## When none of this matters
+#
+# Lesson 02 had three regimes: overhead, traffic, arithmetic. Here they are in
+# one line per N, on the H100 (8 heads, d = 128, host time included).
+
+# %% regimes
+for r in load_measurements("h100_regimes")["rows"]:
+    flops = attention_flops(r["n"], r["n"], 128, 8)
+    least = flops / (H100.tflops_half * 1e12) * 1e6
+    times = r["eager_us"] / r["flash_us"]
+    print(
+        f"N = {r['n']:5}: eager {r['eager_us']:6.0f} us, flash {r['flash_us']:5.0f} us "
+        f"({times:3.1f}x); the products alone {least:6.1f} us"
+    )
+
+# %% regimes-say [markdown]
+# Up to about N = 1000 a call takes the time of starting it. There no rung of the
+# ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
+# On the right flash is faster because bytes are gone, and from there on the
+# ladder decides, because what is left is arithmetic.
+
+# %% compile-heading [markdown]
+# ## Could the compiler have done it?
+
+# %% compile-chart
+fusion = load_measurements("h100_compile_fusion")
+names8 = [f"{r['version']}\n{r['trips']} trips" for r in fusion["rows"]]
+fig, axes = plt.subplots(1, 2, figsize=(11, 3.6), sharey=True)
+for ax, key, unit in zip(axes, ("us", "peak_mib"), ("microseconds", "MiB at the peak")):
+    bars = ax.barh(names8, [r[key] for r in fusion["rows"]], color=OKABE_ITO["blue"])
+    ax.bar_label(bars, padding=3, color="#808080")
+    ax.set(xlabel=unit, xlim=(0, 1.2 * max(r[key] for r in fusion["rows"])))
+axes[0].invert_yaxis()
+fig.suptitle(f"{fusion['device']}: N = 8192, 8 heads, d = 128, bf16")
+plt.show()
+
+# %% compile-say [markdown]
+# Left to itself, `torch.compile` *recognises* the three lines and puts a ready
+# fused kernel in their place: a pattern written by people. With the pattern
+# switched off it fuses what a compiler can fuse, scale and softmax, and stops at
+# the products. The step from 4 trips to none needs the online softmax, and that
+# is algebra, not fusion.
+
+# %% decide-heading [markdown]
+# ## Which attention should you call?
+#
+# | your case | take | why |
+# |---|---|---|
+# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
+# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of two on an H100 |
+# | a rule for pairs: windows, documents, ALiBi, soft-capping | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
+# | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
+# | N below about 1000 | anything, in large batches, in a CUDA graph | you wait for launches |
+# | one query against a long cache | a decode kernel (split over the keys) | one query cannot fill 132 SMs |
+# | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
+#
+# The figures behind the first rows:
+
+# %% decide-numbers
+ways = ["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"]
+print(f"{'':18} {'all keys':>9} {'causal':>9}   TFLOP/s, N = 16384, d = 128")
+for way in ways:
+    both = [tflops(way, causal=c) for c in (False, True)]
+    print(f"{way:18} {both[0]:9.0f} {both[1]:9.0f}")
+
+# %% decide-say [markdown]
+# FA2 and cuDNN are backends of SDPA. `flash_attention` is the course's public
+# function: rung 8 where it can run, else rung 4 with tiles from the table. A
+# number of this kind holds for one GPU and one version: time *your* case.
+
+# %% live-text [markdown]
+# ## On your GPU
+#
+# The next cell climbs the first five rungs on your machine, if it has a GPU.
+# Expect other ratios: tiles and units differ.
+
+# %% live
+if torch.cuda.is_available():
+    x = [torch.randn(1, 8, 4096, 64, device="cuda").half() for _ in range(3)]
+    flops = attention_flops(4096, 4096, 64, 8, causal=True)
+    for number in range(1, 6):
+        rung = rungs.RUNGS[number]
+        ms = triton.testing.do_bench(lambda: rung(*x, causal=True), return_mode="median")
+        print(f"rung {number}: {flops / ms / 1e9:6.1f} TFLOP/s on {torch.cuda.get_device_name()}")
+else:
+    print("No GPU here. The same kernels, in the interpreter, for their numbers:")
+    x = [torch.randn(1, 1, 128, 16) for _ in range(3)]
+    right = rungs.by_mask(*x, causal=True)[0]
+    for number in range(2, 5):
+        other = rungs.RUNGS[number](*x, causal=True)[0]
+        print(f"rung {number} differs from rung 1 by {(other - right).abs().max():.1e}")
+
+# %% backward-text [markdown]
+# ## What lse buys: the backward pass
+#
+# Training runs the kernel backwards. Two and a half times the FLOPs, and the same
+# question: who stores P? Nobody. With `lse`, P = exp(S − lse) is computed again,
+# tile by tile. (A public lesson takes a softmax of each tile there. A tile does
+# not know the sum of its rows, so that is wrong; `lse` knows it.) The second
+# thing that the backward needs is one number per row, delta = Σ dO · O. You write
+# both in exercise 8.3.
+
+# %% backward-bars
+back = load_measurements("h100_backward")
+rows = [r for r in back["rows"] if r["d"] == 128]
+for r in rows:
+    what = "causal" if r["causal"] else "all keys"
+    print(f"{r['way']:7} {what:9} {r['tflops']:4.0f} TFLOP/s backward")
+print(f"{back['device']}, N = 8192, d = 128, bf16")
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** Eight kernels compute the same thing; the last is several times as
+# fast as the first on one H100. Most of the causal gain is work not done, most of
+# the rest is waiting not done. Tiles are chosen by what the compiler says and
+# decided by a clock. Bytes were predicted, counted and measured, and they agree
+# where the model claims to be exact.
+#
+# **Not shown.** That the order of the rungs is the same on your GPU: it is not.
+# That the gains multiply: a step changes what the next one is worth. Why exactly
+# rung 8 loses at d = 64: the course's notes give a reason, no counter confirms
+# it. And nothing here makes a model as a whole as many times faster (lesson 02,
+# Amdahl).
+
+# %% quiz-bigger
+Quiz(
+    "Tiles of 128 x 128 on 4 warps load half as much as 64 x 64. Why can they be slower?",
+    options=[
+        ("They do more FLOPs.", False, "The same FLOPs, in fewer steps."),
+        ("Their registers spill.", True, "255 a thread is the limit. The rest goes to memory."),
+        ("They need more launches.", False, "One launch, and fewer programs in it."),
+    ],
+)
+
+# %% quiz-exp
+Quiz(
+    "At d = 128 an H100 needs 35 us for the products of one head, and 17 us for its "
+    "exponentials. One after the other, which share of the time do tensor cores stand still?",
+    answer=100 * 17.4 / (17.4 + 34.7),
+    tolerance=0.05,
+    unit="%",
+    explanation="17 of 52. Overlapping them (rung 8) can win this third, no more.",
+)
+
+# %% quiz-heads
+Quiz(
+    "Batch 1, 8 heads, N = 1024, tiles of 128 queries: 64 programs on 132 SMs. What helps?",
+    options=[
+        ("Tiles of 256 queries.", False, "32 programs: even fewer kitchens are open."),
+        ("Tiles of 64 queries.", True, "128 programs fill 128 SMs. K is loaded twice as often."),
+        ("More stages.", False, "They shorten the waiting of an SM that works."),
+    ],
+)
+
+# %% quiz-drift
+Quiz(
+    "Why can causal flash attention read far more from DRAM than the same call without a mask?",
+    options=[
+        ("It loads more tiles.", False, "It loads about half of them."),
+        (
+            "Its programs read different keys at the same time, and L2 cannot hold all.",
+            True,
+            "In step they share a tile; apart, each fetches its own.",
+        ),
+        ("Masks are read from memory.", False, "They are computed from row and key numbers."),
+    ],
+)
+
+# %% quiz-incoherent
+Quiz(
+    "What does incoherent processing do before Q and K are rounded to fp8?",
+    options=[
+        ("It reorders their blocks.", False, "No order changes."),
+        ("It drops the outliers.", False, "Then the scores would change."),
+        ("It rotates both by one random orthogonal matrix.", True, "Q M (K M)ᵀ = Q Kᵀ."),
+    ],
+)
+
+# %% next [markdown]
+# ## Now write it
+#
+# 8.1 picks tiles from x-rays, 8.2 splits the loop, 8.3 begins the backward pass.
+#
+# **Next:** Part II goes on with the backward pass, decoding, paged caches and
+# many devices. Part I and its speed end here.
+#
+# **To read:**
+# - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
+# - Shah et al.: *FlashAttention-3* (2024), arXiv:2407.08608, section 3.
+# - `benchmarks/NOTES.md` in this repository: what was tried on the H100 and did
+#   not pay.
