@@ -546,8 +546,8 @@ p_ratio.reveal(
 # `N`. What the load instructions ask for grows with `N²`, a smaller `N²` than
 # before. Half of naive's bytes, at these tiles: that is not much.
 #
-# And yet fused attention is several times faster: 854 microseconds against 3741
-# (H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
+# And yet fused attention was measured to be more than four times faster (lesson
+# 02: H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
 # instruction does not always reach HBM.
 
 # %% l2-text [markdown]
@@ -647,18 +647,17 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
 #   reach DRAM.
 #
-# The rows were measured; what lies between them was not, and neither was a
-# causal call at 8192. The reasons (fit, in step, out of step) are our reading
-# of the rows. Both sentences that one finds in public texts are half true:
+# The rows were measured. The reasons (fit, in step, out of step) are our reading
+# of them; lesson 08 has more rows, and changes the order of the programs on
+# purpose. Both sentences that one finds in public texts are half true:
 # "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
 # the load instructions. Whoever shows only one row can prove either.
 #
 # The record behind the table is
-# `course_lib/accounting/measurements/h100_dram_traffic.json`. It does not name
-# software versions; the course's own benchmark script is to measure it again.
-# The same record holds what the kernel asked of L2: 730 GB in the last row
-# without a mask, more than our model's 550. The model knows `block_q = 128`
-# and nothing else of that kernel.
+# `course_lib/accounting/measurements/h100_dram_traffic.json`; `benchmarks/dram.py`
+# measures it again, on any GPU that has counters. The same record holds what the
+# kernel asked of L2: for the longest call without a mask a fifth more than our
+# model's 550 GB. The model knows `block_q = 128` and nothing else of that kernel.
 
 # %% causal-text [markdown]
 # ## Causal: skip, partial, full

@@ -136,9 +136,11 @@ def test_a_file_that_changed_under_our_feet_gets_a_sentence(tmp_path, monkeypatc
 
 @pytest.fixture(scope="module")
 def shell():
+    main = sys.modules["__main__"]  # the shell puts its own module there
     shell = InteractiveShell.instance()
     yield shell
     InteractiveShell.clear_instance()
+    sys.modules["__main__"] = main
 
 
 def run_cells(shell, *cells: str) -> dict:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import multiprocessing
 import os
 import socket
 import subprocess
@@ -88,6 +87,15 @@ print(kept.name, flush=True)
 sys.stdin.read()
 """
 
+HOLDS_A_ZYGOTE = """
+import sys
+from course_lib.grading.sandbox.workshop import Workshop
+workshop = Workshop()
+with workshop.student():
+    print(workshop._zygotes["interpreter"].folder.name, flush=True)
+    sys.stdin.read()
+"""
+
 
 def test_folders_of_killed_owners_are_removed_and_no_others(tmp_path, monkeypatch):
     """Left alone: a living owner's, one just being made, a link, and whatever has another name."""
@@ -125,24 +133,19 @@ def test_folders_of_killed_owners_are_removed_and_no_others(tmp_path, monkeypatc
 
 def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    worker = context.Process(target=_hold_a_zygote, args=(theirs, str(tmp_path)))
-    worker.start()
-    left = Path(ours.recv())
-    worker.kill()
-    worker.join()
-    assert left.exists()
+    worker = subprocess.Popen(
+        [sys.executable, "-c", HOLDS_A_ZYGOTE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    with worker:
+        left = Path(worker.stdout.readline().strip())
+        worker.kill()
+    assert left.parent == tmp_path and left.exists()
     with Workshop() as fresh, fresh.student():
         assert not left.exists()
-
-
-def _hold_a_zygote(connection, temporary):
-    tempfile.tempdir = temporary
-    workshop = Workshop()
-    with workshop.student():
-        connection.send(workshop._zygotes["interpreter"].folder.name)
-        time.sleep(60)
 
 
 def test_numbers_of_system_calls_agree_between_the_lists():

@@ -1,4 +1,4 @@
-"""The smallest kernel whose warps part, for `small_run.py`: no memory is shared by what they do."""
+"""The smallest kernel whose warps part, for `small_run.py`: nothing is shared but the hand-over."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from triton.experimental.gluon import language as gl
 
 
 @gluon.jit
-def store(o, number: gl.constexpr):
-    """Write one number to a place of its own."""
-    gl.store(o + number - 1, number * 1.0)
+def fill(o, n, row, number: gl.constexpr):
+    """Write a number to n places of its own."""
+    for i in range(n):
+        gl.store(o + (row * 3 + number - 1) * n + i, number * 1.0)
 
 
 @gluon.jit
-def part_and_store(o):
-    """Three groups of warps, each with a store of its own."""
+def part_and_fill(o, count):
+    """Three groups of warps. What they are told (o, n, row) passes through shared memory."""
+    n = gl.load(count)  # known at run time alone, so it must be handed over
+    row = gl.program_id(0)
     one: gl.constexpr = 1
     two: gl.constexpr = 2
     three: gl.constexpr = 3
     gl.warp_specialize(
-        [(store, (o, one)), (store, (o, two)), (store, (o, three))],
+        [(fill, (o, n, row, one)), (fill, (o, n, row, two)), (fill, (o, n, row, three))],
         worker_num_warps=[4, 1],
         worker_num_regs=[24, 24],
     )

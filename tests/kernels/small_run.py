@@ -87,9 +87,10 @@ def dispatch() -> None:
     """A control: warps part and do nothing in common. What a tool finds here is the compiler's."""
     import _dispatch_kernel
 
-    o = torch.zeros(3, device=DEVICE)
-    _dispatch_kernel.part_and_store[(2,)](o, num_warps=4)
-    assert o.tolist() == [1, 2, 3]
+    count = torch.tensor(64, device=DEVICE, dtype=torch.int32)
+    o = torch.zeros(2, 3, 64, device=DEVICE)
+    _dispatch_kernel.part_and_fill[(2,)](o, count, num_warps=4)
+    assert (o == torch.tensor([[1], [2], [3]], device=DEVICE)).all()
 
 
 def finite(*results: torch.Tensor) -> None:
