@@ -7,10 +7,10 @@ alone (tests/kernels/small_run.py) under each tool, with PyTorch's caching alloc
 would hide an overrun in its pool. Exits with 1 unless every cell is 0. The tools' own words lie in
 --logs.
 
-racecheck reports the hand-over with which Triton starts parted warps (`gl.warp_specialize`), whose
-barriers it does not follow. So a hazard whose ends all lie in code that the compiler adds, on a
-kernel's `def` line or where its warps part, is counted apart. `dispatch` is a control: its warps
-share nothing but that hand-over.
+Rung 8 parts its warps (`gl.warp_specialize`), and racecheck reports hazards there whose ends all lie
+in code that the compiler adds: on the kernel's `def` line, or where the warps part. They are counted
+apart, because no line of ours is in them. What they are is not settled. `dispatch` is a control,
+a kernel that parts its warps and shares nothing but what they are told: there racecheck finds none.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def verdict(text: str, name: str, status: int) -> str:
         return "failed: no summary"
     if f"{name}: finite" not in text or (found[-1] == "0" and status != 0):
         return f"failed: exit {status}"
-    handed = sum(map(of_the_hand_over, HAZARD.findall(text)))
-    return f"{int(found[-1]) - handed}" + (f" (+{handed} of Triton's hand-over)" if handed else "")
+    apart = sum(map(in_the_compilers_code, HAZARD.findall(text)))
+    return f"{int(found[-1]) - apart}" + (f" (+{apart} in the compiler's code)" if apart else "")
 
 
-def of_the_hand_over(hazard: str) -> bool:
+def in_the_compilers_code(hazard: str) -> bool:
     """Return whether every end of a hazard lies where the compiler starts parted warps."""
     ends = re.findall(r"in (\S+):(\d+)", hazard)
     return bool(ends) and all(made_by_the_compiler(file, int(line)) for file, line in ends)

@@ -23,7 +23,7 @@ from course_lib import __version__, _mode
 
 PACKAGES = ("numpy", "matplotlib", "torch", "triton", "ipywidgets", "jupyterlab")
 _CORE = ("numpy", "matplotlib", "torch")  # without these lessons 00 to 04 do not run
-_ELSEWHERE = "Run lessons 05 to 07 on Colab, in WSL, or in a Linux container."
+_ELSEWHERE = "Run lessons 05 to 08 on Colab, in WSL, or in a Linux container."
 _LITTLE_MEMORY = 3 * 2**30
 
 Mark = Literal["ok", "note", "problem"]
@@ -97,12 +97,12 @@ def can_start(facts: Facts) -> bool:
 
 
 def triton_obstacle(facts: Facts) -> Line | None:
-    """Return why lessons 05 to 07 do not run here, or None if they do."""
+    """Return why lessons 05 to 08 do not run here, or None if they do."""
     if facts.system != "Linux" and "triton" not in facts.packages:
         return Line("note", f"Triton: there is none for {_system(facts)}.", _ELSEWHERE)
     if "triton" not in facts.packages:
         fix = "pip install 'triton>=3.4' (with torch 2.13: triton==3.7.1)."
-        return Line("note", "Triton: not installed, so lessons 05 to 07 do not run.", fix)
+        return Line("note", "Triton: not installed, so lessons 05 to 08 do not run.", fix)
     triton = facts.packages["triton"]
     if facts.version("triton") < (3, 4):
         fix = "Upgrade torch to 2.8 or newer, which brings a triton that fits."
@@ -240,7 +240,7 @@ def _verdict(facts: Facts) -> Line:
     if not can_start(facts):
         return Line("problem", "Lessons 00 to 04 do not run yet: mend what is marked ✗ above.")
     if triton_obstacle(facts):
-        return Line("ok", "Lessons 00 to 04 run here; 05 to 07 need a Triton that works.")
+        return Line("ok", "Lessons 00 to 04 run here; 05 to 08 need a Triton that works.")
     return Line("ok", "All lessons run here.")
 
 

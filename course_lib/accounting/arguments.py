@@ -6,6 +6,8 @@ They arrive on the CPU. With ``contents=False`` only shapes, strides and dtypes 
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from typing import Any
 
 import torch
@@ -35,9 +37,14 @@ class Packer:
             return {type(value).__name__ if type(value) is list else "tuple": items}
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {"dict": {k: self.pack(item, f"{name}[{k!r}]") for k, item in value.items()}}
+        if _is_importable_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            packed = {key: self.pack(item, f"{name}.{key}") for key, item in fields.items()}
+            return {"dataclass": [type(value).__module__, type(value).__qualname__, packed]}
         raise TypeError(
-            f"{name} must be a tensor, a number, a string, None, a dtype, or a tuple, list or "
-            f"dict of these, to be sent to another process, got {type(value).__name__}."
+            f"{name} must be a tensor, a number, a string, None, a dtype, a dataclass from a "
+            "module, or a tuple, list or dict of these, to be sent to another process, got "
+            f"{type(value).__name__}."
         )
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
@@ -77,6 +84,10 @@ class Unpacker:
             return torch.device(content)
         if kind == "dict":
             return {key: self.unpack(item) for key, item in content.items()}
+        if kind == "dataclass":
+            module, name, fields = content
+            made = getattr(importlib.import_module(module), name)
+            return made(**{key: self.unpack(item) for key, item in fields.items()})
         return {"tuple": tuple, "list": list}[kind](self.unpack(item) for item in content)
 
     def _tensor(self, data: dict[str, Any]) -> torch.Tensor:
@@ -88,6 +99,17 @@ class Unpacker:
             self._storages[number] = whole.untyped_storage()
         empty = torch.empty(0, dtype=getattr(torch, data["dtype"]))
         return empty.set_(self._storages[number], data["offset"], data["shape"], data["stride"])
+
+
+def _is_importable_dataclass(value: Any) -> bool:
+    """Return whether another process can make the same from its module and its fields."""
+    cls = type(value)
+    return (
+        dataclasses.is_dataclass(cls)
+        and cls.__module__ != "__main__"
+        and "." not in cls.__qualname__
+        and all(field.init for field in dataclasses.fields(cls))
+    )
 
 
 def _as_bytes(storage: torch.UntypedStorage) -> torch.Tensor:

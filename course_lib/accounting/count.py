@@ -40,7 +40,7 @@ def count(function: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelLedg
     mode = _mode.mode()
     if mode == "none":
         raise LedgerUnavailable(
-            "count needs Triton, which is not installed here: lessons 05 to 07 run on Linux, WSL "
+            "count needs Triton, which is not installed here: lessons 05 to 08 run on Linux, WSL "
             "or Colab."
         )
     ledger = (

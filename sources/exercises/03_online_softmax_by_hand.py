@@ -71,7 +71,7 @@ check(by_hand)
 # - Return `(m, l_sum)`: the largest score of all piles, and the sum of
 #   `exp(score - m)` over all piles.
 #
-# Look at one pile at a time. Do not join the piles.
+# Look at one pile at a time. Do not join the piles: the check measures your memory.
 #
 # Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 
@@ -107,7 +107,7 @@ check(stream_denominator)
 # - Return one array of shape `(d,)`: the average of all rows, weighted by the
 #   softmax of all scores.
 #
-# Look at one pile at a time. Do not join the piles.
+# Look at one pile at a time. Do not join the piles: the check measures your memory.
 #
 # A score of `-inf` means "this key is masked": its weight is 0. A whole pile
 # may be masked. At least one key of the row is not.

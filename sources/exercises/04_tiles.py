@@ -242,7 +242,8 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 # - `q`, `k`, `v`, `o` are not arrays: each is the **address** of the first
 #   element. Row `i`, column `c` of Q of this head lies at
 #   `q + i * q_row + c`. `q_row` is the **stride**: how far it is from one row
-#   to the next. It need not be `head_dim`. The grader chooses.
+#   to the next. It need not be `head_dim`, and `k`, `v` and `o` have strides of
+#   their own. The grader chooses.
 # - `pid` is a pair: which Q tile, which head. The lines that find the head are
 #   given.
 #
@@ -341,10 +342,10 @@ check(flash_program)
 #   `H_kv` divides `H`. Neighbours share: with 4 query heads and 2 key heads,
 #   heads 0 and 1 use key head 0, heads 2 and 3 use key head 1.
 #
-# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1. Tiles in
-# which nobody may look at anything must not be touched. The check knows: in
-# one case it fills such keys and values with NaN. Computing them and masking
-# afterwards does not help: `0 * NaN` is NaN.
+# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1. Skip the
+# tiles in which nobody may look at anything: in one case the check fills their
+# keys and values with NaN. Computing them and masking afterwards does not help,
+# for `0 * NaN` is NaN.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).

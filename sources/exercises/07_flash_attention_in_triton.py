@@ -354,7 +354,8 @@ check(my_flash_attention)
 # $$P_{ij} = \frac{\exp(S_{ij} - m_i)}{\ell_i} = \exp(S_{ij} - \mathrm{lse}_i).$$
 #
 # Write `rebuild_weights`, in PyTorch, for one head: the tile of P in tile row `i` and tile column
-# `j`. The backward pass of FlashAttention does exactly this.
+# `j`. The backward pass of FlashAttention does exactly this. (`lse` belongs to whole rows. They may be
+# longer than the keys given here: then a row of the tile does not add up to 1.)
 
 # %% ex-7-5
 def rebuild_weights(q, k, lse, i, j, *, block_q, block_k):

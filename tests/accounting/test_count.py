@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 import triton
@@ -11,7 +13,9 @@ from course_lib import _mode
 from course_lib import count as public_count
 from course_lib.accounting.count import CountFailed, count, in_child
 from course_lib.accounting.kernel_ledger import KernelLedger, LedgerUnavailable, OutOfBounds
+from course_lib.kernels import ladder
 from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.tiles import Tiles
 
 
 @triton.jit
@@ -57,6 +61,17 @@ def test_a_child_keeps_the_same_books():
     assert books(count(flash_attention, q, k, v, **options)) == books(
         count_in_child(flash_attention, q, k, v, **options)
     )
+
+
+def test_a_dataclass_from_a_module_travels_and_one_of_a_notebook_is_named():
+    x, tiles = torch.randn(1, 1, 32, 16), Tiles(16, 32)
+    assert books(count(ladder.skip_tiles, x, x, x, tiles=tiles)) == books(
+        count_in_child(ladder.skip_tiles, x, x, x, tiles=tiles)
+    )
+    mine = dataclasses.make_dataclass("Mine", ["block"])
+    mine.__module__ = "__main__"
+    with pytest.raises(TypeError, match=r"^tiles must be .* got Mine"):
+        count_in_child(ladder.skip_tiles, x, x, x, tiles=mine(16))
 
 
 def test_a_students_exception_comes_with_its_line():

@@ -143,7 +143,8 @@ def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch
     with worker:
         left = Path(worker.stdout.readline().strip())
         worker.kill()
-    assert left.parent == tmp_path and left.exists()
+    assert left.parent == tmp_path
+    assert left.exists()
     with Workshop() as fresh, fresh.student():
         assert not left.exists()
 
