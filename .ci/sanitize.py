@@ -7,10 +7,10 @@ alone (tests/kernels/small_run.py) under each tool, with PyTorch's caching alloc
 would hide an overrun in its pool. Exits with 1 unless every cell is 0. The tools' own words lie in
 --logs.
 
-Rung 8 parts its warps (`gl.warp_specialize`), and racecheck reports hazards there whose ends all lie
-in code that the compiler adds: on the kernel's `def` line, or where the warps part. They are counted
-apart, because no line of ours is in them. What they are is not settled. `dispatch` is a control,
-a kernel that parts its warps and shares nothing but what they are told: there racecheck finds none.
+Rung 8 parts its warps (`gl.warp_specialize`), and racecheck reports hazards there whose ends all
+lie in code that the compiler adds: on the kernel's `def` line, or where the warps part. They are
+counted apart, because no line of ours is in them. What they are is not settled: `dispatch`, a
+control whose warps part and share nothing but what they are told, shows none.
 """
 
 from __future__ import annotations
