@@ -121,9 +121,9 @@ def _ragged(rng: Generator) -> list[Case]:
             block_k=64,
         ),
         _case(
-            "50 queries in tiles of 16, 70 keys in tiles of 32",
+            "50 queries, 70 keys, 2 x 2 heads",
             draw.draw(rng, 50, 70, 64, heads=(2, 2)),
-            block_q=16,
+            block_q=32,
             block_k=32,
         ),
         _case(
@@ -186,7 +186,7 @@ def _final(rng: Generator) -> list[Case]:
             "causal, 35 queries, 68 keys: aligned at the end",  # row 31 sees one key of a tile
             draw.draw(rng, 35, 68, 16, heads=(2, 2)),
             causal=True,
-            block_q=16,
+            block_q=32,
             block_k=32,
         ),
         *_level_scores(rng),
@@ -210,7 +210,7 @@ def _final(rng: Generator) -> list[Case]:
             "float16",
             causal=True,
             block_q=64,
-            block_k=64,
+            block_k=128,
         ),
         _case(
             "float16, causal, 100 queries, 150 keys, d = 64, strided",
@@ -233,15 +233,15 @@ def _counted(rng: Generator) -> list[Case]:
             "512 queries and keys, d = 16, counted",
             draw.draw(rng, 512, 512, 16, heads=(1, 1)),
             block_q=128,
-            block_k=128,
+            block_k=256,
             causal=False,
             counted=True,
         ),
         _case(
-            "causal, 520 queries, 584 keys, d = 16, counted",  # the future begins with a tile
-            draw.draw(rng, 520, 584, 16, heads=(1, 1)),
+            "causal, 520 queries, 648 keys, d = 16, counted",  # the future begins with a tile
+            draw.draw(rng, 520, 648, 16, heads=(1, 1)),
             block_q=128,
-            block_k=64,
+            block_k=128,
             causal=True,
             counted=True,
         ),
@@ -270,14 +270,14 @@ def _from_scratch(rng: Generator) -> list[Case]:
         Case(
             "4 query heads share 2 key heads, each tensor in a layout of its own",
             _odd_layouts(grouped(draw.draw(rng, 40, 70, 16, heads=(2, 4)), 2)),
-            {"causal": False, "block_q": 32, "block_k": 64},
+            {"causal": False, "block_q": 64, "block_k": 32},
         ),
         _case(
             "causal, 3 query heads share one key head",
             grouped(draw.draw(rng, 50, 50, 32, heads=(1, 3)), 1),
             causal=True,
-            block_q=16,
-            block_k=32,
+            block_q=32,
+            block_k=16,
         ),
         *(case for case in _final(rng) if case.name not in covered),
     ]
