@@ -64,7 +64,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
             draw.far_values(rng, 40, 1030, 16, heads=(1, 1)),
             dtype="float16",
             block_q=64,
-            block_k=64,
+            block_k=128,
         ),
         make(
             "float16, causal, 100 queries, 150 keys, d = 64, strided",
@@ -77,11 +77,11 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
             compiled=True,
         ),
         make(
-            "causal, 520 queries, 584 keys, d = 16, counted",
-            draw.draw(rng, 520, 584, 16, heads=(1, 1)),
+            "causal, 520 queries, 648 keys, d = 16, counted",
+            draw.draw(rng, 520, 648, 16, heads=(1, 1)),
             causal=True,
             block_q=128,
-            block_k=64,
+            block_k=128,
             counted=True,
         ),
     ]
