@@ -5,8 +5,9 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
   shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
   "this tile is full" and "this tile may be overwritten".
-* *Overlap inside a group* (section 3.2): the scores of the next key tile and P V of the last one
-  run on the tensor cores while the exponentials of this tile run elsewhere.
+* *Overlap inside a group* (section 3.2): the scores of this key tile and P V of the tile before
+  are started together; the group waits for the scores alone, and takes their exponentials while
+  P V still runs on the tensor cores.
 
 Needs sm_90 and Triton 3.6 or later (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
