@@ -49,11 +49,11 @@ lint: $(DEV)
 build: $(DEV)
 	$(BIN)/course build
 
-bench: $(DEV)
+bench: $(DEV) .env-nbgrader/.done
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
 
 # nbgrader adds panels to every JupyterLab of its environment: it gets one of its own.
-test-nbgrader: .env-nbgrader/.done
+test-nbgrader: $(DEV) .env-nbgrader/.done
 	PATH="$(CURDIR)/.env-nbgrader/bin:$$PATH" python .ci/check_nbgrader.py
 
 .env-nbgrader/.done: constraints.txt
