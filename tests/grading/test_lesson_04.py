@@ -17,7 +17,8 @@ from course_lib.attention.truth import attention_float64
 from course_lib.grading.check import report_for
 from course_lib.grading.report import Verdict
 from course_lib.grading.specs import find
-from course_lib.grading.specs.lesson_04 import EXERCISES, _window_truth
+from course_lib.grading.specs.lesson_04 import EXERCISES
+from course_lib.grading.specs.lesson_04.window import window_truth
 
 NAMES = [exercise.function for exercise in EXERCISES]
 
@@ -207,4 +208,4 @@ def test_the_window_truth_is_that_of_the_masks():
     q, k, v = np.random.default_rng(2).standard_normal((3, 2, 20, 4))
     allowed = masks.sliding_window(6).dense(7, 20)
     expected = attention_float64(q[:, :7], k, v, allowed=allowed)[0]
-    np.testing.assert_array_equal(_window_truth(q[:, :7], k, v, 6)[0], expected)
+    np.testing.assert_array_equal(window_truth(q[:, :7], k, v, 6)[0], expected)
