@@ -1,5 +1,5 @@
 # One grid axis, advanced pointers, while, unusual names, a lowest float for -inf.
-# Compiled
+# Compiled, but not by Triton 3.5
 import torch
 import triton
 import triton.language as tl
