@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from course_lib.grading.picture import INFINITE, ErrorMap, TrafficBars
 from course_lib.grading.report_text import span
 from course_lib.grading.spec import Exercise, Finding, Mistake
 
 _BY_PROPERTY = {
-    "stays inside its tensors": "print the addresses of that line in the last tile: "
-    "which of them does the mask let through?",
     "comes to an end": "print the loop variable in every turn: does it get to its end?",
 }
 
@@ -25,6 +25,8 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_traffic(picture)
     if isinstance(picture, ErrorMap):
         return _about_values(picture)
+    if finding.property == "stays inside its tensors":
+        return _about_addresses(finding.says)
     if finding.property in _BY_PROPERTY:
         return _BY_PROPERTY[finding.property]
     if exercise.kind == "question":
@@ -32,6 +34,15 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
     if finding.property in ("the answer", "the values"):
         return f"call {exercise.function} on an input so small that you can check it by hand."
     return "mend this first; what else there is to check comes after it."
+
+
+def _about_addresses(says: str) -> str:
+    """Name the program that left its tensors, and what lets such addresses through."""
+    program = re.search(r"program \([\d, ]+\)", says)
+    where = program.group() if program else "the last program"
+    if "before its start" in says:
+        return f"print the offsets of that line in {where}: which of them are negative, and why?"
+    return f"print the addresses of that line in {where}: which of them does the mask let through?"
 
 
 def _in_tiles(picture: object) -> bool:

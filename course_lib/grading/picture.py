@@ -32,6 +32,7 @@ MEANING = {
 MOST_BARS = 12
 
 _ROWS_BY = ("block_q", "block_rows", "block_m")
+_KEYS_BY = ("block_k",)
 _COLUMNS_BY = ("block_cols", "block_n")
 
 
@@ -69,9 +70,10 @@ class ErrorMap:
     Attributes:
         name: what was compared, as the report calls it: "`o`".
         codes: int8, the shape of the result; RIGHT, 1 to 3 (see ``STEPS``), INFINITE or NAN.
-        axes: names of the dimensions ("batch", "head", "row", "column"), or nothing.
+        axes: names of the dimensions ("batch", "head", "row", "column"), or nothing. "key"
+            instead of "row" says that the rows are keys, made in tiles of block_k.
         tile: rows and columns of a tile, as far as the result is made in tiles; else 0.
-        tile_name: "tile" or "query tile".
+        tile_name: "tile", "query tile" or "key tile".
 
     Of several matrices (heads) the first wrong one is shown, and the others are counted. Where
     that is one-dimensional (lse, a vector) it is a strip: its map has one row.
@@ -86,25 +88,29 @@ class ErrorMap:
     def tiled_as(self, case: Case) -> ErrorMap:
         """Return the map with the tiles that the case's keywords ask for (block_q, ...)."""
         sizes = {key: n for key, n in case.kwargs.items() if isinstance(n, int)}
-        down, across = _size(sizes, _ROWS_BY), _size(sizes, _COLUMNS_BY)
+        keys = self.word == "key"
+        down = _size(sizes, _KEYS_BY if keys else _ROWS_BY)
+        across = _size(sizes, _COLUMNS_BY)
         if self.is_strip:
             given = getattr(case.args[0], "shape", None) if case.args else None
             as_long = given == self.codes.shape
-            across = down if self.word == "row" else as_long * sizes.get("block", 0)
+            across = as_long * sizes.get("block", 0) if self.word == "entry" else down
             down = 0
         wanted = zip((down, across), self.plane.shape, strict=True)
         tile = tuple(size if 0 < size < n else 0 for size, n in wanted)
-        name = "query tile" if "block_q" in sizes else "tile"
-        return replace(self, tile=tile, tile_name=name)
+        whose = "key " if keys else "query " if "block_q" in sizes else ""
+        return replace(self, tile=tile, tile_name=whose + "tile")
 
     @property
     def is_strip(self) -> bool:
         """Whether one head of the result is one-dimensional."""
-        return self.codes.ndim == 1 or self.axes[-1:] == ("row",)
+        return self.codes.ndim == 1 or self.axes[-1:] in (("row",), ("key",))
 
     @property
     def word(self) -> str:
-        """What is counted down the map (along a strip): "row" or "entry"."""
+        """What is counted down the map (along a strip): "row", "key" or "entry"."""
+        if "key" in self.axes[-2:]:
+            return "key"
         return "row" if self.axes or self.codes.ndim > 1 else "entry"
 
     @cached_property

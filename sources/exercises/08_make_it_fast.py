@@ -81,7 +81,7 @@ check(choose_tiles)
 # each key of it.
 #
 # **8.2a · Predict (★, 5 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
-# of `block_q` and of `block_k`. Return two numbers:
+# of `block_q` and of `block_k`, and both are powers of two. Return two numbers:
 #
 # 1. how many tiles of keys are **loaded**, over all tiles of queries: those in which at least one
 #    row sees at least one key;
@@ -262,14 +262,16 @@ check(split_attention)
 # tile of dV once, and no program adds to another's.
 #
 # The scores stand **transposed** here, `(block_k, block_q)`: then P has the shape that `tl.dot`
-# wants, and nothing computed is transposed afterwards (on Hopper, some versions of Triton compile
-# a `tl.trans` of a product to wrong code). One line is given.
+# wants, and nothing computed is transposed afterwards. One line is given.
+#
+# (On Hopper a `tl.dot` of a transposed product has come out wrong: Triton's
+# [issue 6124](https://github.com/triton-lang/triton/issues/6124).)
 #
 # Write
 # - in `delta_kernel`: `delta_row`, (block_q,);
-# - in `dv_kernel`: `first`, where the loop over the queries begins if the call is causal: the first
-#   row of the first query tile that sees any key of this tile (a multiple of `BLOCK_Q`, at least
-#   0); then, in the loop, `p` with 0 where a query does not see a key, and the step of `dv_tile`.
+# - in `dv_kernel`: `first`, where the loop over the queries begins if the call is causal: with the
+#   first query that sees any key of this tile, or where that query's tile begins (at least 0);
+#   then, in the loop, `p` with 0 where a query does not see a key, and the step of `dv_tile`.
 #
 # Two traps. A row that sees no key has `lse` = -inf: compute `p` first and set what is hidden to 0
 # *afterwards*, because exp(-inf - (-inf)) is NaN. And with `causal`, query `i` sees key `j` if

@@ -5,10 +5,12 @@ Wrong submissions of all kinds, and right ones of other styles, are in ``tests/s
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
-from grading.helpers import code, module_from, solutions, stubs
+from grading.helpers import CORPUS, code, module_from, report_on, solutions, stubs, words_of
 
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts
@@ -44,6 +46,54 @@ def test_whatever_is_drawn_the_rule_has_one_answer_and_it_is_not_the_largest_til
         assert best["stack_bytes"] == 0
         assert lesson_08._choice(best) == solutions(8).choose_tiles(rows)
         assert lesson_08._choice(best) != lesson_08._largest(rows)
+
+
+@pytest.mark.parametrize("seed", range(1, 41))
+def test_whatever_is_drawn_each_known_mistake_fails_under_its_own_name(seed):
+    """The models of the spec and the submissions of the corpus; and the right ones pass."""
+    for mistake in find("8.1").mistakes:
+        assert named(mistake.model, seed) == mistake.name
+    for file, function in corpus_of_8_1("wrong"):
+        expected = file.read_text(encoding="utf-8").splitlines()[1]
+        report = report_for(function, seed=seed)
+        kind, name = expected.removeprefix("# Expected: ").split(": ", 1)
+        found = report.misconception if kind == "misconception" else report.failed_property
+        assert (found, report.passed) == (name, False), (file, report.text())
+    for function in (solutions(8).choose_tiles, *(f for _, f in corpus_of_8_1("right"))):
+        report = report_for(function, seed=seed)
+        assert report.passed, report.text()
+
+
+def named(model, seed):
+    """Return the name that the check gives to somebody who makes this mistake."""
+
+    def choose_tiles(rows):
+        return model(rows)
+
+    return report_for(choose_tiles, seed=seed).misconception
+
+
+@cache
+def corpus_of_8_1(folder):
+    files = sorted((CORPUS / "8.1" / folder).glob("*.py"))
+    return [(f, module_from(f.read_text(encoding="utf-8"), f.stem).choose_tiles) for f in files]
+
+
+@pytest.mark.parametrize("area", [("num_stages",), ("block_q", "num_stages"), ()])
+def test_the_largest_area_is_recognised_however_ties_are_broken(area):
+    def model(rows):
+        left = lesson_08._best(rows, skip=(4, 5))
+        tie = lambda r: [r["block_q"] * r["block_k"], *(r[name] for name in area)]  # noqa: E731
+        return lesson_08._choice(max(left, key=tie))
+
+    assert {named(model, seed) for seed in range(1, 30)} == {"area before query rows"}
+
+
+def test_draws_differ():
+    """A list of answers learnt by heart does not pass."""
+    rng = np.random.default_rng(1)
+    first = {str(find("8.1").cases(rng)[0].args) for _ in range(20)}
+    assert len(first) > 15
 
 
 def test_each_gpu_of_the_record_has_tiles_that_spill_and_tiles_that_do_not():
@@ -102,6 +152,13 @@ def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
     assert kinds == {True, False}
 
 
+def test_a_negative_boundary_is_looked_for_in_the_program_that_has_it():
+    """Not in the last one; and it is no mask that lets row -16 through."""
+    text = words_of(report_on("8.2b/wrong/not_clamped.py"))
+    assert "in program (0, 0, 0): which of them are negative" in text
+    assert "last" not in text.partition("Next: ")[2]
+
+
 # Null models ------------------------------------------------------------------------------------
 
 NULLS = {
@@ -140,6 +197,19 @@ def test_the_truth_of_8_3_is_what_autograd_says():
     delta, dv = lesson_08._backward_truth(q, k, o.detach(), lse, do, causal=True)
     assert np.allclose(dv, v.grad, atol=1e-12)
     assert np.allclose(delta, (o.detach() * do).sum(-1), atol=1e-12)
+
+
+def test_what_is_wrong_in_dv_is_said_of_keys_and_their_tiles():
+    """68 keys in tiles of 32, and 16 queries a tile: dv is cut by 32, delta by 16."""
+    report = report_on("8.3/wrong/begins_too_late.py")
+    assert report.picture.tile[0] == 32
+    assert [band.label for band in report.picture.bands] == ["tile 0", "tile 1", "tile 2"]
+    text = words_of(report)
+    assert "1 of 3 key tiles is wrong (tile 2, keys 64 to 67)" in text
+    assert "follow key tile 2 (keys 64 to 67)" in text
+    assert "query tile" not in text.partition("known mistake")[0]
+    delta = words_of(report_on("8.3/wrong/delta_mean.py"))
+    assert "both query tiles are wrong (all 64 rows)" in delta
 
 
 def test_a_buffer_for_the_weights_is_found():

@@ -159,6 +159,35 @@ def test_a_vector_is_a_strip_with_its_blocks():
     assert "tile 2  entries 128 to 149" in report.text()
 
 
+@pytest.mark.parametrize("strip", [False, True])
+def test_rows_that_are_keys_are_called_so_and_cut_by_block_k(strip):
+    """The judge's axes say what a result's rows are; 100 keys in tiles of 32, of queries in 16."""
+    shape = (1, 1, 100) if strip else (1, 1, 100, 8)
+    got = np.zeros(shape)
+    got[:, :, 99] = 1
+    axes = ("batch", "head", "key", "column")[: len(shape)]
+    report = report_on(got, np.zeros(shape), axes=axes, block_q=16, block_k=32)
+    assert report.picture.wrong_tiles == (3,)
+    assert "1 of 4 key tiles is wrong (tile 3, keys 96 to 99)" in report.picture.caption()
+    assert "Next: follow key tile 3 (keys 96 to 99)" in report.text()
+    assert "keys 96 to 99" in report._repr_html_()
+    assert "query" not in report.text()
+
+
+@pytest.mark.parametrize(
+    ("says", "look"),
+    [
+        ("load from `k` by program (2, 1, 0): 4 addresses lie outside the tensor (past its end);",
+         "Next: print the addresses of that line in program (2, 1, 0): which of them does the"),
+        ("load from `k` by program (0, 0, 0): 4 addresses lie outside the tensor (before its "
+         "start);", "Next: print the offsets of that line in program (0, 0, 0): which of"),
+    ],
+)  # fmt: skip
+def test_who_leaves_a_tensor_is_told_in_which_program(says, look):
+    report = check.incorrect(FLASH, Case("c"), Finding("stays inside its tensors", says))
+    assert any(line.startswith(look) for line in report.lines), report.lines
+
+
 def test_inputs_that_are_ragged_lists_have_no_tiles():
     """Lesson 03's arguments are lists of arrays of many lengths: the map has no tiles then."""
     finding = array_finding(np.ones(4), np.zeros(4), allowed=1e-3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -66,16 +66,16 @@ def _rules(rows: list[Row]) -> list[tuple[str, str, Callable[[Row], Any]]]:
     ]
 
 
-def _best(rows: list[Row], skip: tuple[int, ...] = (), strict: bool = False) -> list[Row]:
+def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ()) -> list[Row]:
     """Return the rows that the rule leaves; ``skip`` leaves steps of it out.
 
-    ``strict``: somebody drops every row that breaks rules 1 to 4, even if none is left.
+    ``strict`` steps drop every row that breaks them, even if none is left: ValueError then.
     """
     left = list(rows)
     for step, (_, _, value) in enumerate(_rules(rows)):
         if step in skip:
             continue
-        if strict and step < 4:
+        if step in strict:
             left = [row for row in left if value(row)]
         else:
             top = max(value(row) for row in left)
@@ -84,16 +84,85 @@ def _best(rows: list[Row], skip: tuple[int, ...] = (), strict: bool = False) -> 
 
 
 def _tile_cases(rng: Generator) -> list[Case]:
-    made = []
-    for gpu in rng.permutation(["T4", "A100", "H100"]):
-        head_dim = int(rng.choice([64, 128]))
-        rows = list(_table(str(gpu), head_dim))
-        kept = rng.permutation(len(rows))[: max(len(rows) // 2, 6)]
-        worst = [i for i, row in enumerate(rows) if not row["fits"] or row["stack_bytes"]]
-        few = dict.fromkeys([*kept.tolist(), *worst[-2:], rows.index(_best(rows)[0])])
-        order = rng.permutation(list(few)).tolist()
-        made.append(Case(f"{gpu}, head_dim {head_dim}", ([dict(rows[i]) for i in order],)))
-    return made
+    """Return four lists of rows in which every known mistake shows, whatever is drawn.
+
+    Drawn are the rows, from those that play the same part, and where they stand; the order of
+    those that decide is not, so that no two mistakes give the same answer in the first list that
+    shows either of them.
+    """
+    d = int(rng.choice([64, 128]))
+    lists = (
+        ("", "H100", 128, _deciding(rng)),
+        ("", "A100", 64, _by_area(rng)),
+        ("", "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
+        (": no row with two blocks on an SM", "H100", 128, _one_block(rng)),
+    )
+    cases = []
+    for remark, gpu, head_dim, choices in lists:
+        by_choice = {_choice(row): row for row in _table(gpu, head_dim)}
+        rows = [dict(by_choice[choice]) for choice in choices]
+        cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
+    return cases
+
+
+def _deciding(rng: Generator) -> list[Choice]:
+    """Return tiles of an H100 (head_dim 128) among which rules 1 to 5 decide.
+
+    The right row is the first that rules 1 to 4 leave: whoever breaks a tie otherwise, or takes
+    the most blocks, is still right here, and is found by the next list.
+    """
+    huge = _shuffled(rng, [(128, 128, 4, 2), (128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 8, 4)])
+    idle = _one(rng, (64, 128, 4, 2), (64, 128, 4, 3), (64, 128, 8, 2), (64, 128, 8, 3))
+    spills, one_block = (128, 64, 4, 2), _one(rng, (128, 64, 8, 2), (128, 64, 8, 3))
+    best = _one(rng, (128, 32, 8, 3), (128, 32, 4, 3))
+    equal = _one(rng, (128, 32, 4, 2), (128, 32, 8, 2))
+    more_keys = _one(rng, (64, 64, 4, 2), (64, 64, 8, 2))
+    small = _one(rng, (64, 32, 8, 2), (64, 32, 8, 3))
+    return [
+        idle,
+        huge[0],
+        *_shuffled(rng, [spills, one_block]),
+        best,
+        *_shuffled(rng, [equal, more_keys, small]),
+        huge[1],
+    ]
+
+
+def _by_area(rng: Generator) -> list[Choice]:
+    """Return tiles of an A100 (head_dim 64): the most query rows are not the largest area.
+
+    Three rows have as many of both, the right one between the others.
+    """
+    before, after = _shuffled(rng, [(128, 32, 4, 2), (128, 32, 8, 2)])
+    large, blocks, small, spills, one_block = (
+        _one(rng, *((*tiles, stages) for stages in (2, 3)))
+        for tiles in ((64, 128, 4), (64, 64, 4), (64, 32, 8), (128, 128, 4), (128, 64, 8))
+    )
+    first, last = _shuffled(rng, [spills, one_block])
+    best = (128, 32, 4, 3)
+    return [first, small, *_shuffled(rng, [large, blocks]), before, best, after, last]
+
+
+def _one_block(rng: Generator) -> list[Choice]:
+    """Return tiles of an H100 (head_dim 128) of which one block fits on an SM, or none."""
+    unfit, best = (128, 128, 8, 4), (64, 128, 8, 3)
+    spills = _one(rng, (128, 64, 4, 3), (128, 128, 4, 2), (128, 128, 4, 3))
+    fewer_stages = _one(rng, (64, 128, 4, 2), (64, 128, 8, 2))
+    more_registers = (64, 128, 4, 3)
+    return [
+        *_shuffled(rng, [unfit, spills]),
+        more_registers,
+        *_shuffled(rng, [best, fewer_stages]),
+    ]
+
+
+def _one(rng: Generator, *options: Any) -> Any:
+    return options[rng.integers(len(options))]
+
+
+def _shuffled(rng: Generator, items: Iterable[Choice]) -> list[Choice]:
+    items = list(items)
+    return [items[i] for i in rng.permutation(len(items))]
 
 
 def _judge_choice(case: Case, observed: Observed, expected: Choice) -> Finding | None:
@@ -121,69 +190,122 @@ def _facts(row: Row) -> str:
     )
 
 
+def _area(row: Row) -> int:
+    return row["block_q"] * row["block_k"]
+
+
 def _largest(rows: list[Row]) -> Choice:
-    return _choice(max(rows, key=lambda r: (r["block_q"] * r["block_k"], r["block_q"])))
+    return _choice(max(rows, key=_area))
 
 
-_CHOOSE_MISTAKES = (
-    Mistake(
-        "bigger is better",
-        "the largest tile of all was taken. It re-reads least, but what does not fit does not "
-        "start, and what spills goes through memory in every step.",
-        _largest,
-    ),
-    Mistake(
-        "bigger is better",
-        "the most query rows of all were taken, whatever the compiler says about them.",
-        lambda rows: _choice(max(rows, key=lambda r: r["block_q"])),
-    ),
-    Mistake(
-        "spills are ignored",
-        "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
-        lambda rows: _choice(_best(rows, skip=(1,))[0]),
-    ),
-    Mistake(
-        "a T4 is left without a choice",
-        "on a T4 no row has a tensor-core instruction: rule 3 holds only if any row has one.",
-        lambda rows: next((_choice(r) for r in _best_or_none(rows)), None),
-    ),
-    Mistake(
-        "occupancy is ignored",
-        "rule 4 was left out: with one block on an SM nothing computes while it waits.",
-        lambda rows: _choice(_best(rows, skip=(3,))[0]),
-    ),
-    Mistake(
-        "smaller is better",
-        "the smallest tile always fits, and K and V are loaded most often.",
-        lambda rows: _choice(min(rows, key=lambda r: (r["block_q"] * r["block_k"], r["block_q"]))),
-    ),
-    Mistake(
-        "most blocks on an SM",
-        "two blocks are enough for rule 4; more of them mean smaller tiles.",
-        lambda rows: _choice(max(_best(rows, skip=(3, 4, 5)), key=lambda r: r["blocks_per_sm"])),
-    ),
-    Mistake(
-        "smaller is better",
-        "the fewest registers were taken. Registers are there to be used: they matter only if they "
-        "spill.",
-        lambda rows: _choice(min(rows, key=lambda r: r["registers"])),
-    ),
-    Mistake(
-        "keys before queries",
-        "block_k was maximised before block_q. K and V are loaded once per tile of *queries*.",
-        lambda rows: _choice(
-            max(_best(rows, skip=(4, 5)), key=lambda r: (r["block_k"], r["block_q"]))
+def _left(*steps: int, strict: Sequence[int] = ()) -> Callable[[list[Row]], list[Row]]:
+    """Return a sieve that leaves out these steps of the rule; see ``_best``."""
+    return lambda rows: _best(rows, steps, strict)
+
+
+_CHOOSE_MISTAKES = tuple(
+    Mistake(name, says, model)
+    for name, says, models in (
+        (
+            "bigger is better",
+            "the largest tile of all was taken. It re-reads least, but what does not fit does not "
+            "start, and what spills goes through memory in every step.",
+            (_largest, lambda rows: _largest(rows[::-1])),
         ),
-    ),
-    Mistake("the first row", "this is simply the first row.", lambda rows: _choice(rows[0])),
+        (
+            "bigger is better",
+            "the most query rows of all were taken, whatever the compiler says about them.",
+            (
+                lambda rows: _choice(max(rows, key=lambda r: r["block_q"])),
+                lambda rows: _choice(max(rows[::-1], key=lambda r: r["block_q"])),
+            ),
+        ),
+        (
+            "what does not fit is taken",
+            "rule 1 was left out: a kernel that asks for more shared memory than a block can get "
+            "does not start.",
+            (lambda rows: _choice(_left(0)(rows)[0]),),
+        ),
+        (
+            "spills are ignored",
+            "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
+            (lambda rows: _choice(_left(1)(rows)[0]),),
+        ),
+        (
+            "a T4 is left without a choice",
+            "on a T4 no row has a tensor-core instruction: rule 3 holds only if any row has one.",
+            (lambda rows: _choice_or_none(_left(strict=(2,)), rows),),
+        ),
+        (
+            "one block on an SM is no choice",
+            "no row of this list lets two blocks in: rule 4 holds only if any row does.",
+            (lambda rows: _choice_or_none(_left(strict=(3,)), rows),),
+        ),
+        (
+            "occupancy is ignored",
+            "rule 4 was left out: with one block on an SM nothing computes while it waits.",
+            (lambda rows: _choice(_left(3)(rows)[0]),),
+        ),
+        (
+            "smaller is better",
+            "the smallest tile always fits, and K and V are loaded most often.",
+            (lambda rows: _choice(min(rows, key=_area)),),
+        ),
+        (
+            "smaller is better",
+            "the fewest registers were taken. Registers are there to be used: they matter only if "
+            "they spill.",
+            (lambda rows: _choice(min(rows, key=lambda r: r["registers"])),),
+        ),
+        (
+            "most blocks on an SM",
+            "two blocks are enough for rule 4; more of them mean smaller tiles.",
+            (lambda rows: _choice(max(_left(3, 4, 5)(rows), key=lambda r: r["blocks_per_sm"])),),
+        ),
+        (
+            "keys before queries",
+            "block_k was maximised before block_q, or decided between tiles of one area. K and V "
+            "are loaded once per tile of *queries*.",
+            (
+                lambda rows: _choice(
+                    max(_left(4, 5)(rows), key=lambda r: (r["block_k"], r["block_q"]))
+                ),
+            ),
+        ),
+        (
+            "area before query rows",
+            "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 "
+            "asks for block_q alone, however few keys the tile has.",
+            (lambda rows: _choice(max(_left(4, 5)(rows), key=_area)),),
+        ),
+        (
+            "the tie is broken otherwise",
+            "several rows are equal in rules 1 to 5. Rule 6 decides between them: keys before "
+            "stages, stages before registers, and never their order in the list.",
+            (
+                lambda rows: _choice(_left(5)(rows)[0]),
+                lambda rows: _choice(_left(5)(rows)[-1]),
+                lambda rows: _choice(
+                    max(_left(5)(rows), key=lambda r: (r["block_k"], r["num_stages"]))
+                ),
+            ),
+        ),
+        (
+            "rules 5 and 6 are left out",
+            "this is the first row that obeys rules 1 to 4: of these, which has the most queries?",
+            (lambda rows: _choice(_left(4, 5)(rows)[0]),),
+        ),
+        ("the first row", "this is simply the first row.", (lambda rows: _choice(rows[0]),)),
+    )
+    for model in models
 )
 
 
-def _best_or_none(rows: list[Row]) -> list[Row]:
+def _choice_or_none(sieve: Callable[[list[Row]], list[Row]], rows: list[Row]) -> Choice | None:
     try:
-        return _best(rows, strict=True)
-    except ValueError:  # nothing is left
-        return []
+        return _choice(sieve(rows)[0])
+    except (ValueError, IndexError):  # nothing is left
+        return None
 
 
 CHOOSE = Exercise(
@@ -468,14 +590,14 @@ def _few(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
 
 
-Weights = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Weights = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def _weighted(weights: Weights, wrong_boundary: Callable[..., Any] | None = None) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
-    ``weights`` gets ``visible`` (n_q, n_k), key numbers (n_k,), and for each row the right and
-    the mistaken boundary, (n_q, 1) both.
+    ``weights`` gets ``visible`` (n_q, n_k), key numbers (n_k,), and for each row how many keys all
+    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three.
     """
 
     def model(
@@ -487,14 +609,15 @@ def _weighted(weights: Weights, wrong_boundary: Callable[..., Any] | None = None
         shift = n_k - n_q if causal else n_k + n_q  # not causal: every row sees every key
         visible = keys <= rows + shift
         first = rows // block_q * block_q
-        right = np.clip(first + shift + 1, 0, n_k) // block_k * block_k
+        seen = np.clip(first + shift + 1, 0, n_k)
+        right = seen // block_k * block_k
         wrong = right
         if wrong_boundary:
             most = n_k // block_k * block_k
             wrong = np.clip(wrong_boundary(first, shift, block_q, block_k), 0, most)
         if not causal:
             wrong = right
-        w = weights(visible, keys, right, wrong)
+        w = weights(visible, keys, seen, right, wrong)
         s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
         with np.errstate(all="ignore"):
@@ -515,24 +638,33 @@ _SPLIT_MISTAKES = (
         "the boundary tiles are left out",
         "the second loop does not run, or the mask of it hides everything: the tiles from "
         "boundary to end are missing.",
-        _weighted(lambda visible, keys, right, _: visible & (keys < right)),
+        _weighted(lambda visible, keys, _, right, __: visible & (keys < right)),
     ),
     Mistake(
         "the full tiles are lost",
         "only the tiles from boundary on count: does the second loop go on with the m, l_sum and "
         "acc of the first?",
-        _weighted(lambda visible, keys, right, _: visible & (keys >= right)),
+        _weighted(lambda visible, keys, _, right, __: visible & (keys >= right)),
     ),
     Mistake(
         "full tiles are counted twice",
         "the second loop begins at 0 again: it begins at boundary.",
-        _weighted(lambda visible, keys, right, _: visible * 1.0 + (keys < right)),
+        _weighted(lambda visible, keys, _, right, __: visible * 1.0 + (keys < right)),
+    ),
+    Mistake(
+        "the boundary is not rounded down",
+        "the first loop runs past a boundary in the middle of a tile, and the second counts that "
+        "tile's other keys again: round boundary down to a multiple of BLOCK_K.",
+        _weighted(
+            lambda visible, keys, seen, _, wrong: (keys < wrong) + 1.0 * (visible & (keys >= seen)),
+            lambda first, shift, b_q, b_k: -(-(first + shift + 1) // b_k) * b_k,
+        ),
     ),
     *(
         Mistake(
             "boundary tiles are not masked",
             _UNMASKED,
-            _weighted(lambda visible, keys, _, wrong: visible | (keys < wrong), boundary),
+            _weighted(lambda visible, keys, _, __, wrong: visible | (keys < wrong), boundary),
         )
         for boundary in (
             lambda first, shift, b_q, b_k: (first + b_q + shift) // b_k * b_k,
@@ -547,7 +679,7 @@ _SPLIT_MISTAKES = (
         "the boundary is aligned at the start",
         "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary.",
         _weighted(
-            lambda visible, keys, _, wrong: visible | (keys < wrong),
+            lambda visible, keys, _, __, wrong: visible | (keys < wrong),
             lambda first, shift, b_q, b_k: (first + 1) // b_k * b_k,
         ),
     ),
@@ -767,6 +899,12 @@ def _slip(
     return model
 
 
+def _summed_down(o: np.ndarray, do: np.ndarray) -> np.ndarray:
+    """Return delta summed along axis 0 of tiles (d, d): of no other shape it can be stored."""
+    d = o.shape[-1]
+    return (o * do).reshape(*o.shape[:-2], -1, d, d).sum(-2).reshape(o.shape[:-1])
+
+
 def _p(s: np.ndarray, lse: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return np.where(seen, np.exp(s - lse), 0.0)
 
@@ -939,6 +1077,11 @@ _BACKWARD_MISTAKES = (
         "a mean, not a sum",
         "delta is the sum along the row: nothing is divided by head_dim.",
         _slip(delta=lambda o, do: (o * do).mean(-1)),
+    ),
+    Mistake(
+        "delta is summed down the columns",
+        "delta is one number per query: sum along the row, axis 1 of (block_q, head_dim).",
+        _slip(delta=_summed_down),
     ),
     Mistake(
         "delta has the wrong sign",
