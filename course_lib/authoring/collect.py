@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.authoring.course_file import CodeCell, python_of
+from course_lib.grading.blank import is_blank
 from course_lib.grading.spec import Exercise
 
 LOAD_SECONDS = 60.0
@@ -30,12 +31,22 @@ class BrokenCell(Exception):
 
 @dataclass(frozen=True)
 class _Statement:
-    """A top-level statement: its text, the line it starts on, names it binds, globals it uses."""
+    """A top-level statement of a cell: the line it starts on, names it binds, globals it uses."""
 
+    cell: int
     text: str
     line: int
     binds: frozenset[str]
     uses: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """All statements of a file, who binds which name, and why some cells cannot be parsed."""
+
+    statements: list[_Statement]
+    binding: dict[str, list[int]]  # name -> indices of statements
+    broken: dict[int, str]  # index of a cell -> sentence
 
 
 def present(cells: Sequence[CodeCell], specs: Sequence[Exercise]) -> list[Exercise]:
@@ -61,42 +72,82 @@ def load(cells: Sequence[CodeCell], spec: Exercise) -> Callable[..., Any]:
 def program(cells: Sequence[CodeCell], spec: Exercise) -> str:
     """Return the statements that the exercise needs, on the lines on which they stand."""
     lines: list[str] = []
-    for statement in _needed(list(_statements(cells, spec)), spec.function):
+    last = (-1, 0)
+    for statement in _needed(_parsed(tuple(cells)), spec.function, _left_out(cells, spec)):
+        end = (statement.cell, statement.line + statement.text.count("\n"))
+        if end <= last:
+            continue  # its line is there already: a = 1; b = 2
+        last = end
         lines += [""] * (statement.line - 1 - len(lines))
         lines += statement.text.split("\n")
     return "\n".join(lines) + "\n"
 
 
-def _statements(cells: Sequence[CodeCell], spec: Exercise) -> Iterator[_Statement]:
-    own_cell = any(cell.id == spec.slug for cell in cells)
+def _left_out(cells: Sequence[CodeCell], spec: Exercise) -> set[int]:
+    """Return the cells that do not count for ``spec``: checks, and what its own cell overrides.
+
+    An own cell that is still blank overrides nothing. Raises BrokenCell if a cell that counts
+    cannot be parsed.
+    """
+    defining = [i for i, cell in enumerate(cells) if _defines(cell, spec.function)]
+    own = {i for i, cell in enumerate(cells) if cell.id == spec.slug}
+    written = [i for i in defining if not is_blank(cells[i].source)]
+    overrides = own and (not written or not own.isdisjoint(written))
+    out = {i for i, cell in enumerate(cells) if cell.id.startswith("check-")}
+    out |= set(defining) - own if overrides else set()
+    broken = _parsed(tuple(cells)).broken
+    for i in sorted((own | set(defining)) - out):
+        if i in broken:
+            raise BrokenCell(broken[i])
+    return out
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(cells: tuple[CodeCell, ...]) -> _Parsed:
+    """Parse all cells: once for a file, however many exercises are looked for in it."""
+    found = _Parsed([], {}, {})
     above = 0
-    for cell in cells:
-        offset, above = above, above + cell.source.count("\n") + 1
-        is_other = own_cell and cell.id != spec.slug
-        if cell.id.startswith("check-") or (is_other and _defines(cell, spec.function)):
-            continue
+    for i, cell in enumerate(cells):
         try:
-            source = python_of(cell.source)
-        except SyntaxError as error:
-            if cell.id == spec.slug or _defines(cell, spec.function):
-                raise BrokenCell(f"SyntaxError: {error.msg} (line {error.lineno})") from None
-            continue
-        for node in ast.parse(source).body:
-            yield _statement(node, source, offset)
+            statements = list(_statements(i, cell, above))
+        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+            statements, found.broken[i] = [], _sentence(error)
+        for statement in statements:
+            for name in statement.binds:
+                found.binding.setdefault(name, []).append(len(found.statements))
+            found.statements.append(statement)
+        above += _lined(cell.source).count("\n") + 1
+    return found
+
+
+def _lined(source: str) -> str:
+    """Return the text with the line ends that the parser sees: a lone CR is one too."""
+    return source.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _statements(index: int, cell: CodeCell, above: int) -> Iterator[_Statement]:
+    source = python_of(_lined(cell.source))
+    lines = source.split("\n")
+    for node in ast.parse(source).body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        text = "\n".join(lines[first - 1 : node.end_lineno])
+        table = symtable.symtable(ast.unparse(node), "cell", "exec")
+        binds = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}
+        uses = frozenset(_globals_of(table))
+        yield _Statement(index, text, first + above, frozenset(binds), uses)
+
+
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, SyntaxError):
+        return f"Its cells cannot be parsed ({type(error).__name__})."
+    where = f" (line {error.lineno})" if error.lineno else ""
+    return f"SyntaxError: {error.msg}{where}"
 
 
 def _defines(cell: CodeCell, function: str) -> bool:
     """Whether the cell binds the name, told from its text, so that broken cells count too."""
     binding = rf"^(?:def\s+{function}\b|{function}\s*=[^=])"
     return re.search(binding, cell.source, re.MULTILINE) is not None
-
-
-def _statement(node: ast.stmt, source: str, offset: int) -> _Statement:
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-    text = "\n".join(source.split("\n")[first - 1 : node.end_lineno])
-    table = symtable.symtable(ast.unparse(node), "cell", "exec")
-    binds = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}
-    return _Statement(text, first + offset, frozenset(binds), frozenset(_globals_of(table)))
 
 
 def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
@@ -106,18 +157,23 @@ def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _globals_of(child)
 
 
-def _needed(statements: Sequence[_Statement], function: str) -> list[_Statement]:
-    """Return, in order, what binds ``function`` and everything that this names in turn."""
-    wanted, seen, chosen = [function], set[str](), set[_Statement]()
+def _needed(parsed: _Parsed, function: str, left_out: set[int]) -> list[_Statement]:
+    """Return, in order, what binds ``function`` and everything that this names in turn.
+
+    Where a name is bound by stubs and by something else, the stubs do not count.
+    """
+    wanted, seen, chosen = [function], set[str](), set[int]()
     while wanted:
         name = wanted.pop()
         if name in seen:
             continue
         seen.add(name)
-        binding = {s for s in statements if name in s.binds}
-        chosen |= binding
-        wanted.extend(used for statement in binding for used in statement.uses)
-    return [s for s in statements if s in chosen]
+        found = {i: parsed.statements[i] for i in parsed.binding.get(name, [])}
+        found = {i: s for i, s in found.items() if s.cell not in left_out}
+        binding = {i: s for i, s in found.items() if not is_blank(s.text)} or found
+        chosen.update(binding)
+        wanted.extend(used for statement in binding.values() for used in statement.uses)
+    return [parsed.statements[i] for i in sorted(chosen)]
 
 
 def _import(text: str, spec: Exercise) -> Any:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 _SPACE = re.compile(r"[\s,:]*")
+# these run the Python below them in the notebook itself; what others hold stays theirs
+_CELL_MAGIC = re.compile(r"\s*%%(?:time|capture|prun|debug)\b[^\n]*")
 
 
 class FileProblem(ValueError):
@@ -101,8 +103,11 @@ def _members(text: str, start: int) -> Iterator[tuple[Any, tuple[int, int]]]:
 def python_of(source: str) -> str:
     """Return a cell's text as Python, IPython's ``%`` and ``!`` lines translated if need be.
 
-    Raises SyntaxError if it is no Python even so.
+    A magic like ``%%time`` above it becomes an empty line. A cell of another language
+    (``%%bash``) becomes one call that binds nothing. Raises SyntaxError if it is no Python even so.
     """
+    while magic := _CELL_MAGIC.match(source):
+        source = "\n" * magic[0].count("\n") + source[magic.end() :]
     try:
         ast.parse(source)
         return source

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import re
+import time
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -291,6 +292,57 @@ def test_the_command_says_what_is_wrong_in_a_sentence(tmp_path, capsys, monkeypa
     assert "No space left" in capsys.readouterr().err
 
 
+def test_records_of_other_exercises_are_graded_again(tmp_path, monkeypatch):
+    """A submission that was refused for one list of exercises is not refused for another."""
+    asked = []
+
+    def refuse(waiting, job, *_):
+        asked.append(job.exercises)
+        return ((s, [record(s.student, s.content, None, "refused", "no")]) for s in waiting)
+
+    monkeypatch.setattr(batch, "_work", refuse)
+    records = Records(tmp_path / "r.jsonl")
+    ada = Submission("ada", (("e.py", b"x = 1"),))
+    for exercises in ((), (), ("7-star:a",), ("7-star:a",), ()):
+        batch.grade_class([ada], records, batch.Job(b"12345678", exercises))
+    assert asked == [(), ("7-star:a",), ()]
+
+
+def test_another_secret_needs_another_out(tmp_path, monkeypatch):
+    """Inputs are drawn from the secret: records of two secrets do not belong to one class."""
+    monkeypatch.setattr(command, "grade_class", lambda *_args, **_kwargs: batch.Tally())
+    place, out = tmp_path / "class", tmp_path / "out"
+    place.mkdir()
+    (place / "ada.py").write_text(ECHO)
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"secret number {name}")
+    command.run(place, out, seed_file=tmp_path / "one")
+    command.run(place, out, seed_file=tmp_path / "two")  # nothing was graded yet
+    Records(out / "records.jsonl").append([record("ada", "c", find("0.1"), "passed", "")])
+    command.run(place, out, seed_file=tmp_path / "two")
+    for other in (tmp_path / "one", None):
+        with pytest.raises(ValueError, match=r"another secret.*--out"):
+            command.run(place, out, seed_file=other)
+    kept = [f for f in out.iterdir() if f.name != "records.jsonl"]
+    assert all(f.stat().st_mode & 0o077 == 0 for f in kept)
+    assert not any(b"number two" in f.read_bytes() for f in kept)
+
+
+def test_whose_name_is_unclear_is_for_a_person(tmp_path, monkeypatch):
+    def passed(waiting, *_):
+        lines = [record("bob [1]", "c", find("0.1"), "passed", "", passed=True)]
+        return ((submission, lines) for submission in waiting)
+
+    monkeypatch.setattr(batch, "_work", passed)
+    records, bob = Records(tmp_path / "r.jsonl"), Submission("bob [1]", note="Who is this?")
+    for _ in range(2):  # now, and when it is taken over from before
+        tally = batch.grade_class([bob], records, batch.Job(b"12345678"))
+        assert tally.for_a_person == 1
+    ((_, line),) = [(n, lines[0]) for n, lines in records.latest().items()]
+    assert line["for_a_person"] == "Who is this?"
+    assert "Who is this?" in gradebook.table(records.latest())
+
+
 def test_the_secret_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_path):
     first = batch.secret_of(tmp_path, None)
     assert first == batch.secret_of(tmp_path, None)
@@ -305,6 +357,71 @@ def test_inputs_differ_between_submissions_and_secrets_and_are_repeatable():
 
     assert drawn(b"s", "a") == drawn(b"s", "a")
     assert len({str(drawn(s, c)) for s in (b"s", b"t") for c in "ab"}) == 4
+
+
+BLANK = 'def echo(x):\n    raise NotImplementedError("not attempted")\n'
+
+
+def graded_alone(*files: tuple[str, str]) -> dict:
+    from course_lib.grading.classroom.submission import grade
+    from course_lib.grading.sandbox.workshop import Workshop
+
+    submission = Submission("ada", tuple((name, text.encode()) for name, text in files))
+    with Workshop() as workshop:
+        (line,) = grade(workshop, submission, [find("0.1")], b"a secret", batch.SPLITTER)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("files", "outcome", "counted"),
+    [
+        ((("0.py", ECHO), ("0_copy.py", BLANK)), "passed", "0.py"),
+        ((("0.py", BLANK), ("0_copy.py", ECHO)), "passed", "0_copy.py"),
+        ((("0.py", WRONG), ("1.py", ECHO)), "passed", "1.py"),
+        ((("0.py", "def echo(x):\n    return (\n"), ("1.py", BLANK)), "error", "0.py"),
+        ((("0.py", BLANK), ("1.py", BLANK)), "not attempted", "1.py"),
+    ],
+)
+def test_the_last_file_that_is_not_the_blank_counts_and_is_named(files, outcome, counted):
+    line = graded_alone(*files)
+    assert (line["outcome"], line["file"]) == (outcome, counted)
+    assert any(counted in note and "0.1" in note for note in line["notes"])
+
+
+def test_a_submission_has_one_deadline_for_all_its_files(monkeypatch):
+    from course_lib.grading.classroom import submission
+
+    monkeypatch.setattr(submission, "SPLIT_SECONDS", 3.0)
+    slow = "x = 1\n" * 200_000 + WRONG
+    before = time.monotonic()
+    line = graded_alone(("0.py", ECHO), *((f"{i}.py", slow) for i in range(1, 9)))
+    assert time.monotonic() - before < 20
+    assert (line["outcome"], line["file"]) == ("passed", "0.py")
+    assert any("3 seconds" in note for note in line["notes"])
+
+
+def test_a_record_shows_no_path_of_the_graders_machine():
+    course = Path(batch.__file__).parents[3]
+    kept = "12 / 3 = 4, o/l, a //b, ./here/it/is, 'https://example.org/a/b', :math:`x`"
+    text = (
+        f"FileNotFoundError: '{course}/course_lib/x.json' in {os.path.expanduser('~')}/a b/c.py, "
+        f'/usr/lib/python3.11/ast.py and File "{os.path.dirname(os.__file__)}/ast.py"; {kept}'
+    )
+    shown = record("ada", "c", None, "error", text)["message"]
+    assert "'course_lib/x.json'" in shown
+    assert kept in shown
+    for path in (str(course), os.path.expanduser("~"), "/usr/lib", os.path.dirname(os.__file__)):
+        assert f"{path}/" not in shown.replace(kept, "")
+
+
+@pytest.mark.parametrize("part", ["kernels.ladder", "attention.naive", "grading.specs"])
+def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(part):
+    line = graded_alone(("e.py", f"import course_lib.{part} as y\n\ndef echo(x):\n    return y\n"))
+    package = part.partition(".")[0]
+    assert f"may not import course_lib.{package}" in line["message"]
+    assert "Errno" not in line["message"]
+    assert "/" not in line["message"]
+    assert line["property"] == "PermissionError"
 
 
 @pytest.mark.slow
@@ -334,10 +451,21 @@ CLASS = {
 }
 
 
-def test_spreadsheets_get_no_formulas():
-    for text in (gradebook.table(CLASS), gradebook.moodle(CLASS), gradebook.canvas(CLASS, "T (1)")):
-        for row in csv.reader(io.StringIO(text)):
-            assert not any(cell[:1] in tuple("=+-@\t\r") for cell in row), row
+@pytest.mark.parametrize("start", [*"=+-@＝＋－＠\t\r\n", " =", "\u3000="])
+def test_spreadsheets_get_no_formulas(start):
+    """Neither as a whole cell nor as what an unquoted semicolon would cut off."""
+    for name in (FORMULA, f"{start}1+1", f"x;{start}HYPERLINK(1)"):
+        says = f"{start}SUM(1)\n<script>\x1b[31m"
+        rows = {name: [record(name, "c", find("1.1"), "error", says)]}
+        for text in (
+            gradebook.table(rows),
+            gradebook.moodle(rows),
+            gradebook.canvas(rows, "T (1)"),
+        ):
+            for row in csv.reader(io.StringIO(text)):
+                assert not any(cell.strip()[:1] in tuple("=+-@＝＋－＠") for cell in row), row
+            for cell in re.split(r'(?<=")[,\r]', text.strip()):
+                assert re.fullmatch(r'\n?"(?:[^"]|"")*"', cell), cell
 
 
 def test_canvas_has_its_two_header_rows():

@@ -7,6 +7,7 @@ another; if it dies again, that submission's record says so.
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import secrets
@@ -71,6 +72,18 @@ def secret_of(out: Path, seed_file: Path | None) -> bytes:
     return own.read_bytes().strip()
 
 
+def require_same_secret(out: Path, secret: bytes, *, graded: bool) -> None:
+    """Raise ValueError if ``out`` was ``graded`` with another secret; else remember this one."""
+    kept, own = out / "secret_hash", hashlib.sha256(b"course grade|" + secret).hexdigest()
+    if graded and kept.exists() and kept.read_text().strip() != own:
+        raise ValueError(
+            f"{out} was graded with another secret: choose another --out, or give the --seed-file "
+            "that it began with."
+        )
+    with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(own + "\n")
+
+
 def grade_class(
     submissions: Iterable[Submission],
     records: Records,
@@ -91,7 +104,7 @@ def grade_class(
     waiting: deque[Submission] = deque()
     for submission in submissions:
         before = done.get(submission.student)
-        if before and before[0]["content"] == submission.content and not _to_redo(before):
+        if before and _is_same(before, submission, job) and not _to_redo(before):
             tally.kept += 1
             tally.for_a_person += needs_a_person(before)
             progress(submission)
@@ -105,12 +118,20 @@ def grade_class(
         results = cluster.work(waiting, job, scheduler, allow_unsandboxed)
     else:
         results = _work(waiting, job, min(jobs, len(waiting)), allow_unsandboxed)
-    for submission, lines in results:
+    for submission, found in results:
+        stamp = {"asked": list(job.exercises), "for_a_person": submission.note}
+        lines = [line | stamp for line in found]
         records.append(lines)
         tally.graded += 1
         tally.for_a_person += needs_a_person(lines)
         progress(submission)
     return tally
+
+
+def _is_same(lines: Sequence[dict[str, Any]], submission: Submission, job: Job) -> bool:
+    """Whether these records are of the same contents, asked for the same exercises."""
+    asked = list(job.exercises)
+    return lines[0]["content"] == submission.content and lines[0].get("asked") == asked
 
 
 def _to_redo(lines: Sequence[dict[str, Any]]) -> bool:

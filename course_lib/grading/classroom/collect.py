@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import re
 import stat
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 SUFFIXES = (".ipynb", ".py")
 MAX_FILE, MAX_TOTAL, MAX_FILES = 20 << 20, 64 << 20, 200  # of one submission
 _IGNORED = {"__MACOSX", "__pycache__", "node_modules"}
+# bzip2 and LZMA are unpacked by the whole input, not up to a cap: 1 MB can be tens of gigabytes
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_TOO_MANY = "It has too many files and folders."
 
 
 class NoSubmissions(Exception):
@@ -33,11 +39,15 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's files: (name, contents) each. ``problem`` says why there are none."""
+    """One student's files: (name, contents) each. ``problem`` says why there are none.
+
+    ``note`` says what a person should look at besides.
+    """
 
     student: str
     files: tuple[tuple[str, bytes], ...] = ()
     problem: str = ""
+    note: str = ""
 
     @property
     def content(self) -> str:
@@ -51,20 +61,53 @@ class Submission:
         return digest.hexdigest()
 
 
+class _Budget:
+    """What may still be looked at for one submission, read or ignored: entries, unpacked bytes."""
+
+    def __init__(self) -> None:
+        self._entries, self._bytes = 20 * MAX_FILES, 2 * MAX_TOTAL
+
+    def spend(self, *, entries: int = 0, size: int = 0) -> None:
+        self._entries -= entries
+        self._bytes -= size
+        if self._entries < 0:
+            raise Refused(_TOO_MANY)
+        if self._bytes < 0:
+            raise Refused(f"It is larger than {MAX_TOTAL >> 20} MiB.")
+
+
+_Files = Iterator[tuple[str, bytes]]
+_Entry = tuple[str, Callable[[_Budget], _Files]]  # a name that is safe to show, how to read it
+
+
 def submissions(place: Path) -> Iterator[Submission]:
     """Yield the submissions of a folder or zip, sorted by name. Raises NoSubmissions."""
     if not place.exists():
         raise NoSubmissions(f"{place}: there is no such folder or zip.")
-    found = _in_folder(place) if place.is_dir() else _in_zip(place)
-    seen: dict[str, int] = {}
-    for submission in found:
-        name = submission.student
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:  # two names that differ only in what is not shown
-            name = f"{name} [{seen[name]}]"
-        yield Submission(name, submission.files, submission.problem)
-    if not seen:
-        raise NoSubmissions(f"{place}: there is no submission in it (.ipynb, .py or .zip).")
+    with ExitStack() as stack:
+        found = list(_in_folder(place) if place.is_dir() else _in_zip(place, stack))
+        if not found:
+            raise NoSubmissions(f"{place}: there is no submission in it (.ipynb, .py or .zip).")
+        names = _told_apart([name for name, _ in found])
+        for (shared, files), name in zip(found, names, strict=True):
+            note = f"Several submissions are named {shared!r}: whose is this one?"
+            yield _read(name, files, note if name != shared else "")
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Number all names that occur more than once, so that nobody gets another's by coming first."""
+    often = Counter(names)
+    taken = {name for name in names if often[name] == 1}
+    numbers = {name: itertools.count(1) for name in names}
+
+    def free(name: str) -> str:
+        if often[name] == 1:
+            return name
+        found = next(f"{name} [{i}]" for i in numbers[name] if f"{name} [{i}]" not in taken)
+        taken.add(found)
+        return found
+
+    return [free(name) for name in names]
 
 
 def shown(name: str) -> str:
@@ -79,7 +122,7 @@ def natural(name: str) -> list[tuple[int, int | str]]:
     return [(0, int(p)) if p.isdecimal() else (1, p) for p in re.split(r"(\d{1,9})", name) if p]
 
 
-def _in_folder(root: Path) -> Iterator[Submission]:
+def _in_folder(root: Path) -> Iterator[_Entry]:
     top = _entries(root)
     if len(top) == 1 and top[0].is_dir(follow_symlinks=False):
         inner = _entries(Path(top[0].path))
@@ -89,10 +132,14 @@ def _in_folder(root: Path) -> Iterator[Submission]:
         is_dir = entry.is_dir(follow_symlinks=False)
         if not is_dir and not entry.name.lower().endswith((*SUFFIXES, ".zip")):
             if entry.is_symlink():
-                yield Submission(shown(entry.name), problem="It is a link: links are not followed.")
+                yield shown(entry.name), _link
             continue
         student = shown(entry.name if is_dir else PurePosixPath(entry.name).stem)
-        yield _read(student, lambda e=entry, d=is_dir: _walk(Path(e.path), d))
+        yield student, lambda budget, e=entry, d=is_dir: _walk(Path(e.path), d, budget)
+
+
+def _link(budget: _Budget) -> _Files:
+    raise Refused("It is a link: links are not followed.")
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -104,19 +151,23 @@ def _ignored(name: str) -> bool:
     return name.startswith(".") or name in _IGNORED
 
 
-def _read(student: str, files: object) -> Submission:
+def _read(student: str, files: Callable[[_Budget], _Files], note: str) -> Submission:
     try:
-        kept = _capped(files())  # type: ignore[operator]
+        kept = _capped(files(_Budget()))
     except Refused as problem:
-        return Submission(student, problem=str(problem))
+        return Submission(student, problem=str(problem), note=note)
     except OSError as error:
-        return Submission(student, problem=f"It cannot be read ({error.strerror}).")
-    if not kept:
-        return Submission(student, problem="There is no notebook (.ipynb) or script (.py) in it.")
-    return Submission(student, tuple(kept))
+        return Submission(student, problem=f"It cannot be read ({error.strerror}).", note=note)
+    except Exception as error:  # whatever a parser of hostile bytes may raise
+        problem = f"It cannot be read ({type(error).__name__})."
+        return Submission(student, problem=problem, note=note)
+    if kept:
+        return Submission(student, tuple(kept), note=note)
+    problem = "There is no notebook (.ipynb) or script (.py) in it."
+    return Submission(student, problem=problem, note=note)
 
 
-def _capped(files: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+def _capped(files: _Files) -> list[tuple[str, bytes]]:
     kept, total = [], 0
     for name, data in files:
         total += len(data)
@@ -128,26 +179,27 @@ def _capped(files: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     return sorted(kept, key=lambda pair: natural(pair[0]))
 
 
-def _walk(path: Path, is_dir: bool) -> Iterator[tuple[str, bytes]]:
+def _walk(path: Path, is_dir: bool, budget: _Budget) -> _Files:
     """Yield the files of one submission; a link or a pipe anywhere refuses all of it."""
     if not is_dir:
-        data = _contents(path)
-        yield from _members(data) if path.suffix.lower() == ".zip" else [(path.name, data)]
+        yield from _plain_or_zip(path.name, _contents(path), budget)
         return
-    waiting, looked_at = [path], 0
+    waiting = [path]
     while waiting:
         folder = waiting.pop()
         for entry in _entries(folder):
-            looked_at += 1
-            if looked_at > 20 * MAX_FILES:
-                raise Refused("It has too many files and folders.")
+            budget.spend(entries=1)
             if entry.is_symlink():
                 raise Refused(f"{shown(entry.name)} is a link: links are not followed.")
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
             elif entry.name.lower().endswith((*SUFFIXES, ".zip")):
-                data, name = _contents(Path(entry.path)), entry.name
-                yield from _members(data) if name.lower().endswith(".zip") else [(name, data)]
+                yield from _plain_or_zip(entry.name, _contents(Path(entry.path)), budget)
+
+
+def _plain_or_zip(name: str, data: bytes, budget: _Budget) -> _Files:
+    budget.spend(size=len(data))
+    return _members(data, budget) if name.lower().endswith(".zip") else iter([(name, data)])
 
 
 def _contents(path: Path) -> bytes:
@@ -166,21 +218,39 @@ def _contents(path: Path) -> bytes:
 # Zips -------------------------------------------------------------------------------------------
 
 
-def _in_zip(place: Path) -> Iterator[Submission]:
+def _in_zip(place: Path, stack: ExitStack) -> Iterator[_Entry]:
     try:
-        archive = zipfile.ZipFile(place)
-    except (zipfile.BadZipFile, OSError, ValueError):
+        archive = stack.enter_context(zipfile.ZipFile(place))
+    except Exception:  # BadZipFile, NotImplementedError, struct.error, ...
         raise NoSubmissions(f"{place}: this is neither a folder nor a zip.") from None
-    with archive:
-        groups = _groups([i for i in archive.infolist() if not _inner_ignored(i.filename)])
-        for key in sorted(groups, key=natural):
-            stem = PurePosixPath(key).stem if key.lower().endswith((*SUFFIXES, ".zip")) else key
-            yield _read(shown(stem), lambda k=key: _of_archive(archive, groups[k]))
+    groups = _groups(_considered(archive))
+    for key in sorted(groups, key=natural):
+        stem = PurePosixPath(key).stem if key.lower().endswith((*SUFFIXES, ".zip")) else key
+        yield shown(stem), lambda budget, k=key: _group(archive, groups[k], budget)
+
+
+def _group(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], budget: _Budget) -> _Files:
+    budget.spend(entries=len(infos))
+    return _of_archive(archive, infos, budget)
+
+
+def _considered(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Return the members that have a name (``./`` has none) which is not to be ignored."""
+    parts = [(info, _path(info).parts) for info in archive.infolist()]
+    return [info for info, names in parts if names and not any(map(_hidden, names))]
+
+
+def _path(info: zipfile.ZipInfo) -> PurePosixPath:
+    return PurePosixPath(info.filename.replace("\\", "/"))
+
+
+def _hidden(part: str) -> bool:
+    return _ignored(part) and part != ".."
 
 
 def _groups(infos: list[zipfile.ZipInfo]) -> dict[str, list[zipfile.ZipInfo]]:
     """Sort the members of a class's zip by their first folder (or second, if all share it)."""
-    names = [PurePosixPath(info.filename).parts or ("unnamed",) for info in infos]
+    names = [_path(info).parts for info in infos]
     first = {parts[0] for parts in names}
     depth = 0
     if len(first) == 1 and not any(
@@ -198,26 +268,21 @@ def _groups(infos: list[zipfile.ZipInfo]) -> dict[str, list[zipfile.ZipInfo]]:
     return groups
 
 
-def _inner_ignored(name: str) -> bool:
-    return any(_ignored(part) and part not in ("..", ".") for part in PurePosixPath(name).parts)
-
-
-def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _members(data: bytes, budget: _Budget) -> _Files:
+    # every entry of the directory begins so, and nobody checks the number that the end states
+    budget.spend(entries=data.count(b"PK\x01\x02"))
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            infos = [i for i in archive.infolist() if not _inner_ignored(i.filename)]
-            yield from _of_archive(archive, infos, nested=True)
-    except (zipfile.BadZipFile, ValueError):
+            yield from _of_archive(archive, _considered(archive), budget, nested=True)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
         raise Refused("Its zip is damaged.") from None
 
 
 def _of_archive(
-    archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], nested: bool = False
-) -> Iterator[tuple[str, bytes]]:
-    if len(infos) > 20 * MAX_FILES:
-        raise Refused("It has too many files and folders.")
+    archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], budget: _Budget, nested: bool = False
+) -> _Files:
     for info in infos:
-        path = PurePosixPath(info.filename.replace("\\", "/"))
+        path = _path(info)
         if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
             raise Refused(f"{shown(info.filename)} leaves its folder.")
         if stat.S_ISLNK(info.external_attr >> 16):
@@ -226,12 +291,13 @@ def _of_archive(
             continue
         suffix = path.suffix.lower()
         if suffix in SUFFIXES or (suffix == ".zip" and not nested):
-            data = _inflate(archive, info)
-            yield from _members(data) if suffix == ".zip" else [(path.name, data)]
+            yield from _plain_or_zip(path.name, _inflate(archive, info), budget)
 
 
 def _inflate(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """Unpack one member in memory, whatever size it claims, and stop at the cap."""
+    if info.compress_type not in _METHODS:
+        raise Refused("Its zip is packed in an unusual way: hand in an ordinary zip.")
     try:
         with archive.open(info) as member:
             data = member.read(MAX_FILE + 1)

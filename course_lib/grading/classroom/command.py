@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib.grading.classroom.batch import Job, Tally, grade_class, secret_of
+from course_lib.grading.classroom.batch import (
+    Job,
+    Tally,
+    grade_class,
+    require_same_secret,
+    secret_of,
+)
 from course_lib.grading.classroom.collect import Submission, submissions
 from course_lib.grading.classroom.gradebook import write
 from course_lib.grading.classroom.record import Records
@@ -33,7 +39,9 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
     _require_same_exercises(records, out, variant)
-    job = Job(secret_of(out, seed_file), (variant,) if variant else ())
+    secret = secret_of(out, seed_file)
+    require_same_secret(out, secret, graded=records.path.exists())
+    job = Job(secret, (variant,) if variant else ())
     with _progress(len(found)) as step:
         tally = grade_class(
             found,

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from course_lib.grading.classroom.record import reason_for_a_person
+
 Records = Sequence[Mapping[str, Any]]
 Class = Mapping[str, Records]  # student -> records
 
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 FORMATS = ("gradescope", "canvas", "moodle", "junit", "csv")
 
 
@@ -106,9 +109,7 @@ def table(records: Class) -> str:
     rows = [["student", *ids, "score", "max_score", "for a person"]]
     for student, lines in sorted(records.items()):
         scores = {line["exercise"]: line["score"] for line in lines}
-        watch = [
-            line["message"] for line in lines if line["outcome"] in ("refused", "infrastructure")
-        ]
+        watch = dict.fromkeys(filter(None, map(reason_for_a_person, lines)))
         cells = [_number(scores[i]) if i in scores else "" for i in ids]
         rows.append([_cell(student), *cells, *map(_number, total(lines)), _cell(" ".join(watch))])
     return _csv(rows)
@@ -163,13 +164,14 @@ def file_name(student: str) -> str:
 
 def _csv(rows: list[list[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    # quoted, because some programs take a semicolon for the end of a cell
+    csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerows(rows)
     return text.getvalue()
 
 
 def _cell(text: str) -> str:
     """Return text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else text
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _number(value: float) -> str:

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
+import sysconfig
+import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,6 +27,8 @@ from course_lib.grading.spec import Exercise
 SCHEMA = 1
 MISSING, REFUSED, INFRASTRUCTURE = "missing", "refused", "infrastructure"
 _MOST_TEXT = 16 << 10
+_FOLDERS = re.compile(r"(?<![\w./:~-])/(?:[\w.@+-]+/)+")  # of an absolute path
+_CLOSED = re.compile(r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+)[^'\n]*'")
 
 
 def record(
@@ -35,7 +41,7 @@ def record(
     passed: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return one record; every text in it is made plain, and cut at 16 KiB."""
+    """Return one record; its texts are plain, cut at 16 KiB, and show no path of this machine."""
     points = exercise.points if exercise else 0
     return {
         "schema": SCHEMA,
@@ -48,7 +54,7 @@ def record(
         "fault_of": _fault_of(outcome),
         "score": points if passed else 0,
         "max_score": points,
-        "message": plain(message),
+        "message": _for_students(plain(message)),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         **more,
@@ -82,6 +88,25 @@ def plain(text: str) -> str:
     text = text.encode("utf-8", "replace").decode()
     kept = (c for c in text if c == "\n" or unicodedata.category(c)[0] != "C")
     return "".join(kept)[:_MOST_TEXT]
+
+
+def _for_students(text: str) -> str:
+    """Say in a sentence what the sandbox keeps closed; leave of paths what is the course's own."""
+    text = _CLOSED.sub(r"graded code may not import course_lib.\1: write it yourself.", text)
+    for root in _roots():
+        text = text.replace(root, "")
+    return _FOLDERS.sub("", text)
+
+
+@cache
+def _roots() -> list[str]:
+    """Return this machine's folders, each ending in a slash, inner ones first."""
+    course = Path(__file__).resolve().parents[3]
+    installed = sysconfig.get_paths()
+    places = [course, Path.home(), Path.cwd(), tempfile.gettempdir(), sys.prefix]
+    places += [installed[name] for name in ("stdlib", "purelib", "platlib")]
+    roots = {f"{place}/" for place in places} - {"//"}
+    return sorted(roots, key=len, reverse=True)
 
 
 @cache
@@ -149,7 +174,13 @@ class Records:
 
 def needs_a_person(lines: Iterable[dict[str, Any]]) -> bool:
     """Return whether somebody has to look at these records."""
-    return any(line["outcome"] in (REFUSED, INFRASTRUCTURE) for line in lines)
+    return any(reason_for_a_person(line) for line in lines)
+
+
+def reason_for_a_person(line: Mapping[str, Any]) -> str:
+    """Return why somebody has to look at this record, "" if nobody has to."""
+    unclear = line["message"] if line["outcome"] in (REFUSED, INFRASTRUCTURE) else ""
+    return " ".join(filter(None, (line.get("for_a_person", ""), unclear)))
 
 
 def _ends_with_newline(path: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_lib.grading.blank import is_blank
 from course_lib.grading.classroom.collect import Submission
 from course_lib.grading.classroom.examiner import Result, compiles, draw_cases, examine
 from course_lib.grading.classroom.record import (
@@ -24,13 +25,39 @@ from course_lib.grading.spec import Exercise
 SPLIT_SECONDS = 30.0
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """An exercise as one file holds it: its program, or why this cannot be loaded."""
+
+    file: str
+    program: str = ""
+    broken: str = ""
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.broken and is_blank(self.program)
+
+
 @dataclass
 class _Found:
-    """What a submission's files hold: exercise id -> program, or why it cannot be loaded."""
+    """What a submission's files hold: for each exercise the cut that counts, who had a choice."""
 
-    programs: dict[str, str] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
+    cuts: dict[str, _Cut] = field(default_factory=dict)
+    several: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+
+    def take(self, exercise_id: str, cut: _Cut) -> None:
+        """Let the last cut that is not the blank count, or else the last."""
+        before = self.cuts.get(exercise_id)
+        if before:
+            self.several.add(exercise_id)
+        if before is None or before.is_blank or not cut.is_blank:
+            self.cuts[exercise_id] = cut
+
+    def notes(self) -> list[str]:
+        """Return what could not be read, and which file counts where there was a choice."""
+        chosen = (f"{i} is in several files: {self.cuts[i].file} counts." for i in self.several)
+        return [*self.problems, *sorted(chosen)]
 
 
 def grade(
@@ -51,15 +78,16 @@ def grade(
         found = _split(workshop, submission, exercises, splitter)
     except InfrastructureError as error:
         return [record(*who, None, INFRASTRUCTURE, str(error))]
-    lessons = {e.lesson for e in exercises if e.id in found.programs or e.id in found.broken}
+    lessons = {e.lesson for e in exercises if e.id in found.cuts}
     if not lessons:
         why = " ".join(found.problems) or "No exercise of this course is in it."
         return [record(*who, None, REFUSED, why)]
     asked = [e for e in exercises if e.lesson in lessons]
     results = {e.id: _one(workshop, e, found, secret, who) for e in asked}
     _compile_last(workshop, asked, results, who)
-    level = {"sandbox": workshop.level, "notes": found.problems}
-    return [_finished(results[e.id], e, who) | level for e in asked]
+    about = {"sandbox": workshop.level, "notes": found.notes()}
+    files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
+    return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
 
 
 def _split(
@@ -68,37 +96,46 @@ def _split(
     found = _Found()
     ids = {e.slug: e.id for e in exercises}
     wanted = [(e.slug, e.function) for e in exercises]
-    for name, data in submission.files:  # natural order: a later file's exercises count
+    left = SPLIT_SECONDS  # for all files together
+    for name, data in submission.files:  # in natural order
+        if left <= 0:
+            says = f"{name} and what follows it: not read, the rest took {SPLIT_SECONDS:g} seconds."
+            found.problems.append(says)
+            break
         with workshop.task(splitter, cpu_seconds=int(SPLIT_SECONDS)) as child:
-            request = {"name": name, "data": data, "wanted": wanted}
+            started = time.monotonic()  # now that the child is there
             try:
-                answer = child.ask(request, time.monotonic() + SPLIT_SECONDS)
-                cut = {key: dict(answer.get(key, {})) for key in ("programs", "broken")}
-            except (Closed, TooLate, BadFrame, AttributeError) as error:
+                request = {"name": name, "data": data, "wanted": wanted}
+                answer = child.ask(request, started + left)
+                programs, broken = (dict(answer.get(k, {})) for k in ("programs", "broken"))
+            except TooLate:
+                says = f"{name}: it is not read within {SPLIT_SECONDS:g} seconds."
+                found.problems.append(says)
+                continue
+            except (Closed, BadFrame, AttributeError, TypeError, ValueError) as error:
                 found.problems.append(f"{name}: it cannot be parsed ({type(error).__name__}).")
                 continue
+            finally:
+                left -= time.monotonic() - started
         if problem := answer.get("problem"):
             found.problems.append(str(problem))
-        for slug, text in cut["programs"].items():
-            found.programs[ids[slug]] = text
-            found.broken.pop(ids[slug], None)
-        for slug, why in cut["broken"].items():
-            found.broken[ids[slug]] = why
-            found.programs.pop(ids[slug], None)
+        for slug in ids.keys() & (programs.keys() | broken.keys()):
+            cut = _Cut(name, str(programs.get(slug, "")), str(broken.get(slug, "")))
+            found.take(ids[slug], cut)
     return found
 
 
 def _one(
     workshop: Workshop, exercise: Exercise, found: _Found, secret: bytes, who: tuple[str, str]
 ) -> Result | dict[str, Any]:
-    if why := found.broken.get(exercise.id):
-        report = Report(exercise, Verdict.ERROR, (why,), failed_property="loads")
-        return Result(report)
-    if exercise.id not in found.programs:
+    cut = found.cuts.get(exercise.id)
+    if cut is None:
         return record(*who, exercise, MISSING, "This exercise is not in the submission.")
+    if cut.broken:
+        return Result(Report(exercise, Verdict.ERROR, (cut.broken,), failed_property="loads"))
     try:
         cases = draw_cases(exercise, secret, who[1])
-        return examine(workshop, exercise, found.programs[exercise.id], cases)
+        return examine(workshop, exercise, cut.program, cases)
     except InfrastructureError as error:
         return record(*who, exercise, INFRASTRUCTURE, str(error))
     except Exception as error:  # the grader's own mistake is nobody's score
