@@ -246,7 +246,8 @@ def grade(options: argparse.Namespace) -> int:
     if made:
         print(made)
     if tally.for_a_person:
-        print(f"{tally.for_a_person} need a person: see `refused`, `infrastructure` and `for_a_person` there.")
+        where = "`refused`, `infrastructure` and `for_a_person`"
+        print(f"{tally.for_a_person} need a person: see {where} there.")
     return 1 if tally.for_a_person else 0
 
 
