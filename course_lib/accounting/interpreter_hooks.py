@@ -35,7 +35,10 @@ class Observer(Protocol):
         """Run a launch by calling ``run(executor, *args, **kwargs)``, arguments changed or not."""
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
-        """Hear of a "load", "store" or "atomic" of ``width`` bytes at each unmasked address."""
+        """Hear of a "load", "store" or "atomic" of ``width`` bytes at each unmasked address.
+
+        ``mask`` is of bools and broadcasts to ``ptrs``; None: every lane.
+        """
 
     def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
         """Hear of a ``tl.dot`` of shapes (..., M, K) and (..., K, N)."""
@@ -54,20 +57,36 @@ class _Memory:
         return getattr(self._real, name)
 
     def load(self, ptrs: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        ptrs, mask = _addresses(ptrs), _lanes(mask)
         self._observer.access("load", ptrs, mask, np.dtype(dtype).itemsize)
         return self._real.load(ptrs, mask, other, dtype)
 
     def store(self, ptrs: Any, value: Any, mask: Any) -> Any:
+        ptrs, mask = _addresses(ptrs), _lanes(mask)
         self._observer.access("store", ptrs, mask, value.itemsize)
         return self._real.store(ptrs, value, mask)
 
     def atomic_rmw(self, op: Any, ptrs: Any, value: Any, mask: Any, sem: Any) -> Any:
+        ptrs, mask = _addresses(ptrs), _lanes(mask)
         self._observer.access("atomic", ptrs, mask, value.itemsize)
         return self._real.atomic_rmw(op, ptrs, value, mask, sem)
 
     def atomic_cas(self, ptrs: Any, compare: Any, value: Any, sem: Any) -> Any:
-        self._observer.access("atomic", ptrs, None, value.itemsize)
+        ptrs, value = _addresses(ptrs), value.astype(compare.dtype, copy=False)
+        self._observer.access("atomic", ptrs, None, compare.itemsize)
         return self._real.atomic_cas(ptrs, compare, value, sem)
+
+
+# The C++ code takes addresses and masks of any dtype and converts them: a lane with a 2 in it is
+# touched. So they are converted here, and the observer hears of exactly what the C++ code gets.
+
+
+def _addresses(ptrs: Any) -> np.ndarray:
+    return np.asarray(ptrs, dtype=np.uint64)
+
+
+def _lanes(mask: Any) -> np.ndarray:
+    return np.asarray(mask).astype(bool, copy=False)  # a descriptor's comes as a memoryview
 
 
 _COMPARISONS = (

@@ -379,10 +379,10 @@ def _refuse_bfloat16(tensors: dict[str, Any]) -> None:
             )
 
 
-def _unmasked(ptrs: np.ndarray, mask: Any) -> np.ndarray:
-    """Return the addresses that an access really touches, flat."""
-    mask = True if mask is None else np.asarray(mask)  # a descriptor's comes as a memoryview
-    if np.all(mask):
+def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Return the addresses that an access really touches, flat: where the mask is not zero."""
+    mask = np.asarray(True if mask is None else mask).astype(bool, copy=False)
+    if mask.all():
         return ptrs.ravel()
     return ptrs[np.broadcast_to(mask, ptrs.shape)]
 

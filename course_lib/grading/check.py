@@ -27,6 +27,7 @@ from course_lib.grading.specs import find
 from course_lib.grading.tolerance import has_numbers, resembles, same
 
 NOT_ATTEMPTED = "not attempted"
+_MOST_NUMBERS = 1 << 20  # in a result that is compared with known mistakes
 
 
 def check(function: Callable[..., Any], *, variant: str | None = None) -> None:
@@ -206,6 +207,8 @@ def recognise(
     that gives its first wrong value: o decides, even if lse is wrong in a way of its own.
     """
     answer = exercise.answer(expected)
+    if _size(result) > _MOST_NUMBERS:  # no mistake gives as much, and comparing it takes long
+        return None
     if same(result, answer):  # what was found is not about values
         return None
     wrongs = [(mistake, _mistaken(mistake, case)) for mistake in exercise.mistakes]
@@ -218,6 +221,15 @@ def recognise(
         if all(_is_invisible(exercise, mistake, c) for c in passed):
             return mistake
     return alike[0] if alike and has_numbers(result) else None
+
+
+def _size(x: Any) -> int:
+    """Return how many numbers a nested answer holds."""
+    if isinstance(x, dict):
+        x = list(x.values())
+    if isinstance(x, tuple | list):
+        return sum(map(_size, x))
+    return int(np.prod(x.shape)) if faults.is_array(x) or faults.is_tensor(x) else 1
 
 
 def _first_wrong(result: Any, answer: Any) -> int | None:

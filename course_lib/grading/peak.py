@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import tracemalloc
 import warnings
 from collections.abc import Callable
+
+# by name, so that they are what they were when this was loaded, whatever becomes of the module
+from tracemalloc import get_traced_memory, is_tracing, start, stop
 from typing import Any
 
 from course_lib.grading.spec import Case, Observed
+
+_STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
 
 
 def with_peak(function: Callable[..., Any], case: Case) -> Observed:
@@ -22,13 +26,14 @@ def with_peak(function: Callable[..., Any], case: Case) -> Observed:
         warnings.simplefilter("ignore", RuntimeWarning)
         if not case.counted:
             return Observed(function(*case.args, **case.kwargs))
-        tracemalloc.start()
+        start()
         try:
-            before = tracemalloc.get_traced_memory()[0]
+            before = get_traced_memory()[0]
             result = function(*case.args, **case.kwargs)
-            return Observed(result, tracemalloc.get_traced_memory()[1] - before)
+            peak = get_traced_memory()[1] - before
+            return Observed(result, peak if is_tracing() else _STOPPED)
         finally:
-            tracemalloc.stop()
+            stop()
 
 
 def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:

@@ -341,6 +341,47 @@ def follow(address, y):
     tl.store(y, tl.load(tl.load(address).to(tl.pointer_type(tl.float32))))
 
 
+@triton.jit
+def load_where(x, y, mask, far, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    chosen = tl.load(mask + at)
+    tile = tl.load(x + tl.where(at == BLOCK - 1, far, at), mask=chosen, other=-1.0)
+    tl.store(y + at, tile)
+
+
+MASKS = st.lists(st.sampled_from([0, 0, 1, 2, 256, -1]), min_size=8, max_size=8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(MASKS, st.sampled_from([torch.int32, torch.int64, torch.float32]))
+def test_a_mask_of_numbers_selects_the_lanes_that_are_not_zero(numbers, dtype):
+    """These are the lanes that the interpreter touches, and so those that are counted."""
+    x, y, mask = torch.arange(8.0), torch.full((8,), -1.0), torch.tensor(numbers).to(dtype)
+    with KernelLedger() as ledger:
+        load_where[(1,)](x, y, mask, 7, BLOCK=8)
+    assert torch.equal(y, torch.where(mask != 0, x, -1.0))
+    assert ledger.read.get("x", 0) == 4 * int((mask != 0).sum())
+
+
+@pytest.mark.parametrize("far", [20_000, 1 << 40])
+def test_a_mask_of_numbers_does_not_hide_an_address(far):
+    """NumPy would take the numbers for places, look at harmless addresses, and let this pass."""
+    mask = torch.tensor([0, 1, 2, 3, 4, 5, 6, 6], dtype=torch.int32)
+    with pytest.raises(OutOfBounds, match="1 address"), KernelLedger():
+        load_where[(1,)](torch.zeros(8), torch.zeros(8), mask, far, BLOCK=8)
+
+
+@triton.jit
+def swap_wide(x, y):
+    tl.atomic_cas(x, tl.load(y), 1)
+
+
+def test_a_wide_comparison_cannot_reach_past_the_last_element():
+    """`atomic_cas` touches as many bytes as what it compares with has."""
+    with pytest.raises(OutOfBounds, match="atomic"), KernelLedger():
+        swap_wide[(1,)](torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int64))
+
+
 def test_what_a_launch_wrote_before_it_failed_is_kept():
     y = torch.zeros(36)
     with pytest.raises(OutOfBounds), KernelLedger() as ledger:

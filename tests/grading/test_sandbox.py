@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +177,7 @@ NUMBERS = hnp.arrays(
     dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),
     shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
 )
+NUMPY_TEXTS = st.builds(np.str_, st.text(max_size=9)) | st.builds(np.bytes_, st.binary(max_size=9))
 PLAIN = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats() | st.text(max_size=9)
 VALUES = st.recursive(
     PLAIN | NUMBERS | st.binary(max_size=9),
@@ -221,6 +224,29 @@ def test_tensors_keep_strides_and_shared_memory():
     assert torch.equal(q, packed[0].T)
     assert torch.equal(k, packed[1])
     assert q.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
+
+
+@settings(max_examples=30, deadline=None)
+@given(NUMPY_TEXTS)
+def test_numpys_strings_arrive_as_strings(text):
+    """A label taken out of an array of labels is a string like any other."""
+    got = frame.decode(*frame.encode(text))
+    assert got == text.item()
+    assert type(got) in (str, bytes)
+
+
+def test_a_message_is_no_larger_when_it_is_unpacked():
+    """Few bytes that stand for many elements, or that are copied many times, are refused."""
+    wide = torch.zeros(1).expand(frame.MAX_ELEMENTS // 2 - 1024)
+    assert len(frame.decode(*frame.encode([wide, wide]))) == 2
+    for many in ([wide] * 3, [torch.empty(0)] * 20_000):
+        with pytest.raises(frame.BadFrame, match="too many elements in all"):
+            frame.decode(*frame.encode(many))
+    for again in (["a", "u1", [16], 0, 16], ["b", 0, 16], ["T", "uint8", [1], [1], 0, 0, 16]):
+        other = [*again[:-2], 8, 8] if again[0] == "T" else again
+        other = [other[0], other[1], [8], 8, 8] if again[0] == "a" else other
+        with pytest.raises(frame.BadFrame, match="the same bytes twice"):
+            frame.decode(json.dumps(["l", [again, other]]).encode(), b"\0" * 16)
 
 
 MALFORMED = [
@@ -274,6 +300,28 @@ def test_half_a_frame_is_too_late_and_a_closed_end_is_closed():
         theirs.close()
         with pytest.raises(frame.Closed):
             channel.receive(time.monotonic() + 1)
+
+
+def test_a_frame_that_nobody_reads_is_too_late_and_one_that_is_read_arrives():
+    """A child that sleeps instead of reading its answer cannot hold the grader."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = frame.Channel(ours.fileno(), b"a" * 16)
+        started = time.monotonic()
+        with pytest.raises(frame.TooLate):
+            channel.send(b"\0" * (8 << 20), deadline=started + 0.2)
+        assert time.monotonic() - started < 5
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as pool:
+        soon = time.monotonic() + 30
+        read = pool.submit(frame.Channel(theirs.fileno(), b"a" * 16).receive, soon)
+        channel = frame.Channel(ours.fileno(), b"a" * 16)
+        channel.send(b"x" * (8 << 20), deadline=soon)
+        assert read.result() == b"x" * (8 << 20)
+        assert os.get_blocking(ours.fileno())
+        theirs.close()
+        with pytest.raises(frame.Closed):
+            channel.send(b"x" * (8 << 20), deadline=soon)
 
 
 # Kernels ----------------------------------------------------------------------------------------
@@ -358,9 +406,103 @@ def test_an_ordinary_kernel_is_let_pass():
     assert "def kernel" in kernels.clean(HEAD + "LOG2E = tl.constexpr(1.44)\n\n" + GOOD)
 
 
+def test_a_kernel_may_call_its_own_names_what_it_likes():
+    """Arguments, assignments, loop variables, helpers and constants may hide Python's builtins."""
+    body = """type = 3
+
+
+@triton.jit
+def sorted(x):
+    return x + type
+
+
+@triton.jit
+def kernel(input, out, n, BLOCK: tl.constexpr = type):
+    id = tl.program_id(0)
+    sum, (open) = 0.0, id
+    for next in range(0, n, BLOCK):
+        sum += sorted(tl.load(input + next + open))
+    hash: tl.constexpr = 2
+    tl.store(out, sum * hash)
+"""
+    assert "sorted(tl.load(input" in kernels.clean(HEAD + body)
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import triton.language as tla", "tla"),
+        ("from triton import language as lang", "lang"),
+        ("import triton as t", "t.language"),
+        ("import triton.language as tl\nimport triton.language as tl2", "tl2"),
+    ],
+)
+def test_tritons_language_may_have_any_name(imports, name):
+    """It is run as it would be in Triton, and what is not for kernels stays so under any name."""
+    text = f"{imports}\n\n{GOOD}".replace("tl.", f"{name}.")
+    module = kernels.load(f"{text}    {name}.static_assert({name}.math.exp(1.0) > 2)\n", "kernel")
+    x, out = torch.randn(40), torch.zeros(1)
+    module.kernel[(1,)](x, out, 40, BLOCK=16)
+    assert out > 0
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(text.replace("arange(", "core.builtin("))
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from triton.language.standard import zeros, sum",
+        "from triton.language import load, float32 as f4, math as m",
+        "from triton import cdiv, jit, autotune, Config",
+        "from triton.runtime.jit import jit",
+        "from triton.runtime.autotuner import autotune, Config",
+        "from triton.language.core import constexpr",
+        "from triton.language.extra import libdevice",
+        "CONFIGS = [triton.Config({'BLOCK': 16}, num_warps=4)]",
+    ],
+)
+def test_what_extraction_imports_for_a_kernel_is_let_pass(imports):
+    assert "def kernel" in kernels.clean(f"{HEAD}{imports}\n\n{GOOD}")
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "tl.static_assert(n > 0, f'n is {n}')",
+        "tl.static_assert(n > 0, msg=f'{n.__class__}')",
+        "tl.device_assert(n > 0, f'{open}')",
+        "tl.static_print(f'{n}')",
+        "assert n > 0, f'{n}'",
+    ],
+)
+def test_an_f_string_in_a_message_is_kept_as_text(line):
+    text = kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x, n):\n    {line}\n")
+    assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)]
+    assert "{n" in text or "{open}" in text
+
+
+def test_a_docstring_cannot_hide_a_kernel():
+    """Triton's interpreter runs what follows the last line that begins with "def "."""
+    quotes, hidden = '"""', "def kernel(x):\n        import os\n        x = "
+    head = f"{HEAD}@triton.jit\ndef kernel(x):\n    {quotes}\n    {hidden}{quotes}\n"
+    assert "os" not in kernels.clean(f"{head}    y = '{quotes}'\n")
+    assert "pass" in kernels.clean(head)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.load('f')",
+        "np.load('f', allow_pickle=True)",
+        "_interpreter.load(x, x, x, x)",
+        "_patch_attr(x, x, x, x)",
+        "inspect.type",
+        "tl.load(x, _semantic=x)",
+        "tl.load(**x)",
+        "interpreter_builder.load(x)",
+        "TensorHandle(x, x)",
+        "y = undefined",
+        "math.sqrt(x)",
         "import os",
         "x.handle.data.tofile('f')",
         "().__class__",
@@ -414,6 +556,21 @@ def test_a_kernel_with_python_in_it_is_refused(line):
         "@triton.jit\ndef f(x=open('f')): pass\n",
         "@triton.jit\ndef f(*x): pass\n",
         "tl = 1\n",
+        "x = open\n",
+        "x = open\nopen = 1\n",
+        "@triton.jit\ndef f(x=open): pass\n\nopen = 1\n",
+        "x = [eval]\n",
+        "__builtins__ = 1\n",
+        "x = tl.load(1)\n",
+        "float = 1\nx = float(2)\n",
+        "import triton.language as triton\n",
+        "import triton.language as t\n@triton.jit\ndef t(x): pass\n",
+        "from triton import compile\n",
+        "from triton.runtime.jit import JITFunction\n",
+        "from triton.language import *\n",
+        "from .triton import cdiv\n",
+        "import triton.runtime\n",
+        "import numpy as np\n",
         "x" * (100 << 10),
         "-" * 20_000 + "1",
     ],

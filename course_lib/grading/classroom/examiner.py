@@ -18,7 +18,9 @@ import numpy as np
 
 from course_lib.grading import check
 from course_lib.grading.classroom import books
-from course_lib.grading.classroom.origins import Origins
+from course_lib.grading.classroom.origins import Origins, leaves
+from course_lib.grading.classroom.replay import Replay, Unclear
+from course_lib.grading.kernel_judge import BY_THE_KERNEL, STORED
 from course_lib.grading.report import Report, Verdict
 from course_lib.grading.sandbox.frame import BadFrame, Closed, TooLate
 from course_lib.grading.sandbox.workshop import Child, InfrastructureError, Workshop
@@ -28,6 +30,9 @@ FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases
 COMPILE_SECONDS = 120.0
 COMPILE_FOR = 80  # sm_80
 MOST_PROGRAMS = 1 << 16  # of one launch
+MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
+_KEPT_TO_COMPILE = 8  # launches of a case
+_PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass
@@ -41,6 +46,10 @@ class Result:
     cpu_seconds: float = 0.0  # of the confined processes
     judging_seconds: float = 0.0  # CPU, of truth and comparison
     launches: list[dict[str, Any]] = field(default_factory=list)  # of the case to compile
+
+
+class _DeviceDied(Exception):
+    """The device's process ended during a student's case."""
 
 
 class _Failed(Exception):
@@ -58,14 +67,23 @@ def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
 
 
 def examine(workshop: Workshop, exercise: Exercise, program: str, cases: Sequence[Case]) -> Result:
-    """Run and judge one exercise. Raises InfrastructureError if the machine is at fault."""
-    started, examination = time.monotonic(), _Examination(workshop, exercise)
-    with examination:
-        try:
-            examination.load(program)
-            report = examination.try_all(cases)
-        except _Failed as failed:
-            report = failed.report
+    """Run and judge one exercise. Raises InfrastructureError if the machine is at fault.
+
+    A device that dies once may be the machine's fault; if it dies again, it is the launch's.
+    """
+    started = time.monotonic()
+    for _ in range(2):
+        examination = _Examination(workshop, exercise)
+        with examination:
+            try:
+                examination.load(program)
+                report = examination.try_all(cases)
+            except _Failed as failed:
+                report = failed.report
+            except _DeviceDied as died:
+                report = _report(exercise, str(died), "ProcessEnded")
+                continue
+        break
     result = examination.result
     result.report, result.seconds = report, time.monotonic() - started
     return result
@@ -76,14 +94,19 @@ def compiles(
 ) -> Report | None:
     """Compile what the device ran for a GPU; return a report if it does not compile, else None.
 
-    Raises InfrastructureError if that cannot be found out here.
+    A compiler that takes too long says nothing against the kernel: the report is *passed*, with a
+    note. Raises InfrastructureError if it cannot be found out here.
     """
+    deadline = time.monotonic() + COMPILE_SECONDS
     for launch in launches:
-        with workshop.compiler(cpu_seconds=int(COMPILE_SECONDS), memory_bytes=8 << 30) as child:
-            deadline = time.monotonic() + COMPILE_SECONDS
+        cpu_seconds = int(COMPILE_SECONDS) + 30  # the deadline comes first
+        with workshop.compiler(cpu_seconds=cpu_seconds, memory_bytes=8 << 30) as child:
             try:
                 answer = child.ask({**launch, "arch": COMPILE_FOR}, deadline)
-            except (Closed, TooLate, BadFrame) as error:
+            except TooLate:
+                note = f"Whether it compiles for a GPU is open: not within {COMPILE_SECONDS:g} s."
+                return Report(exercise, Verdict.PASSED, (exercise.notice, note))
+            except (Closed, BadFrame) as error:
                 raise InfrastructureError(f"The compiler died: {type(error).__name__}.") from None
         if answer["ok"]:
             continue
@@ -106,6 +129,8 @@ class _Examination:
         self._children: list[Child] = []
         self._passed: list[Case] = []
         self._failed = False
+        self._launched = False
+        self._replay: Replay | None = None
 
     def __enter__(self) -> _Examination:
         cpu = int(3 * self.exercise.seconds) + 5
@@ -144,9 +169,11 @@ class _Examination:
         """Judge every case; the first failure decides, the rest is feedback while time allows."""
         first: Report | None = None
         until = float("inf")
+        replayed = _any_of(cases) if self.is_kernel else None
         for case in cases:
             if time.monotonic() > until:
                 break
+            self._replay = Replay(case) if case is replayed else None
             try:
                 report, fatal = self._try(case), False
             except _Failed as failed:
@@ -161,21 +188,23 @@ class _Examination:
     def _try(self, case: Case) -> Report | None:
         """Run one case and judge it. Raises _Failed if nothing came back."""
         before = time.process_time()
-        origins = Origins(_tensors(case))
         deadline = time.monotonic() + self.exercise.seconds
+        origins = Origins(_tensors(case), deadline)
         if self.is_kernel:
-            self._ask_device({"do": "open", "races": self.exercise.run is not None}, case, deadline)
+            self._open(case, deadline)
         request = {"do": "case", "args": tuple(case.args), "kwargs": dict(case.kwargs)}
         request |= {"counted": case.counted, "kernel": self.is_kernel}
         request |= {"fits": self.exercise.run is None or self.is_kernel}
         with self._the_students_fault(case):
-            self.student.send(request)
+            self.student.send(request, deadline=deadline)
             answer = self._next(case, deadline, origins)
         if error := answer.get("error"):
             raise _Failed(self._error(case, error), fatal=False)
         with self._the_students_fault(case):
             observed = self._observed(case, answer, deadline)
         report = self._judge(case, observed, answer.get("tampering"), origins)
+        if report is None and self._replay and (finding := self._follows(observed)):
+            report = check.incorrect(self.exercise, case, finding)
         self.result.judging_seconds += time.process_time() - before
         return report
 
@@ -189,8 +218,10 @@ class _Examination:
                     self.result.launches = launches
                 return answer
             launch = clean_launch(answer["launch"])
-            launches.append(launch)
-            self.student.send({"written": self._launch(case, launch, deadline, origins)})
+            if case.compiled and len(launches) < _KEPT_TO_COMPILE:
+                launches.append(launch)
+            written = self._launch(case, launch, deadline, origins)
+            self.student.send({"written": written}, deadline=deadline)
 
     def _launch(
         self, case: Case, launch: dict[str, Any], deadline: float, origins: Origins
@@ -201,37 +232,77 @@ class _Examination:
             raise _Failed(check.incorrect(self.exercise, case, finding))
         if name := origins.stranger(launch["args"]):
             finding = Finding(
-                "is computed by the kernel",
+                BY_THE_KERNEL,
                 f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
                 "by a kernel: the kernel is to compute them.",
             )
             raise _Failed(check.incorrect(self.exercise, case, finding), fatal=True)
-        answer = self._ask_device({"do": "launch", **launch}, case, deadline)
-        if error := answer.get("error"):
-            raise _Failed(self._error(case, error), fatal=True)
-        origins.note_written(answer["written"].values())
-        return answer["written"]
+        if many := origins.too_many(launch):
+            finding = Finding(BY_THE_KERNEL, f"your launches have more {many} than a kernel needs.")
+            raise _Failed(check.incorrect(self.exercise, case, finding), fatal=True)
+        self._launched = True
+        written = self._ask_device({"do": "launch", **launch}, case, deadline)["written"]
+        origins.note_written(written.values())
+        if self._replay:
+            self._replay.note(launch, written)
+        return written
+
+    def _open(self, case: Case, deadline: float) -> None:
+        """Have the device open new books."""
+        self._ask_device({"do": "open", "races": self.exercise.run is not None}, case, deadline)
+
+    def _follows(self, seen: Observed) -> Finding | None:
+        """Do the launches of the case that passed again on other inputs; judge what they give."""
+        replay, deadline = self._replay, time.monotonic() + self.exercise.seconds
+        case = replay.other_case()
+
+        def run(launch: dict[str, Any]) -> dict[str, Any]:
+            return self._ask_device({"do": "launch", **launch}, case, deadline)["written"]
+
+        self._open(case, deadline)
+        try:
+            result = replay.again(run, seen.result)
+        except Unclear:
+            return None
+        observed = Observed(result, self._books(case, deadline), seen.allocated)
+        expected = self.exercise.truth(*case.args, **case.kwargs)
+        if self.exercise.judge(case, observed, expected) is None:
+            return None
+        return Finding(
+            BY_THE_KERNEL,
+            "the answer is right, but the same launches on other inputs do not give theirs: some "
+            "of its numbers come from beside the kernel.",
+        )
 
     def _ask_device(self, request: Any, case: Case | None, deadline: float) -> dict[str, Any]:
         try:
-            return self.device.ask(request, deadline)
+            answer = self.device.ask(request, deadline)
         except TooLate:
             raise _Failed(self._endless(case), fatal=True) from None
         except BadFrame:
             says = "a launch asks for more memory than this exercise needs."
             raise _Failed(_report(self.exercise, says, "memory"), fatal=True) from None
         except Closed:
-            usage = self.device.end()
-            raise InfrastructureError(f"The device's process died ({usage['status']}).") from None
+            status = self.device.end()["status"]
+            if not self._launched:
+                says = f"The device's process died ({status})."
+                raise InfrastructureError(says) from None
+            says = f"a launch ended the process that runs the kernels (exit status {status})."
+            raise _DeviceDied(says) from None
+        if error := answer.get("error"):
+            raise _Failed(self._error(case, error), fatal=True)
+        return answer
 
     def _observed(self, case: Case, answer: dict[str, Any], deadline: float) -> Observed:
         allocated = answer.get("allocated")
         allocated = allocated if isinstance(allocated, int) else None
         if not self.is_kernel:
             return Observed(answer.get("result"), books.rebuilt(answer.get("ledger")), allocated)
+        return Observed(answer.get("result"), self._books(case, deadline), allocated)
+
+    def _books(self, case: Case, deadline: float) -> Any:
         counted = self._ask_device({"do": "books"}, case, deadline)
-        ledger = books.kernel_ledger(counted["books"], counted["races"])
-        return Observed(answer.get("result"), ledger, allocated)
+        return books.kernel_ledger(counted["books"], counted["races"])
 
     def _judge(
         self, case: Case, observed: Observed, tampering: Any, origins: Origins
@@ -248,14 +319,16 @@ class _Examination:
             finding = Finding(texts[0], texts[-1])
         if finding is None and self.is_kernel and not origins.from_a_kernel(observed.result):
             says = "the result holds numbers that no kernel wrote: return what the kernel computed."
-            finding = Finding("is computed by the kernel", says)
+            finding = Finding(BY_THE_KERNEL, says)
         if finding is None:
             self._passed.append(case)
             return None
         mistake = None
         if not self._failed:  # a name for the first failure is enough, and costs seconds
             self._failed = True
-            mistake = check.recognise(self.exercise, case, self._passed, observed.result, expected)
+            if finding.property != STORED:  # NaN that nobody computed is no misconception
+                result = observed.result
+                mistake = check.recognise(self.exercise, case, self._passed, result, expected)
         return check.incorrect(self.exercise, case, finding, mistake)
 
     @contextlib.contextmanager
@@ -329,9 +402,6 @@ class _Examination:
 
 def clean_launch(launch: Any) -> dict[str, Any]:
     """Return a launch with the fields it must have and no others. Raises BadFrame."""
-    import torch
-
-    plain = (bool, int, float, str, torch.Tensor, torch.dtype, type(None))
     try:
         grid = [int(n) for n in launch["grid"]]
         args, options = dict(launch["args"]), dict(launch["options"])
@@ -339,19 +409,42 @@ def clean_launch(launch: Any) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError):
         raise BadFrame("a launch without its parts") from None
     for key, value in args.items():
-        if isinstance(value, dict):
-            base, *numbers = value.get("descriptor") or (None,)
-            if len(numbers) != 3 or not isinstance(base, torch.Tensor):
-                raise BadFrame(f"the launch argument {key!r} is no descriptor")
-        elif not isinstance(value, plain):
-            raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+        _check_argument(str(key), value)
     if not all(isinstance(x, str) for x in names) or not 1 <= len(grid) <= 3:
         raise BadFrame("a launch with strange names or a strange grid")
     if min(grid) < 0 or math.prod(grid) > MOST_PROGRAMS:
         raise BadFrame(f"a launch of more than {MOST_PROGRAMS} programs")
+    sizes = [value.numel() for _, value in leaves(args) if hasattr(value, "data_ptr")]
+    if len(sizes) > MOST_TENSORS or sum(sizes) > MOST_ELEMENTS:
+        raise BadFrame(f"a launch with over {MOST_TENSORS} tensors or {MOST_ELEMENTS} elements")
     options = {k: v for k, v in options.items() if isinstance(v, int)}
     fields = {"source": launch["source"], "name": launch["name"], "grid": grid}
     return {**fields, "args": args, "options": options}
+
+
+def _check_argument(key: str, value: Any) -> None:
+    """Raise BadFrame unless this is a plain value, a tensor, a descriptor, or a tuple of them."""
+    import torch
+
+    if isinstance(value, dict):
+        parts = value.get("descriptor")
+        base, *numbers = parts if isinstance(parts, tuple) and parts else (None,)
+        whole = all(isinstance(n, list) and all(isinstance(i, int) for i in n) for n in numbers)
+        if len(numbers) != 3 or not isinstance(base, torch.Tensor) or not whole:
+            raise BadFrame(f"the launch argument {key!r} is no descriptor")
+    elif isinstance(value, tuple):
+        for item in value:
+            _check_argument(key, item)
+    elif not isinstance(value, (*_PLAIN, torch.Tensor, torch.dtype)):
+        raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+
+
+def _any_of(cases: Sequence[Case]) -> Case:
+    """Return one of the cases: which, only those who know the inputs can tell."""
+    drawn = hashlib.sha256()
+    for tensor in (x for case in cases for x in _tensors(case)):
+        drawn.update(tensor.detach().double().numpy().tobytes())
+    return cases[int.from_bytes(drawn.digest()) % len(cases)]
 
 
 def _message(answer: Any) -> dict[str, Any]:

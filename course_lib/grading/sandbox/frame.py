@@ -40,7 +40,7 @@ class Closed(Exception):
 
 
 class TooLate(Exception):
-    """The deadline passed before a whole frame came."""
+    """The deadline passed before a whole frame had come or gone."""
 
 
 class Channel:
@@ -49,16 +49,35 @@ class Channel:
     def __init__(self, descriptor: int, nonce: bytes) -> None:
         self._descriptor, self._nonce = descriptor, nonce
 
-    def send(self, message: Any) -> None:
-        """Send one message. Raises Closed, or BadFrame if it is too large to be sent."""
+    def send(self, message: Any, *, deadline: float | None = None) -> None:
+        """Send one message. ``deadline`` is a time of ``time.monotonic()``.
+
+        Raises Closed, BadFrame if it is too large to be sent, and TooLate if the other side has
+        not read it by then (what was written of it stays written: the channel is of no more use).
+        """
         text, blob = encode(message)
         header = _HEADER.pack(_MAGIC, self._nonce, len(text), len(blob))
         rest = memoryview(header + text + blob)
         try:
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[self._write(rest, deadline) :]
         except (BrokenPipeError, ConnectionResetError):
             raise Closed from None
+
+    def _write(self, data: memoryview, deadline: float | None) -> int:
+        """Write some of ``data`` and return how much; a writer that must be in time never waits."""
+        if deadline is None:
+            return os.write(self._descriptor, data)
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([], [self._descriptor], [], left)[1]:
+            raise TooLate
+        os.set_blocking(self._descriptor, False)
+        try:
+            return os.write(self._descriptor, data[: 1 << 20])
+        except BlockingIOError:
+            return 0
+        finally:
+            os.set_blocking(self._descriptor, True)
 
     def receive(self, deadline: float | None = None) -> Any:
         """Return the next message. ``deadline`` is a time of ``time.monotonic()``.
@@ -112,16 +131,17 @@ class _Encoder:
             return x
         if depth > MAX_DEPTH:
             raise BadFrame("the value is nested too deeply")
+        if isinstance(x, str):  # NumPy's strings and bytes too, before its numbers
+            return str(x)[:MAX_TEXT].encode("utf-8", "replace").decode()
+        if isinstance(x, bytes | bytearray):
+            # an empty one of NumPy's shows a byte through its buffer
+            return ["b", *self._put(x.item() if isinstance(x, np.generic) else bytes(x))]
         if isinstance(x, np.generic | np.ndarray):
             return self._array(x)
         if isinstance(x, int):
             return int(x) if abs(x) < 1 << 63 else ["x", "a very large integer"]
         if isinstance(x, float):
             return ["f", float.hex(float(x))]
-        if isinstance(x, str):
-            return str(x)[:MAX_TEXT].encode("utf-8", "replace").decode()
-        if isinstance(x, bytes | bytearray):
-            return ["b", *self._put(bytes(x))]
         if isinstance(x, list | tuple):
             kind = "l" if isinstance(x, list) else "t"
             return [kind, [self.value(item, depth + 1) for item in x]]
@@ -190,8 +210,15 @@ def decode(text: bytes, blob: bytes | bytearray) -> Any:
 
 
 class _Decoder:
+    """Builds the value again. What it may cost is bounded over the whole message.
+
+    No byte is copied twice, and all arrays and tensors together have at most MAX_ELEMENTS elements:
+    one element shown a million times over (stride 0) costs nothing to send and much to look at.
+    """
+
     def __init__(self, blob: bytes | bytearray) -> None:
         self._blob = blob
+        self._bytes_left, self._elements_left = len(blob), MAX_ELEMENTS
         self._storages: dict[tuple[int, int], Any] = {}
 
     def value(self, data: Any, depth: int) -> Any:
@@ -213,12 +240,23 @@ class _Decoder:
     def _bytes(self, start: int, size: int) -> bytes:
         if not 0 <= start <= start + size <= len(self._blob):
             raise BadFrame("bytes outside of the message")
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise BadFrame("the same bytes twice")
         return bytes(memoryview(self._blob)[start : start + size])
+
+    def _counted(self, shape: list[int]) -> int:
+        """Return the number of elements; BadFrame if the message has too many with these."""
+        count = _count(shape)
+        self._elements_left -= count + 1024 if shape else 1  # one without elements costs too
+        if self._elements_left < 0:
+            raise BadFrame("too many elements in all")
+        return count
 
     def _array(self, dtype: str, shape: list[int], start: int, size: int) -> np.ndarray:
         if dtype not in _DTYPES:
             raise BadFrame("unknown dtype")
-        count = _count(shape)
+        count = self._counted(shape)
         if count * np.dtype(dtype).itemsize != size:
             raise BadFrame("an array whose bytes do not fit its shape")
         flat = np.frombuffer(self._bytes(start, size), dtype=f"<{dtype}")
@@ -234,7 +272,7 @@ class _Decoder:
 
         if name not in _TORCH or len(strides) != len(shape):
             raise BadFrame("unknown kind of tensor")
-        count, dtype = _count(shape), getattr(torch, name)
+        count, dtype = self._counted(shape), getattr(torch, name)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True) if n)
         width = torch.empty(0, dtype=dtype).element_size()
         if min([0, offset, *strides]) < 0 or (count and (last + 1) * width > size):

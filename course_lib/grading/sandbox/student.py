@@ -241,6 +241,8 @@ def _intercept_launches(channel: Channel) -> None:
 def _launch(
     channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
 ) -> None:
+    from course_lib.accounting.kernel_ledger import _walk
+
     source, name = gathered
     known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
     bound = inspect.getcallargs(kernel.fn, *args, **known)
@@ -255,19 +257,18 @@ def _launch(
     }
     channel.send({"launch": request})
     answer = channel.receive()
+    tensors = dict(part for key, value in bound.items() for part in _walk(key, value))
     for key, written in answer["written"].items():
-        _base(bound[key]).copy_(written)
+        tensors[key].copy_(written)
 
 
 def _packed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_packed, value))
     if type(value).__name__ == "TensorDescriptor":
         parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
         return {"descriptor": parts}
     return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
-
-
-def _base(value: Any) -> Any:
-    return value.base if type(value).__name__ == "TensorDescriptor" else value
 
 
 # The probe --------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Child:
 
     def ask(self, message: Any, deadline: float) -> Any:
         """Send a message and return the answer; the errors of `Channel`."""
-        self.send(message)
+        self.send(message, deadline=deadline)
         return self.receive(deadline)
 
     def end(self) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+# tries: call a builtin of Python under the name of a constant; must: error
+import torch
+import triton
+import triton.language as tl
+
+SOURCE = """
+run = exec
+exec = 1
+
+@triton.jit
+def spy(x, out):
+    run("open('/tmp/hostile_was_here', 'w')")
+"""
+
+
+@triton.jit
+def spy(x, out):
+    tl.store(out, tl.load(x))
+
+
+def vector_add(x, y, *, block=64):
+    from course_lib.grading.sandbox import kernels
+
+    kernels.gather = lambda kernel: (SOURCE, "spy")
+    spy[(1,)](x, torch.empty_like(x))
+    return x + y

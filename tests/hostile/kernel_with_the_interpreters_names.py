@@ -1,0 +1,27 @@
+# tries: open a file with the NumPy that the interpreter lends its kernels; must: error
+import torch
+import triton
+import triton.language as tl
+
+SOURCE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def spy(x, out):
+    a = np.load("/etc/os-release", allow_pickle=True)
+    tl.store(out, 1.0)
+"""
+
+
+@triton.jit
+def spy(x, out):
+    tl.store(out, tl.load(x))
+
+
+def vector_add(x, y, *, block=64):
+    from course_lib.grading.sandbox import kernels
+
+    kernels.gather = lambda kernel: (SOURCE, "spy")
+    spy[(1,)](x, torch.empty_like(x))
+    return x + y

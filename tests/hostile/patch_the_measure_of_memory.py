@@ -1,0 +1,10 @@
+# tries: hold everything at once and patch tracemalloc; must: incorrect
+import tracemalloc
+
+import numpy as np
+
+
+def stream_denominator(piles):
+    tracemalloc.get_traced_memory = lambda: (0, 0)
+    s = np.concatenate(piles)
+    return s.max(), np.exp(s - s.max()).sum()

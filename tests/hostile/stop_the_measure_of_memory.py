@@ -1,0 +1,11 @@
+# tries: hold everything at once and stop tracemalloc; must: incorrect
+import tracemalloc
+
+import numpy as np
+
+
+def stream_denominator(piles):
+    s = np.concatenate(piles)
+    m, l_sum = s.max(), np.exp(s - s.max()).sum()
+    tracemalloc.stop()
+    return m, l_sum
