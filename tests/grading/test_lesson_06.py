@@ -95,10 +95,11 @@ def test_the_report_says_where_and_why(file, words):
 )
 def test_a_transpose_mistake_that_only_equal_sizes_let_through_is_recognised(mistake, answer):
     """Where all sizes are equal no shape complains: the numbers must."""
+    right = solutions(6).tile_scores  # loaded here: its own launches are no part of the answer
 
     def tile_scores(q, k):
         square = q.shape == k.shape == (32, 32)
-        return answer(q, k) if square else solutions(6).tile_scores(q, k)
+        return answer(q, k) if square else right(q, k)
 
     assert report_for(tile_scores, seed=3).misconception == mistake
 

@@ -254,7 +254,8 @@ def test_words_presets_extras_and_counters(mount, check_page):
     want = HBMAccountant(preset="Llama-3-8B, 128k").bytes("naive_four_trips") / 1e12
     assert float(re.match(r"[\d.]+", shown_bytes(page)[0])[0]) == pytest.approx(want, rel=1e-3)
     page.locator("summary").first.click()
-    assert "4 H N_q N_k b" in page.inner_text(".fac-bar details ul")
+    terms = page.locator(".fac-bar details li")  # spelled when the fold tells that it is open
+    terms.filter(has_text="4 H N_q N_k b").first.wait_for()
     label = page.locator("svg[role=img]").get_attribute("aria-label")
     assert "At N = 131072" in label
     check_page(page)
