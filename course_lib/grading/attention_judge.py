@@ -10,7 +10,7 @@ import numpy as np
 from course_lib.grading import faults
 from course_lib.grading.judges import Judge, array_finding
 from course_lib.grading.spec import Case, Finding, Observed
-from course_lib.grading.tolerance import allowed_error, as_float64
+from course_lib.grading.tolerance import allowed_error, as_float64, score_rounding
 
 
 def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:
@@ -75,7 +75,8 @@ def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Ca
     if not in_dtype:
         return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
     dtype = str(case.args[0].dtype).removeprefix("torch.")
-    return allowed_error(o_true, as_float64(eager(case)), dtype)
+    allowed = allowed_error(o_true, as_float64(eager(case)), dtype)
+    return allowed + (score_rounding(*case.args[:3]) if dtype == "float32" else 0.0)
 
 
 def _eager(case: Case) -> Any:

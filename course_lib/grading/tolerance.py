@@ -36,6 +36,22 @@ def allowed_error(truth: np.ndarray, eager: np.ndarray | None, dtype: str) -> fl
     return 2 * float(difference[np.isfinite(difference)].max(initial=0.0)) + atol
 
 
+def score_rounding(q: Any, k: Any, v: Any) -> float:
+    """Return what the rounding of float32 scores may cost o, in whichever order they are summed.
+
+    A sum of d products that begins with a large one is rounded d times at that size, at random: it
+    is off by less than sqrt(d) units of 2**-24 (1.7 standard deviations), and moves o by as much
+    of V. Which order a machine takes, and so what eager PyTorch shows of this, is chance.
+    """
+    q, k, v = as_float64(q), as_float64(k), as_float64(v)
+    if not (q.size and k.size):
+        return 0.0
+    d = q.shape[-1]
+    longest_q, longest_k = (float(np.sqrt((x**2).sum(-1)).max()) for x in (q, k))
+    score = longest_q * longest_k / np.sqrt(d)
+    return float(np.sqrt(d) * 2.0**-24 * score * np.abs(v).max())
+
+
 def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarray:
     """Return a boolean array: True where ``got`` is not the truth within ``allowed``.
 

@@ -15,7 +15,7 @@ from course_lib.grading.misconceptions import attention_mistakes
 from course_lib.grading.picture import Bar, TrafficBars
 from course_lib.grading.questions import question, wrong_answer
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.grading.tolerance import allowed_error, as_float64
+from course_lib.grading.tolerance import allowed_error, as_float64, score_rounding
 
 # --- 1.1 -----------------------------------------------------------------------------------------
 
@@ -68,13 +68,7 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     if fault := faults.find_fault(got, o_true):
         return fault
     allowed = allowed_error(o_true, as_float64(naive(*case.args)), "float32")
-    return array_finding(got, o_true, allowed=allowed + _rounding(*case.args), name="o")
-
-
-def _rounding(q: Any, k: Any, v: Any) -> float:
-    """Return what float32 scores (or a log-sum-exp) cost, whichever way the lines are written."""
-    s = as_float64(q) @ as_float64(k).T / np.sqrt(q.shape[1])
-    return float(4 * 2.0**-24 * np.abs(s).max() * np.abs(v).max())
+    return array_finding(got, o_true, allowed=allowed + score_rounding(*case.args), name="o")
 
 
 Take = Callable[[np.ndarray], Any]

@@ -20,7 +20,7 @@ from course_lib.grading.peak import misfit
 from course_lib.grading.picture import Bar, TrafficBars
 from course_lib.grading.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.grading.specs.lesson_04.tiled import STREAM_MISTAKES
-from course_lib.grading.tolerance import allowed_error, as_float64
+from course_lib.grading.tolerance import allowed_error, as_float64, score_rounding
 
 
 class OutOfBounds(IndexError):
@@ -117,6 +117,7 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
         )
     o_true = expected[0]
     allowed = allowed_error(o_true, as_float64(naive(q, k, v)), "float32")
+    allowed += score_rounding(q, k, v)
     block_q = case.kwargs["block_q"]
     axes = ("head", "row", "column")
     if finding := array_finding(
