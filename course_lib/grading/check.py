@@ -73,16 +73,55 @@ def report_for(
                 "Open the notebook on Colab, in WSL, or in a Linux container.",
             ),
         )
+    if exercise.kind != "kernel":
+        return judge_cases(exercise, function, seed)
+    if seed is None:  # both halves are to draw the same inputs
+        seed = int(np.random.default_rng().integers(1, 2**32))
+    if _mode.mode() == "gpu":
+        return _judge_on_gpu(exercise, function, seed)
+    report = judge_cases(exercise, function, seed)
+    return _compiled(report, function, seed) if report.passed else report
+
+
+def judge_cases(exercise: Exercise, function: Callable[..., Any], seed: int | None) -> Report:
+    """Return the report on ``function`` run on every case, in the mode that this process has."""
     cases = list(exercise.cases(np.random.default_rng(seed)))
     if complaint := _cannot_be_called(exercise, function, cases[0]):
         return Report(exercise, Verdict.ERROR, (complaint,), failed_property="signature")
-    notes: list[str] = []  # what could not be judged here, and why
     for number, case in enumerate(cases):
-        if report := _judge_case(exercise, function, case, cases[:number], notes):
+        if report := _judge_case(exercise, function, case, cases[:number]):
             return report
-    if exercise.kind == "kernel" and (report := _compile(exercise, function, cases, notes)):
-        return report
-    return Report(exercise, Verdict.PASSED, (exercise.notice, *dict.fromkeys(notes)))
+    return Report(exercise, Verdict.PASSED, (exercise.notice,))
+
+
+def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+    """Judge a launcher interpreted, in a child, and what passes there compiled, here."""
+    from course_lib.accounting.extract import NotExtractable
+    from course_lib.grading.interpreted import judge_interpreted
+
+    try:
+        interpreted = judge_interpreted(exercise, function, seed)
+    except NotExtractable as why:
+        here = judge_cases(exercise, function, seed)
+        lines = ("The numbers are right, but the rest could not be checked:", f"{why}")
+        unchecked = Report(exercise, Verdict.ERROR, lines, failed_property="can be copied")
+        return unchecked if here.passed else here
+    if not interpreted.passed:
+        return interpreted
+    here = judge_cases(exercise, function, seed)
+    if here.passed:
+        return here
+    # the compiler's own words are long: the compile check knows what they mean
+    explained = _compiled(here, function, seed)
+    if explained.verdict is Verdict.NOT_ON_A_GPU:
+        return explained
+    first = "The interpreter runs it and every answer is right. Compiled, on this GPU:"
+    return replace(
+        here,
+        verdict=Verdict.NOT_ON_A_GPU,
+        lines=(first, *here.lines),
+        drawn_after=here.drawn_after + 1,
+    )
 
 
 def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None) -> Exercise:
@@ -125,7 +164,6 @@ def _judge_case(
     function: Callable[..., Any],
     case: Case,
     passed: list[Case],
-    notes: list[str],
 ) -> Report | None:
     """Return a report if the function fails on this case, else None."""
     args, kwargs = on_device(exercise, faults.copy_inputs((case.args, dict(case.kwargs))))
@@ -150,7 +188,6 @@ def _judge_case(
         if report is None:  # none of the student's lines took part: the fault is ours
             raise
         return report
-    notes += [observed.note] if observed.note else []
     expected = exercise.truth(*case.args, **case.kwargs)
     finding = exercise.judge(given, observed, expected) or faults.find_tampering(
         (args, kwargs), (case.args, dict(case.kwargs)), observed.result
@@ -277,20 +314,19 @@ def _error(
         return None
     lines = [f"On: {case.name}."] if case.name else []
     lines += [frames.describe(cause), *theirs]
+    if "CUDA" in str(cause) or "NVIDIA" in str(cause):
+        lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
     return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=type(cause).__name__)
 
 
-def _compile(
-    exercise: Exercise, function: Callable[..., Any], cases: list[Case], notes: list[str]
-) -> Report | None:
-    """Compile for sm_80 in a child; a report if that fails. On a GPU it has just been compiled."""
-    if _mode.mode() == "gpu":
-        return None
+def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:
+    """Compile for sm_80 in a child. Return ``report``, or one that says why that fails."""
     from course_lib.accounting.compile_check import compile_for
 
-    for case in (case for case in cases if case.compiled):
-        outcome = compile_for(function, *case.args, **case.kwargs)
-        if outcome.ok:
+    exercise, notes = report.exercise, []
+    for case in exercise.cases(np.random.default_rng(seed)):
+        outcome = compile_for(function, *case.args, **case.kwargs) if case.compiled else None
+        if outcome is None or outcome.ok:
             continue
         if outcome.kind in ("infrastructure", "timeout"):
             notes.append(f"Whether it compiles for a GPU could not be tried: {outcome.message}")
@@ -305,7 +341,7 @@ def _compile(
             ),
             failed_property="compiles for a GPU",
         )
-    return None
+    return replace(report, lines=(*report.lines, *dict.fromkeys(notes)))
 
 
 def _show(report: Report) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 # Triton wraps what happens in a kernel, once per helper; the reason stands at the end.
 _WRAPPERS = {"InterpreterError", "CompilationError"}
 
+COPIES: dict[str, Any] = {}
+"""A file into which the student's functions were copied -> where each of them stood."""
+
 
 def root_cause(error: BaseException) -> BaseException:
     """Follow ``__cause__`` through Triton's wrappers to the exception that started it."""
@@ -30,7 +33,7 @@ def student_lines(error: BaseException, function: Callable[..., Any]) -> list[st
     while error is not None:
         frames += [f for f in traceback.extract_tb(error.__traceback__) if _is_theirs(f, function)]
         error = error.__cause__ if type(error).__name__ in _WRAPPERS else None
-    seen = dict.fromkeys((f.name, f.lineno, _text(f)) for f in frames)
+    seen = dict.fromkeys((f.name, _line(f), _text(f)) for f in frames)
     return [f"   line {line}, in {name}:  {text}" for name, line, text in seen][-4:]
 
 
@@ -40,6 +43,14 @@ def _is_theirs(frame: traceback.FrameSummary, function: Callable[..., Any]) -> b
     if frame.filename == theirs:
         return True
     return "ipykernel" in frame.filename or frame.filename.startswith("<ipython-input")
+
+
+def _line(frame: traceback.FrameSummary) -> int | None:
+    if frame.filename not in COPIES:
+        return frame.lineno
+    from course_lib.accounting.child import where
+
+    return where(frame.filename, frame.lineno or 1, COPIES[frame.filename])[1]
 
 
 def _text(frame: traceback.FrameSummary) -> str:

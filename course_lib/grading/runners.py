@@ -34,7 +34,7 @@ def _run_counted(function: Callable[..., Any], case: Case) -> Observed:
 
 
 def _run_kernel(function: Callable[..., Any], case: Case) -> Observed:
-    """Run a launcher: in the interpreter inside guard bands, on a GPU compiled."""
+    """Run a launcher: interpreted inside guard bands, or compiled for its numbers alone."""
     if _mode.mode() == "gpu":
         return _run_on_gpu(function, case)
     from course_lib.accounting.eager_ledger import EagerLedger
@@ -79,16 +79,7 @@ def _run_on_gpu(function: Callable[..., Any], case: Case) -> Observed:
     with unwritten_is_nan():
         result = function(*case.args, **case.kwargs)
     torch.cuda.synchronize()
-    if not case.counted:
-        return Observed(result)
-    from course_lib.accounting.count import CountFailed, count
-    from course_lib.accounting.extract import NotExtractable
-    from course_lib.accounting.kernel_ledger import LedgerUnavailable
-
-    try:
-        return Observed(result, count(function, *case.args, **case.kwargs))
-    except (CountFailed, LedgerUnavailable, NotExtractable) as why:
-        return Observed(result, note=f"Its traffic could not be counted here: {why}")
+    return Observed(result)
 
 
 def on_device(exercise: Exercise, inputs: Any) -> Any:

@@ -43,14 +43,12 @@ class Observed:
 
     ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
     FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
-    that a counted kernel's launcher held at once beyond its inputs. ``note`` says what could not
-    be judged on this machine, and why.
+    that a counted kernel's launcher held at once beyond its inputs.
     """
 
     result: Any
     ledger: Any = None
     allocated: int | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,13 @@ def middle_of(stepper: Any) -> Any:
 
 CONTROLS = ".fac :is(button, input, select, summary):visible:enabled"
 
-# All that a control may change: the model, what is typed, chosen and folded, and the words on show.
+# All that a control may change: the model, what is typed, chosen and folded, and the words on show
+# (not those for a screen reader, which come 0.4 s after the last change).
 SNAPSHOT = """traits => JSON.stringify([
   traits.map((name) => facModel.get(name)),
   [...document.querySelectorAll('.fac :is(input, select)')].map((n) => [n.value, n.checked]),
   [...document.querySelectorAll('.fac details')].map((n) => n.open),
-  document.querySelector('.fac').innerText,
+  [...document.querySelectorAll('.fac > :not(.fac-hear)')].map((n) => n.innerText),
 ])"""
 
 

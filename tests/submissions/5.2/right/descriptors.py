@@ -13,8 +13,15 @@ def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
     out_desc.store([start], x_desc.load([start]) + y_desc.load([start]))
 
 
+def scratch(size, alignment, stream):
+    """Memory for the descriptors that a program makes (a GPU asks for it)."""
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
 def vector_add(x, y, *, block=64):
     out = torch.empty_like(x)
     n = x.numel()
+    if x.is_cuda:
+        triton.set_allocator(scratch)
     add_kernel[(triton.cdiv(n, block),)](x, y, out, n, BLOCK=block)
     return out
