@@ -66,9 +66,15 @@ def to_source(function: Any, inline_library: bool = False) -> str:
     return extract(function, inline_library).source
 
 
-def extract(function: Any, inline_library: bool = False) -> Extract:
-    """Like `to_source`, with the name to call and where every piece came from."""
-    gathering = _Gathering(inline_library)
+def extract(
+    function: Any, inline_library: bool = False, *, leave_undefined: bool = False
+) -> Extract:
+    """Like `to_source`, with the name to call and where every piece came from.
+
+    ``leave_undefined`` leaves a name that is nowhere defined as it is: the copy raises NameError
+    where the original does, and not before.
+    """
+    gathering = _Gathering(inline_library, leave_undefined)
     name = python_function(function).__name__
     gathering.add(name, function, f"`{name}`")
     return Extract(gathering.text(), name, gathering.origins)
@@ -95,6 +101,7 @@ class _Gathering:
     """The file so far: imports, constants and definitions, dependencies first."""
 
     inline_library: bool
+    leave_undefined: bool
     origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _bound: dict[str, Any] = field(default_factory=dict)  # name in the file -> object
     _imports: set[str] = field(default_factory=set)
@@ -172,7 +179,7 @@ class _Gathering:
                 _refuse_leaked(used, namespace, thing)
                 self.add(used, namespace[used], f"`{own}`")
                 self._add_submodules(used, namespace[used], source)
-            elif not hasattr(builtins, used):
+            elif not (self.leave_undefined or hasattr(builtins, used)):
                 raise NotExtractable(
                     f"`{own}` uses `{used}`, and nothing of that name is defined: import or "
                     "define it before the function is used."

@@ -49,6 +49,20 @@ def test_the_child_says_what_a_laptop_says(file, monkeypatch):
         assert got.picture.record() == wanted.picture.record()
 
 
+@pytest.mark.parametrize("exercise", ["5.2", "7.2", "8.3"])
+def test_a_stub_is_not_attempted_though_names_are_missing_in_it(exercise):
+    found = find(exercise)
+    stub = getattr(stubs(found.lesson), found.function)
+    assert judge_interpreted(found, stub, 1).verdict is Verdict.NOT_ATTEMPTED
+
+
+def test_a_name_that_is_nowhere_defined_is_an_error_with_its_line():
+    answer = module_from("def vector_add(x, y, *, block=16):\n    return x + yy\n").vector_add
+    found = judge_interpreted(find("5.2"), answer, 1)
+    assert found.failed_property == "NameError"
+    assert "line 2, in vector_add:  return x + yy" in found.text()
+
+
 def test_what_the_answer_prints_is_printed(capsys):
     function = module_from(
         'def vector_add(x, y, *, block=16):\n    print("seen", block)'
