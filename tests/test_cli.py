@@ -254,6 +254,7 @@ def test_build_and_build_check(course, capsys):
         (["check", "nowhere.ipynb"], "there is no such file"),
         (["check", "sources"], "a notebook (.ipynb) or a script (.py)"),
         (["check", "broken.ipynb"], "no Jupyter notebook"),
+        (["check", "empty_cell.ipynb"], "no Jupyter notebook"),
         (["check", "empty.py"], "nothing in it is an exercise"),
         (["check", "exercises/03_small.ipynb", "9.9"], "No exercise is called '9.9'"),
         (["check", "latin.py"], "cannot be read"),
@@ -266,6 +267,7 @@ def test_build_and_build_check(course, capsys):
 )
 def test_every_bad_request_gets_one_sentence_and_status_2(course, capsys, arguments, says):
     Path("broken.ipynb").write_text('{"cells": [')
+    Path("empty_cell.ipynb").write_text('{"cells": [{"cell_type": "code", "source": null}]}')
     Path("empty.py").write_text("x = 1\n")
     Path("latin.py").write_bytes(b"x = '\xe9'")
     assert main(arguments) == 2

@@ -59,12 +59,17 @@ def notebook_of(path: Path, text: str) -> dict[str, Any]:
     """Return the parsed notebook; FileProblem if ``text`` is none."""
     try:
         data = json.loads(text)
-        well_formed = all(isinstance(cell, dict) for cell in data["cells"])
-    except (ValueError, KeyError, TypeError):
+        well_formed = all(_is_text(cell.get("source", "")) for cell in data["cells"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         well_formed = False
     if not well_formed:
         raise FileProblem(f"{path}: this is no Jupyter notebook (format 4).")
     return data
+
+
+def _is_text(source: Any) -> bool:
+    lines = source if isinstance(source, list) else [source]
+    return all(isinstance(line, str) for line in lines)
 
 
 def source_of(cell: dict[str, Any]) -> str:
