@@ -30,6 +30,7 @@ from widgets.lab import run_all, serve, write_notebook
 
 MOVES = 40  # after the first dozen, in which every control moves once
 WARM_UP = 12
+PRESS = 30  # ms between down and up, a quick finger's: else "up" waits in the queue behind "down"
 GOAL_MEDIAN, GOAL_P95 = 5.0, 16.0  # ms
 
 WIDGETS = {
@@ -71,9 +72,9 @@ def moves(page: Page, root: Any) -> Iterator[None]:
         choices = root.locator("label").all()
         while True:
             for choice in choices:
-                choice.click()
+                choice.click(delay=PRESS)
                 yield
-            root.get_by_role("button").first.click()
+            root.get_by_role("button").first.click(delay=PRESS)
             yield
     boxes = [sliders.nth(i).bounding_box() for i in range(n_sliders)]
     step = 0
@@ -84,7 +85,9 @@ def moves(page: Page, root: Any) -> Iterator[None]:
             page.keyboard.press("ArrowLeft" if step // n_sliders % 4 == 1 else "ArrowRight")
         else:
             box, there = boxes[i], (0.2, 0.5, 0.8, 0.35)[step // n_sliders // 2 % 4]
-            page.mouse.click(box["x"] + there * box["width"], box["y"] + box["height"] / 2)
+            page.mouse.click(
+                box["x"] + there * box["width"], box["y"] + box["height"] / 2, delay=PRESS
+            )
         step += 1
         yield
 

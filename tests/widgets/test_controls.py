@@ -138,3 +138,19 @@ def test_tab_reaches_every_control(mount, name):
             reached.append(number)
     first = reached.index(wanted[0])
     assert reached[first : first + len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("name", ["HBMAccountant", "TileStepper"])
+def test_the_kernel_is_told_before_its_echo_of_an_older_value_can_come(mount, name):
+    """An echo arrives as a task of its own; what is not yet on its way then would be overwritten."""
+    page = mount(WIDGETS[name](), reduced=True)
+    order = page.evaluate(
+        """() => new Promise((done) => {
+             const order = [], slider = document.querySelector('.fac input[type=range]');
+             facModel.save_changes = () => order.push('told');
+             setTimeout(() => { order.push('echo'); done(order); });
+             slider.value = Number(slider.value) + 1;
+             slider.dispatchEvent(new Event('input', { bubbles: true }));
+           })"""
+    )
+    assert order == ["told", "echo"]

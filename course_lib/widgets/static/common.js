@@ -104,13 +104,16 @@ const freshId = (what) => `fac-${what}-${Date.now().toString(36)}-${++lastId}`;
 
 const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Set traits; the kernel is told once the picture has changed, in one message for a burst. */
+/**
+ * Set traits; the kernel is told once the picture has changed, in one message for a burst. It has to
+ * be told in this very task: in a later one, an echo of the value before could come first and be shown.
+ */
 const untold = new WeakSet();
 function put(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   if (untold.has(model)) return;
   untold.add(model);
-  setTimeout(() => {
+  queueMicrotask(() => {
     untold.delete(model);
     model.save_changes();
   });
