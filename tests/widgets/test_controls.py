@@ -142,7 +142,7 @@ def test_tab_reaches_every_control(mount, name):
 
 @pytest.mark.parametrize("name", ["HBMAccountant", "TileStepper"])
 def test_the_kernel_is_told_before_its_echo_of_an_older_value_can_come(mount, name):
-    """An echo arrives as a task of its own; what is not yet on its way then would be overwritten."""
+    """An echo is a task of its own; what is not yet on its way by then would be overwritten."""
     page = mount(WIDGETS[name](), reduced=True)
     order = page.evaluate(
         """() => new Promise((done) => {
