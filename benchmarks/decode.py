@@ -2,7 +2,8 @@
 
 One query per sequence against a long cache: K and V bytes per second, beside a copy in the same
 process (bytes read plus written). The caches are larger than L2, and it is emptied before each
-call. Usage: python benchmarks/decode.py [--out FOLDER]
+call; `copy` is a copy of the same number of bytes: what the size alone costs.
+Usage: python benchmarks/decode.py [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], 
         with sdpa_kernel(backend):
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
+    yield "copy", lambda: v.copy_(k)
     yield "FA2", lambda: sdpa(SDPBackend.FLASH_ATTENTION)
     yield "cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION)
     yield "flash_decode", lambda: flash_decode(q, k, v)
