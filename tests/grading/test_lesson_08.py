@@ -16,7 +16,8 @@ from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts
 from course_lib.grading.check import report_for
 from course_lib.grading.report import Verdict
-from course_lib.grading.specs import find, lesson_08
+from course_lib.grading.specs import find
+from course_lib.grading.specs.lesson_08 import backward, split, tiles
 from course_lib.kernels.ladder import Tiles, edge_masks, skip_tiles
 
 ALL = ["choose_tiles", "causal_tiles", "split_attention", "delta_and_dv"]
@@ -41,11 +42,11 @@ def test_the_stub_is_not_attempted(name):
 def test_whatever_is_drawn_the_rule_has_one_answer_and_it_is_not_the_largest_tile(seed):
     for case in find("8.1").cases(np.random.default_rng(seed)):
         (rows,) = case.args
-        (best,) = lesson_08._best(rows)
+        (best,) = tiles._best(rows)
         assert best["fits"]
         assert best["stack_bytes"] == 0
-        assert lesson_08._choice(best) == solutions(8).choose_tiles(rows)
-        assert lesson_08._choice(best) != lesson_08._largest(rows)
+        assert tiles._choice(best) == solutions(8).choose_tiles(rows)
+        assert tiles._choice(best) != tiles._largest(rows)
 
 
 @pytest.mark.parametrize("seed", range(1, 41))
@@ -82,9 +83,9 @@ def corpus_of_8_1(folder):
 @pytest.mark.parametrize("area", [("num_stages",), ("block_q", "num_stages"), ()])
 def test_the_largest_area_is_recognised_however_ties_are_broken(area):
     def model(rows):
-        left = lesson_08._best(rows, skip=(4, 5))
+        left = tiles._best(rows, skip=(4, 5))
         tie = lambda r: [r["block_q"] * r["block_k"], *(r[name] for name in area)]  # noqa: E731
-        return lesson_08._choice(max(left, key=tie))
+        return tiles._choice(max(left, key=tie))
 
     assert {named(model, seed) for seed in range(1, 30)} == {"area before query rows"}
 
@@ -99,7 +100,7 @@ def test_draws_differ():
 def test_each_gpu_of_the_record_has_tiles_that_spill_and_tiles_that_do_not():
     for gpu in ("T4", "A100", "H100"):
         for head_dim in (64, 128):
-            spilled = {row["stack_bytes"] > 0 for row in lesson_08._table(gpu, head_dim)}
+            spilled = {row["stack_bytes"] > 0 for row in tiles._table(gpu, head_dim)}
             assert spilled == {True, False}
 
 
@@ -143,7 +144,7 @@ def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
     for case in cases:
         n_q, n_k = (x.shape[-2] for x in case.args[:2])
         tiles = case.kwargs["block_q"], case.kwargs["block_k"]
-        partial = lesson_08._partial_tiles(n_q, n_k, *tiles, case.kwargs["causal"])
+        partial = split._partial_tiles(n_q, n_k, *tiles, case.kwargs["causal"])
         counts = derived_counts(n_q, n_k, *tiles, causal=case.kwargs["causal"])
         assert sum(partial) == counts["partial_tiles"]
         assert len(set(partial)) == 1
@@ -194,7 +195,7 @@ def test_the_truth_of_8_3_is_what_autograd_says():
     o, do = torch.softmax(s, -1) @ v, torch.randn(1, 2, 40, 16, dtype=torch.float64)
     o.backward(do)
     lse = torch.logsumexp(s, -1)
-    delta, dv = lesson_08._backward_truth(q, k, o.detach(), lse, do, causal=True)
+    delta, dv = backward._backward_truth(q, k, o.detach(), lse, do, causal=True)
     assert np.allclose(dv, v.grad, atol=1e-12)
     assert np.allclose(delta, (o.detach() * do).sum(-1), atol=1e-12)
 
