@@ -317,7 +317,7 @@ def _error(
         return None
     lines = [f"On: {case.name}."] if case.name else []
     lines += [frames.describe(cause), *theirs]
-    if "CUDA" in str(cause) or "NVIDIA" in str(cause):
+    if _mode.mode() != "gpu" and ("CUDA" in str(cause) or "NVIDIA" in str(cause)):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
     return Report(exercise, Verdict.ERROR, tuple(lines), failed_property=type(cause).__name__)
 

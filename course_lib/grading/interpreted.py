@@ -62,10 +62,9 @@ def _not_judged(exercise: Exercise, failure: Failure) -> Report:
 
 
 def _packed(report: Report) -> dict[str, Any]:
-    picture: dict[str, Any] | None = None
+    picture = None
     if isinstance(report.picture, ErrorMap):
-        picture = {**vars(report.picture), "codes": report.picture.codes.tolist()}
-        picture = {"map": {name: picture[name] for name in ErrorMap.__dataclass_fields__}}
+        picture = {"map": {**asdict(report.picture), "codes": report.picture.codes.tolist()}}
     elif report.picture is not None:
         picture = {"bars": asdict(report.picture)}
     return {
