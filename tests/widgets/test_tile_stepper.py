@@ -254,7 +254,7 @@ def test_numpy_tiled_agrees_with_the_default_example():
         np.testing.assert_allclose(stepper.streamed(), o[row], rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning", "error::UserWarning")
 def test_masked_keys_have_no_bar_in_the_figure():
     """Nor does a row whose first tile is masked as a whole upset the drawing."""
     stepper = TileStepper.by_hand([[-math.inf, -math.inf], [1, -math.inf]], [[1, 2], [3, 4]])
