@@ -214,8 +214,10 @@ def _watch_launches() -> SimpleNamespace:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
+    from course_lib.accounting.autotune import first_config
+
     watched = SimpleNamespace(kernels=[], current="")
-    run_kernel, run_tuned, add_stages = JITFunction.run, Autotuner.run, CUDABackend.add_stages
+    run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages
 
     def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         watched.current = kernel.fn.__name__
@@ -227,10 +229,6 @@ def _watch_launches() -> SimpleNamespace:
         watched.current = ""
         return compiled
 
-    def first_config(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        tuner.configs = tuner.configs[:1]  # one is not benchmarked
-        return run_tuned(tuner, *args, **kwargs)
-
     def stages_with_room(backend: Any, stages: dict, *args: Any, **kwargs: Any) -> None:
         add_stages(backend, stages, *args, **kwargs)
         assemble = stages["cubin"]
@@ -241,7 +239,7 @@ def _watch_launches() -> SimpleNamespace:
 
         stages["cubin"] = checked
 
-    JITFunction.run, Autotuner.run = compile_only, first_config
+    JITFunction.run, Autotuner.run = compile_only, first_config(Autotuner.run)
     CUDABackend.add_stages = stages_with_room
     return watched
 
