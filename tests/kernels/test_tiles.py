@@ -13,8 +13,8 @@ from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.tiles import Tiles, backward_tiles_for, tiles_for
 
-# (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 that was measured to
-# be faster than any choice that does not (96); on a T4 all spill, this choice least (904, 312)
+# (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
+# faster than any choice that does not (96); on a T4 all spill, this choice least (904, 312)
 SPILLS = {(90, 128): (128, 0), (75, 256): (1024, 384)}
 SIZES = {"heads", "kv_heads", "n_q", "n_k", "window"}
 
