@@ -13,9 +13,6 @@ from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.tiles import Tiles, backward_tiles_for, tiles_for
 
-# (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
-# faster than any choice that does not (96); on a T4 all spill, this choice least (904, 312)
-SPILLS = {(90, 128): (128, 0), (75, 256): (1024, 384)}
 SIZES = {"heads", "kv_heads", "n_q", "n_k", "window"}
 
 
@@ -78,14 +75,13 @@ def test_no_entry_of_the_forward_table_spills(sm, d, causal):
 @pytest.mark.parametrize("sm", [75, 80, 89, 90, 100, 120])
 def test_no_entry_of_the_backward_table_spills(sm, d):
     for_keys, for_queries = backward_tiles_for(example(d), sm=sm)
-    jobs = (dk_dv_kernel, for_keys), (dq_kernel, for_queries)
-    for (kernel, tiles), most in zip(jobs, SPILLS.get((sm, d), (0, 0)), strict=True):
-        ray = compiled(kernel, tiles, sm, d, True)
-        if most:
-            assert 0 < ray.stack_bytes <= most
-            assert ray.shared_bytes <= SHARED_KIB[sm] * 1024
-        else:
-            assert_good(ray, sm)
+    if (sm, d) == (90, 128):  # measured: 96 bytes spilled, and faster than any that does not
+        ray = compiled(dk_dv_kernel, for_keys, sm, d, True)
+        assert 0 < ray.stack_bytes <= 128
+        assert_good(compiled(dq_kernel, for_queries, sm, d, True), sm)
+        return
+    assert_good(compiled(dk_dv_kernel, for_keys, sm, d, True), sm)
+    assert_good(compiled(dq_kernel, for_queries, sm, d, True), sm)
 
 
 @pytest.mark.slow
