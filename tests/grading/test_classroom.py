@@ -185,6 +185,28 @@ def graded(tmp_path_factory):
     return place, out, tally, files
 
 
+def test_workers_that_die_between_two_submissions_lose_none(tmp_path):
+    """They answer, die, and only then are given more: the pipe is broken at the sender."""
+    place = tmp_path / "class"
+    place.mkdir()
+    for i in range(4):
+        (place / f"good{i}.py").write_text(ECHO)
+    killed = []
+
+    def kill_all(_submission):
+        for worker in multiprocessing.active_children() if not killed else ():
+            killed.append(worker.pid)
+            worker.kill()
+            worker.join()
+
+    records = Records(tmp_path / "records.jsonl")
+    job = batch.Job(b"a secret of the test", ("0.1",))
+    tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_all)
+    assert len(killed) == 2
+    assert tally.graded == 4
+    assert {line["outcome"] for (line,) in records.latest().values()} == {"passed"}
+
+
 OUTCOMES = {
     "by_id": "passed",
     "by_name": "incorrect",

@@ -7,6 +7,7 @@ another; if it dies again, that submission's record says so.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
@@ -217,7 +218,8 @@ class _Worker:
     def give(self, submission: Submission | None) -> None:
         self.task = submission
         if submission is not None:
-            self.connection.send(submission)
+            with contextlib.suppress(OSError):  # died just now: its end of file says so next
+                self.connection.send(submission)
 
     def close(self) -> None:
         self.connection.close()
