@@ -8,6 +8,8 @@ Dao et al. 2022 (arXiv:2205.14135, appendix B.4), in FlashAttention-2's loop ord
     dK = scale dS^T Q  dQ = scale dS K    delta = rowsum(dO * O)
 
 Scores are computed a second time for dQ: 7 products instead of 5, and the same sum in every run.
+What a kernel walks over (Q and dO, or K and V) it loads through tensor descriptors where that was
+measured to be faster (`by_descriptors`): without a pointer for every row there are registers left.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.kernels.attention_forward import LOG2_E, dot, load_rows, store_rows, visible
-from course_lib.kernels.tiles import backward_tiles_for
+from course_lib.kernels.attention_forward import LN_2, LOG2_E, dot, load_rows, store_rows, visible
+from course_lib.kernels.ladder import described
+from course_lib.kernels.tiles import backward_tiles_for, sm_of
 
 
 # fmt: off
 @triton.jit
-def delta_kernel(
-    o, do, dlse, delta, do_batch, do_head, do_row, do_col, heads, n_q,
+def rows_kernel(
+    o, do, lse, dlse, delta, lse_2, do_batch, do_head, do_row, do_col, heads, n_q,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):
-    """delta = rowsum(dO * O) - dlse: what every dP of a row is measured against."""
+    """What every tile of a row needs, once: delta = rowsum(dO * O) - dlse, and lse in base 2.
+
+    A row that sees no key has lse = -inf; it becomes inf, so that no p comes of it.
+    """
     rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     index = tl.program_id(1).to(tl.int64)
     o += index * n_q * HEAD_DIM
@@ -34,29 +40,49 @@ def delta_kernel(
     o_tile = load_rows(o, rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D, False).to(tl.float32)
     do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False).to(tl.float32)
     inside = rows < n_q
-    total = tl.sum(o_tile * do_tile, 1) - tl.load(dlse + index * n_q + rows, mask=inside, other=0.0)
-    tl.store(delta + index * n_q + rows, total, mask=inside)
+    at = index * n_q + rows
+    total = tl.sum(o_tile * do_tile, 1) - tl.load(dlse + at, mask=inside, other=0.0)
+    tl.store(delta + at, total, mask=inside)
+    base_2 = tl.load(lse + at, mask=inside, other=0.0) / LN_2
+    tl.store(lse_2 + at, tl.where(base_2 == float("-inf"), float("inf"), base_2), mask=inside)
+
+
+@triton.jit
+def walked_tile(
+    x, head, first, n, row, col,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr, WHOLE: tl.constexpr,
+    DESCRIBED: tl.constexpr,
+):
+    """Load rows first .. first + BLOCK - 1 of a head, zero outside: x points at the head, or
+    describes all of them."""
+    if DESCRIBED:
+        tile = x.load([head.to(tl.int32), first, 0]).reshape(BLOCK, HEAD_DIM)
+    else:
+        rows = first + tl.arange(0, BLOCK)
+        tile = load_rows(x, rows, n, row, col, HEAD_DIM, BLOCK_D, WHOLE)
+    return tile
 
 
 @triton.jit
 def add_queries(
-    start, stop, dk, dv, k_tile, v_tile, q, do, lse, delta, keys, n_q, n_k, window, scale,
+    start, stop, dk, dv, k_tile, v_tile, q, do, head, lse_2, delta, keys, n_q, n_k, window, scale,
     q_row, q_col, do_row, do_col,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, DESCRIBED: tl.constexpr, MASK: tl.constexpr,
 ):
     """Add what queries start .. stop - 1 say about this tile of keys. Scores stand transposed."""
     for first in range(start, stop, BLOCK_Q):
         rows = first + tl.arange(0, BLOCK_Q)  # (block_q,)
-        q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, not MASK)
-        lse_row = tl.load(lse + rows, mask=rows < n_q, other=float("inf")) * 1.4426950408889634
+        q_tile = walked_tile(
+            q, head, first, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, BLOCK_Q, not MASK, DESCRIBED)
+        lse_row = tl.load(lse_2 + rows, mask=rows < n_q, other=float("inf"))
         s = dot(k_tile, tl.trans(q_tile)) * scale  # (block_k, block_q), base 2
-        # a row that sees no key has lse = -inf: no p may come of it
-        p = tl.exp2(s - tl.where(lse_row == float("-inf"), float("inf"), lse_row)[None, :])
+        p = tl.exp2(s - lse_row[None, :])
         if MASK:
             seen = visible(rows[None, :], keys[:, None], n_q, n_k, window, CAUSAL, WINDOWED)
             p = tl.where(seen, p, 0.0)
-        do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, not MASK)
+        do_tile = walked_tile(
+            do, head, first, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, not MASK, DESCRIBED)
         dv = dot(p.to(do_tile.dtype), do_tile, dv)
         dp = dot(v_tile, tl.trans(do_tile))  # (block_k, block_q)
         delta_row = tl.load(delta + rows, mask=rows < n_q, other=0.0)
@@ -67,13 +93,13 @@ def add_queries(
 
 @triton.jit
 def dk_dv_kernel(
-    q, k, v, do, lse, delta, dk, dv,
+    q, k, v, do, lse_2, delta, dk, dv,
     q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
     v_batch, v_head, v_row, v_col, do_batch, do_head, do_row, do_col,
     kv_heads, n_q, n_k, window, scale, scale_2,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, DESCRIBED: tl.constexpr,
 ):
     """One program: one tile of keys of one key head, against all queries that may see it."""
     tile = tl.program_id(0)
@@ -81,8 +107,6 @@ def dk_dv_kernel(
     batch, kv_head = index // kv_heads, index % kv_heads
     k += batch * k_batch + kv_head * k_head
     v += batch * v_batch + kv_head * v_head
-    q += batch * q_batch
-    do += batch * do_batch
     keys = tile * BLOCK_K + tl.arange(0, BLOCK_K)  # (block_k,)
     k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, False)
     v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, False)
@@ -106,21 +130,28 @@ def dk_dv_kernel(
     dk_tile = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     dv_tile = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     for member in range(GROUP):
-        head = kv_head * GROUP + member
-        row0 = (index * GROUP + member) * n_q
+        head = index * GROUP + member  # among all heads of all sequences
+        row0 = head * n_q
+        head_q, head_do = q, do
+        if not DESCRIBED:
+            head_q += batch * q_batch + (kv_head * GROUP + member) * q_head
+            head_do += batch * do_batch + (kv_head * GROUP + member) * do_head
         if CAUSAL:
             dk_tile, dv_tile = add_queries(
-                start, whole_start, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
-                do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
-                q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, True)
+                start, whole_start, dk_tile, dv_tile, k_tile, v_tile, head_q, head_do, head,
+                lse_2 + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+                q_row, q_col, do_row, do_col,
+                HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, DESCRIBED, True)
         dk_tile, dv_tile = add_queries(
-            whole_start, whole_stop, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
-            do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
-            q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, False)
+            whole_start, whole_stop, dk_tile, dv_tile, k_tile, v_tile, head_q, head_do, head,
+            lse_2 + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+            q_row, q_col, do_row, do_col,
+            HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, DESCRIBED, False)
         dk_tile, dv_tile = add_queries(
-            whole_stop, stop, dk_tile, dv_tile, k_tile, v_tile, q + head * q_head,
-            do + head * do_head, lse + row0, delta + row0, keys, n_q, n_k, window, scale_2,
-            q_row, q_col, do_row, do_col, HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, True)
+            whole_stop, stop, dk_tile, dv_tile, k_tile, v_tile, head_q, head_do, head,
+            lse_2 + row0, delta + row0, keys, n_q, n_k, window, scale_2,
+            q_row, q_col, do_row, do_col,
+            HEAD_DIM, BLOCK_D, BLOCK_Q, CAUSAL, WINDOWED, DESCRIBED, True)
     dk += index * n_k * HEAD_DIM
     dv += index * n_k * HEAD_DIM
     store_rows(dk, dk_tile * scale, keys, n_k, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
@@ -129,16 +160,18 @@ def dk_dv_kernel(
 
 @triton.jit
 def add_key_tiles(
-    start, stop, dq, q_tile, do_tile, lse_row, delta_row, k, v, rows, n_q, n_k, window, scale,
+    start, stop, dq, q_tile, do_tile, lse_row, delta_row, k, v, head, rows, n_q, n_k, window, scale,
     k_row, k_col, v_row, v_col,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, DESCRIBED: tl.constexpr, MASK: tl.constexpr,
 ):
     """Add what keys start .. stop - 1 say about this tile of queries."""
     for first in range(start, stop, BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)  # (block_k,)
-        k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, not MASK)
-        v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, not MASK)
+        k_tile = walked_tile(
+            k, head, first, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, BLOCK_K, not MASK, DESCRIBED)
+        v_tile = walked_tile(
+            v, head, first, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, not MASK, DESCRIBED)
         p = tl.exp2(dot(q_tile, tl.trans(k_tile)) * scale - lse_row[:, None])
         if MASK:
             seen = visible(rows[:, None], keys[None, :], n_q, n_k, window, CAUSAL, WINDOWED)
@@ -150,13 +183,13 @@ def add_key_tiles(
 
 @triton.jit
 def dq_kernel(
-    q, k, v, do, lse, delta, dq,
+    q, k, v, do, lse_2, delta, dq,
     q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
     v_batch, v_head, v_row, v_col, do_batch, do_head, do_row, do_col,
     heads, n_q, n_k, window, scale, scale_2,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, DESCRIBED: tl.constexpr,
 ):
     """One program: one tile of queries of one head, against all keys it may see."""
     tile = tl.program_id(0)
@@ -166,13 +199,14 @@ def dq_kernel(
     batch, head = index // heads, index % heads
     q += batch * q_batch + head * q_head
     do += batch * do_batch + head * do_head
-    k += batch * k_batch + head // GROUP * k_head
-    v += batch * v_batch + head // GROUP * v_head
+    kv_head = index // GROUP  # among all key heads of all sequences
+    if not DESCRIBED:
+        k += batch * k_batch + head // GROUP * k_head
+        v += batch * v_batch + head // GROUP * v_head
     rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
     q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, False)
     do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False)
-    lse_row = tl.load(lse + index * n_q + rows, mask=rows < n_q, other=float("inf"))
-    lse_row = tl.where(lse_row == float("-inf"), float("inf"), lse_row * 1.4426950408889634)
+    lse_row = tl.load(lse_2 + index * n_q + rows, mask=rows < n_q, other=float("inf"))
     delta_row = tl.load(delta + index * n_q + rows, mask=rows < n_q, other=0.0)
 
     position = tile * BLOCK_Q + n_k - n_q  # of the first row, among the keys
@@ -190,17 +224,17 @@ def dq_kernel(
     dq_tile = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     if WINDOWED:
         dq_tile = add_key_tiles(
-            start, whole_start, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+            start, whole_start, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, kv_head, rows,
             n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
-            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, DESCRIBED, True)
     dq_tile = add_key_tiles(
-        whole_start, whole_stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+        whole_start, whole_stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, kv_head, rows,
         n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
-        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, DESCRIBED, False)
     dq_tile = add_key_tiles(
-        whole_stop, stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, rows,
+        whole_stop, stop, dq_tile, q_tile, do_tile, lse_row, delta_row, k, v, kv_head, rows,
         n_q, n_k, window, scale_2, k_row, k_col, v_row, v_col,
-        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, DESCRIBED, True)
     dq += index * n_q * HEAD_DIM
     store_rows(dq, dq_tile * scale, rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
 # fmt: on
@@ -246,22 +280,39 @@ def flash_backward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     o, lse = o.contiguous(), lse.contiguous()
     dlse = torch.zeros_like(lse) if dlse is None else dlse.contiguous()
-    delta = torch.empty_like(lse)
+    delta, lse_2 = torch.empty_like(lse), torch.empty_like(lse)
     for_keys, for_queries = tiles or backward_tiles_for(q)
     shape = {"HEAD_DIM": d, "BLOCK_D": max(triton.next_power_of_2(d), 16)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
+    mask["DESCRIBED"] = by_descriptors(q, k, v, do)
+    walked = described if mask["DESCRIBED"] else lambda x, rows: x
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
     with torch.cuda.device_of(q):
-        delta_kernel[(triton.cdiv(n_q, 64), batch * heads)](
-            o, do, dlse, delta, *do.stride(), heads, n_q, BLOCK_Q=64, **shape
+        rows_kernel[(triton.cdiv(n_q, 64), batch * heads)](
+            *(o, do, lse, dlse, delta, lse_2, *do.stride(), heads, n_q), BLOCK_Q=64, **shape
         )
         dk_dv_kernel[(triton.cdiv(n_k, for_keys.block_k), batch * kv_heads)](
-            *(q, k, v, do, lse, delta, dk, dv, *strides, kv_heads, *sizes),
+            *(walked(q, for_keys.block_q), k, v, walked(do, for_keys.block_q)),
+            *(lse_2, delta, dk, dv, *strides, kv_heads, *sizes),
             **(shape | mask | for_keys.options()),
         )
         dq_kernel[(triton.cdiv(n_q, for_queries.block_q), batch * heads)](
-            *(q, k, v, do, lse, delta, dq, *strides, heads, *sizes),
+            *(q, walked(k, for_queries.block_k), walked(v, for_queries.block_k), do),
+            *(lse_2, delta, dq, *strides, heads, *sizes),
             **(shape | mask | for_queries.options()),
         )
     return dq, dk, dv
+
+
+def by_descriptors(*tensors: torch.Tensor) -> bool:
+    """Return whether descriptors fit and were measured to be faster: sm_90, half types, d 128."""
+    return all(
+        x.is_cuda
+        and x.dtype != torch.float32
+        and x.shape[-1] == 128
+        and x.is_contiguous()
+        and x.data_ptr() % 16 == 0
+        and sm_of(x) == 90
+        for x in tensors
+    )

@@ -250,6 +250,12 @@ def descriptors_kernel(
 # fmt: on
 
 
+def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
+    """Describe a contiguous (B, H, N, head_dim) tensor as tiles of ``rows`` rows of one head."""
+    x = x.flatten(0, 1)
+    return TensorDescriptor(x, x.shape, x.stride(), [1, rows, x.shape[2]])
+
+
 # The rungs, as functions -------------------------------------------------------------------------
 
 START = Tiles(64, 64, num_warps=4, num_stages=3)
@@ -297,10 +303,6 @@ def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, scale
     scale = positive(q.shape[-1] ** -0.5 if scale is None else scale)
     tiles = tiles or tiles_for(q, causal=causal, descriptors=True)
     o, lse = _outputs(q)
-
-    def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
-        x = x.flatten(0, 1)
-        return TensorDescriptor(x, x.shape, x.stride(), [1, rows, x.shape[2]])
 
     _grid(q, tiles, descriptors_kernel)(
         *(described(q, tiles.block_q), described(k, tiles.block_k), described(v, tiles.block_k)),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course_lib.attention.truth import attention_float64
+from course_lib.kernels import attention_backward
 from course_lib.kernels.attention_op import flash_attention
 from course_lib.kernels.flash_forward import DTYPES
 
@@ -116,6 +117,15 @@ def test_more_than_one_tile_each_way_in_half_precision(causal, window):
     q, k, v = make(150, 210, 16, dtype=torch.float16)
     assert_right(q, k, v, causal=causal, window=window)
     assert_gradients_right(q, k, v, causal=causal, window=window and 70)
+
+
+@pytest.mark.parametrize(("causal", "window"), MASKS)
+@pytest.mark.parametrize(("n_q", "n_k"), [(40, 101), (75, 70)])
+def test_the_backward_by_descriptors(n_q, n_k, causal, window, monkeypatch):
+    """What runs on sm_90 for head_dim 128, here with smaller tiles and on any device."""
+    monkeypatch.setattr(attention_backward, "by_descriptors", lambda *tensors: True)
+    q, k, v = make(n_q, n_k, 32, heads=4, kv_heads=2, batch=2)
+    assert_gradients_right(q, k, v, causal=causal, window=window)
 
 
 def test_head_dim_256_and_a_scale_of_ones_own():
