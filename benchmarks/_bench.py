@@ -19,18 +19,19 @@ def gpu_times(
 ) -> dict[str, float]:
     """Return median, fastest and slowest of single calls, in microseconds, by CUDA events.
 
-    Each call is timed on its own, after a write of 256 MB that empties the L2 cache. With
-    ``device_only`` the GPU then sleeps for about a millisecond, in which Python has the time to
-    put the whole call into the queue: what the host needs is left out.
+    Each call is timed on its own, after a read of 256 MB that fills the L2 cache with what the call
+    does not need. (A write would leave it full of what must still go to DRAM, up to 50 MB, and the
+    call would pay for that.) With ``device_only`` the GPU then sleeps for about a millisecond, in
+    which Python has the time to put the whole call into the queue: what the host needs is left out.
     """
     import torch
 
     for _ in range(warm_up):
         run()
-    flush = torch.empty(256_000_000, dtype=torch.int8, device="cuda")
+    other = torch.ones(64_000_000, device="cuda")
     times = []
     for _ in range(repeats):
-        flush.zero_()
+        other.sum()
         if device_only:
             torch.cuda._sleep(2_000_000)  # clock cycles
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

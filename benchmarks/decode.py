@@ -1,8 +1,8 @@
 """How close does decoding come to the memory's speed? (GPU)
 
 One query per sequence against a long cache: K and V bytes per second, beside a copy in the same
-process (bytes read plus written). The caches are larger than L2, and it is emptied before each
-call; `copy` is a copy of the same number of bytes: what the size alone costs.
+process (bytes read plus written). The caches are larger than L2, and nothing of them is in it when
+a call begins; `copy` is a copy of the same number of bytes: what the size alone costs.
 Usage: python benchmarks/decode.py [--out FOLDER]
 """
 
@@ -50,7 +50,7 @@ def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], 
     yield "FA2", lambda: sdpa(SDPBackend.FLASH_ATTENTION)
     yield "cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION)
     yield "flash_decode", lambda: flash_decode(q, k, v)
-    for splits in (1, 2, 4, 8, 16, 32, 64):
+    for splits in (1, 2, 4, 8, 16, 32, 64, 128):
         if batch * kv_heads * splits <= 16384:
             yield f"flash_decode {splits}", lambda s=splits: flash_decode(q, k, v, splits=s)
     pool_k, pool_v = (

@@ -1,13 +1,15 @@
 """What does each rung of the forward ladder gain, and how far is it from the libraries? (GPU)
 
 Rungs 1 to 8 and the public operator beside SDPA's FlashAttention-2 and cuDNN backends and
-FlexAttention under torch.compile, in one process, in turns: every round times every way once, so
-that a change of clock meets all alike. Usage: python benchmarks/ladder.py [--out FOLDER]
+FlexAttention under torch.compile, in one process, in turns: every round times every way, in another
+order, so that a change of clock, and the heat of the kernel before, meet all alike.
+Usage: python benchmarks/ladder.py [--out FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +28,7 @@ SHAPES = (  # head_dim, N, causal; 16384 tokens in all, heads * head_dim = 2048
     (64, 4096, False),
     (64, 16384, True),
 )
-ROUNDS, REPEATS = 5, 7
+ROUNDS, REPEATS = 15, 3
 
 
 def ways(q: Any, k: Any, v: Any, causal: bool) -> dict[str, Callable[[], Any]]:
@@ -69,9 +71,12 @@ def measure(d: int, n: int, causal: bool) -> list[dict[str, Any]]:
     flops = 4 * n * n * 2048 * (16384 // n) / (2 if causal else 1)
     calls = ways(q, k, v, causal)
     medians: dict[str, list[float]] = {name: [] for name in calls}
+    order, dice = list(calls.items()), random.Random(n)
     for _ in range(ROUNDS):
-        for name, call in calls.items():
-            medians[name].append(gpu_times(call, repeats=REPEATS, device_only=True)["median_us"])
+        dice.shuffle(order)
+        for name, call in order:
+            timed = gpu_times(call, repeats=REPEATS, warm_up=1, device_only=True)
+            medians[name].append(timed["median_us"])
     rows = []
     for name, times in medians.items():
         us = statistics.median(times)

@@ -2,9 +2,11 @@
 
 A single query row leaves most of a GPU idle, so the *keys* are split among programs (split-K: Dao
 et al. 2023, "Flash-Decoding"), each of which returns a normalised o and its lse; these merge, since
-the state of online softmax is a monoid (lesson 03). All query heads that share a key head stand in
-one tile (GQA packing), so K and V are read once. `paged_decode` finds its keys through a block
-table (Kwon et al. 2023, arXiv:2309.06180, section 4.1) and is otherwise the same kernel.
+the state of online softmax is a monoid (lesson 03). The order does not matter either: tiles are
+dealt out like cards, so programs that run together read neighbouring keys, which memory serves
+faster than distant ones, and a short sequence keeps all of them busy. All query heads that share a
+key head stand in one tile (GQA packing), so K and V are read once. `paged_decode` finds its keys
+through a block table (Kwon et al. 2023, arXiv:2309.06180, section 4.1), otherwise the same kernel.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import triton.language as tl
 
 from course_lib.kernels.attention_forward import LOG2_E, dot, store_rows
 from course_lib.kernels.flash_forward import DTYPES
+from course_lib.kernels.tiles import sm_of
 
 LN_2 = tl.constexpr(0.6931471805599453)
 BLOCK_K = 64
@@ -25,11 +28,12 @@ BLOCK_K = 64
 def split_kernel(
     q, k, v, o, lse, lengths, table,
     q_batch, q_head, q_row, k_page, k_head, k_row, v_page, v_head, v_row, table_batch,
-    kv_heads, n_q, n_max, per_split, scale,
+    kv_heads, n_q, n_max, scale,
     GROUP: tl.constexpr, RAGGED: tl.constexpr, PAGE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
-    """One program: one stretch of one sequence's keys, one key head, all queries that share it.
+    """One program: one hand of one sequence's key tiles, one key head, all queries that share it.
 
     PAGE is 0 for a cache in one piece; then k_page is its stride along the batch.
     """
@@ -39,8 +43,6 @@ def split_kernel(
     length = n_max
     if RAGGED:
         length = tl.load(lengths + batch)
-    start = split * per_split
-    stop = tl.minimum(length, start + per_split)
 
     packed = tl.arange(0, ROWS)  # (rows,) = (group member, query), one after the other
     member, query = packed // n_q, packed % n_q
@@ -54,22 +56,22 @@ def split_kernel(
     m = tl.full((ROWS,), float("-inf"), tl.float32)
     l_sum = tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, BLOCK_D), tl.float32)
-    for first in range(start, stop, BLOCK_K):
+    for first in range(split * BLOCK_K, length, tl.num_programs(0) * BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)
         if PAGE:
-            page = tl.load(table + batch * table_batch + keys // PAGE, mask=keys < stop, other=0)
+            page = tl.load(table + batch * table_batch + keys // PAGE, mask=keys < length, other=0)
             k_rows = page.to(tl.int64) * k_page + keys % PAGE * k_row
             v_rows = page.to(tl.int64) * v_page + keys % PAGE * v_row
         else:
             k_rows = batch * k_page + keys.to(tl.int64) * k_row
             v_rows = batch * v_page + keys.to(tl.int64) * v_row
-        real = (keys[:, None] < stop) & (cols[None, :] < HEAD_DIM)
+        real = (keys[:, None] < length) & (cols[None, :] < HEAD_DIM)
         k_tile = tl.load(k + kv_head * k_head + k_rows[:, None] + cols[None, :],
                          mask=real, other=0.0)
         v_tile = tl.load(v + kv_head * v_head + v_rows[:, None] + cols[None, :],
                          mask=real, other=0.0)
         s = dot(q_tile, tl.trans(k_tile)) * scale
-        seen = (keys[None, :] < stop) & (keys[None, :] <= last[:, None])
+        seen = (keys[None, :] < length) & (keys[None, :] <= last[:, None])
         s = tl.where(seen, s, float("-inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
         m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
@@ -79,19 +81,27 @@ def split_kernel(
         acc = dot(p.to(v_tile.dtype), v_tile, acc * alpha[:, None])
         m = m_new
 
-    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)  # an empty stretch is the monoid's identity
+    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)  # an empty hand is the monoid's identity
     part = ((batch * kv_heads + kv_head) * tl.num_programs(0) + split) * GROUP * n_q
     store_rows(o + part * HEAD_DIM, acc / l_safe[:, None], packed, GROUP * n_q,
                HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
     tl.store(lse + part + packed, m + tl.log2(l_safe), mask=packed < GROUP * n_q)
+    if OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit
 def merge_kernel(
     parts, part_lse, o, lse, n_splits, rows,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr, OVERLAP: tl.constexpr,
 ):
-    """One program: one row's parts, weighed by exp(lse) and added up."""
+    """One program: one row's parts, weighed by exp(lse) and added up.
+
+    OVERLAP (Hopper and later, "programmatic dependent launch"): it is started while the last parts
+    are still written, and waits for them here, so that nobody waits for its launch.
+    """
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()
     row = tl.program_id(0)
     kv = tl.program_id(1).to(tl.int64)
     splits, cols = tl.arange(0, SPLITS), tl.arange(0, BLOCK_D)
@@ -215,15 +225,16 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = triton.cdiv(n_max, BLOCK_K)
-    per_split = triton.cdiv(tiles, splits or _splits(q, batch * kv_heads, tiles)) * BLOCK_K
-    n_splits = triton.cdiv(n_max, per_split)
+    n_splits = min(splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles), tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
     block_d = max(triton.next_power_of_2(d), 16)
+    together = triton.next_power_of_2(n_splits)
+    overlap = sm_of(q) >= 90
     with torch.cuda.device_of(q):
         split_kernel[(n_splits, kv_heads, batch)](
             *(q, k, v, parts, part_lse, lengths, table, *q.stride()[:3], *where),
-            *(kv_heads, n_q, n_max, per_split, (d**-0.5 if scale is None else scale) * LOG2_E),
+            *(kv_heads, n_q, n_max, (d**-0.5 if scale is None else scale) * LOG2_E),
             GROUP=heads // kv_heads,
             RAGGED=lengths is not None,
             PAGE=page,
@@ -231,6 +242,7 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             BLOCK_D=block_d,
             ROWS=max(16, triton.next_power_of_2(rows)),
             BLOCK_K=BLOCK_K,
+            OVERLAP=overlap,
             num_warps=4,
             num_stages=1 if q.dtype == torch.float32 or d > 128 else 3,
         )
@@ -238,18 +250,31 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             *(parts, part_lse, o, lse, n_splits, rows),
             HEAD_DIM=d,
             BLOCK_D=block_d,
-            SPLITS=triton.next_power_of_2(n_splits),
+            SPLITS=together,
+            OVERLAP=overlap,
+            num_warps=max(1, min(8, together * block_d // 2048)),
+            **({"launch_pdl": True} if overlap else {}),
         )
     return o, lse
 
 
-def _splits(q: torch.Tensor, pairs: int, tiles: int) -> int:
-    """Return into how many stretches to cut the keys: 8 programs per SM, a power of two, <= 32."""
-    sms = 1
-    if q.is_cuda:
-        sms = torch.cuda.get_device_properties(q.device).multi_processor_count
-    wanted = max(1, min(8 * sms // pairs, tiles // 4, 32))
-    return 1 << (wanted.bit_length() - 1)
+def _multiprocessors(q: torch.Tensor) -> int:
+    if not q.is_cuda:
+        return 1
+    return torch.cuda.get_device_properties(q.device).multi_processor_count
+
+
+def splits_for(sms: int, pairs: int, tiles: int) -> int:
+    """Return among how many programs to deal the tiles of one sequence and key head, at most 128.
+
+    As measured on an H100 (``h100_decode``): one program per SM is best; two, where one would leave
+    more than a tenth of the SMs idle; where not all pairs run at once, programs short enough that
+    the last to start do not run alone.
+    """
+    wanted = sms // pairs
+    if wanted * pairs < 0.9 * sms:
+        wanted = (2 if pairs <= 2 * sms else 8) * sms // pairs
+    return max(1, min(wanted, tiles // 4, 128))
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:

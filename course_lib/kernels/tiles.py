@@ -72,7 +72,7 @@ _PLAIN = {
 }
 _DESCRIPTORS = {
     90: {
-        (64, None): Tiles(64, 128, 4, 2),
+        (64, None): Tiles(64, 128, 4, 2, max_registers=160),
         (128, False): Tiles(128, 64, 4, 2),
         (128, True): Tiles(128, 128, 8, 3),
         (256, None): Tiles(128, 64, 8, 2),

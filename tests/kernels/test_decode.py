@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.attention.truth import attention_float64
-from course_lib.kernels.decode import flash_decode, paged_decode
+from course_lib.kernels.decode import flash_decode, paged_decode, splits_for
 from course_lib.kernels.flash_forward import DTYPES
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -55,7 +55,7 @@ CASES = [  # heads, kv_heads, n_q, n_max, d, lengths
 ]
 
 
-@pytest.mark.parametrize("splits", [None, 1, 3])
+@pytest.mark.parametrize("splits", [None, 1, 3, 128])
 @pytest.mark.parametrize("dtype", HERE, ids=str)
 @pytest.mark.parametrize(("heads", "kv_heads", "n_q", "n_max", "d", "lengths"), CASES)
 def test_a_ragged_batch(heads, kv_heads, n_q, n_max, d, lengths, dtype, splits):
@@ -66,6 +66,24 @@ def test_a_ragged_batch(heads, kv_heads, n_q, n_max, d, lengths, dtype, splits):
     (k_pages, table), (v_pages, _) = (paged(x, 16, lengths) for x in (k, v))
     again, lse_again = paged_decode(q, k_pages, v_pages, table, lengths, splits=splits)
     assert_right(again, lse_again, q, k, v, lengths)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tiles", "splits"),
+    [
+        (8, 1024, 16),  # one program on nearly every SM
+        (128, 256, 1),
+        (24, 469, 5),
+        (100, 469, 2),  # one each would leave 32 SMs idle
+        (512, 64, 2),  # more than run at once: several short waves
+        (2048, 64, 1),
+        (1, 4096, 128),  # the most
+        (1, 12, 3),  # four tiles each at least
+        (1, 1, 1),
+    ],
+)
+def test_how_many_programs_share_the_keys_on_an_h100(pairs, tiles, splits):
+    assert splits_for(132, pairs, tiles) == splits
 
 
 def test_a_sequence_without_keys_and_the_default_length():
