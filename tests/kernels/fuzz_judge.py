@@ -89,7 +89,8 @@ def forward_ratios(
     size = score_size(q, k, scale)
     exact = o.dtype == torch.float32
     least = max(
-        1e-5 if exact else 0.0, (unresolved(size) + exact * summed(k.shape[2])) * _largest(v)
+        1e-5 if exact else 0.0,
+        (unresolved(size, q.shape[-1]) + exact * summed(k.shape[2])) * _largest(v),
     )
     plain, _ = eager(q, k, v, allowed, scale)
     found = {"o": _ratio(o, truth, plain, 2, least)}
@@ -148,7 +149,8 @@ def _backward_blur(
 ) -> tuple[float, float, float]:
     """Return by how much dq, dk and dv may be off through P = exp(s - lse) and delta = do . o."""
     digits = {torch.float32: 2.0**-24, torch.float16: 2.0**-12, torch.bfloat16: 2.0**-9}[q.dtype]
-    blur = 1.5 * unresolved(score_size(q, k, scale))  # lse is rounded twice more on its way
+    # lse is rounded twice more on its way
+    blur = 1.5 * unresolved(score_size(q, k, scale), q.shape[-1])
     group = q.shape[1] // k.shape[1]
     q, k, v, do, dlse = (x.double() for x in (q, k, v, do, dlse))
     k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
@@ -170,9 +172,12 @@ def score_size(q: torch.Tensor, k: torch.Tensor, scale: float) -> float:
     return _largest(q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT) * abs(scale)
 
 
-def unresolved(size: float) -> float:
-    """Return by how much a weight exp(s) may be off, relative, for scores of that size."""
-    return 2 * FINE * size
+def unresolved(size: float, terms: int) -> float:
+    """Return by how much a weight exp(s) may be off, relative, for scores of that size.
+
+    Forward and backward need not add a score's products in one order.
+    """
+    return max(2 * FINE, summed(terms)) * size
 
 
 def summed(terms: int) -> float:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from kernels.fuzz_cases import CONTRACTS, draw, tensors
-from kernels.fuzz_judge import DEVICE, forward_ratios, ratios, visible
+from kernels.fuzz_judge import DEVICE, forward_ratios, ratios, unresolved, visible
 
 from course_lib.kernels import attention_op
 from course_lib.kernels.attention_op import flash_attention
@@ -83,6 +83,19 @@ def test_the_judge_refuses_wrong_gradients(spoil, monkeypatch):
         attention_op, "flash_backward", lambda *a, **b: tuple(spoil(right(*a, **b)))
     )
     assert max(ratios(case).values()) > 1
+
+
+@pytest.mark.parametrize("d", [16, 64, 256])
+def test_what_float32_scores_leave_open(d):
+    """A large product, then small ones, added one at a time: each sum is rounded at that size."""
+    made = torch.Generator().manual_seed(d)
+    products = torch.randn(4096, d, generator=made)
+    products[:, 0] += 1e4
+    total = torch.zeros(4096)
+    for i in range(d):
+        total += products[:, i]
+    off = total - products.double().sum(1)
+    assert 0.3 < float(off.square().mean().sqrt()) / unresolved(1e4, d) < 1
 
 
 def test_layouts_change_strides_and_no_value():
