@@ -225,7 +225,9 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = triton.cdiv(n_max, BLOCK_K)
-    n_splits = min(splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles), tiles)
+    n_splits = min(
+        splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles, page > 0), tiles
+    )
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
     block_d = max(triton.next_power_of_2(d), 16)
@@ -264,14 +266,15 @@ def _multiprocessors(q: torch.Tensor) -> int:
     return torch.cuda.get_device_properties(q.device).multi_processor_count
 
 
-def splits_for(sms: int, pairs: int, tiles: int) -> int:
+def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False) -> int:
     """Return among how many programs to deal the tiles of one sequence and key head, at most 128.
 
-    As measured on an H100 (``h100_decode``): one program per SM is best; two, where one would leave
-    more than a tenth of the SMs idle; where not all pairs run at once, programs short enough that
-    the last to start do not run alone.
+    As measured on an H100 (``h100_decode``): one program per SM is best, and three for a cache in
+    pages, where one waits for an address while others load. Two, where one would leave more than a
+    tenth of the SMs idle. Where not all pairs run at once, programs short enough that the last to
+    start do not run alone.
     """
-    wanted = sms // pairs
+    wanted = (3 if paged else 1) * sms // pairs
     if wanted * pairs < 0.9 * sms:
         wanted = (2 if pairs <= 2 * sms else 8) * sms // pairs
     return max(1, min(wanted, tiles // 4, 128))

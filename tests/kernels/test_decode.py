@@ -86,6 +86,11 @@ def test_how_many_programs_share_the_keys_on_an_h100(pairs, tiles, splits):
     assert splits_for(132, pairs, tiles) == splits
 
 
+@pytest.mark.parametrize(("pairs", "splits"), [(8, 49), (32, 12), (128, 3), (512, 2)])
+def test_three_programs_share_an_sm_where_the_cache_is_in_pages(pairs, splits):
+    assert splits_for(132, pairs, 1024, paged=True) == splits
+
+
 def test_a_sequence_without_keys_and_the_default_length():
     q, k, v = make(2, 2, 1, 1, 40, 16, torch.float32)
     everything = torch.tensor([40, 40], dtype=torch.int32, device=DEVICE)
