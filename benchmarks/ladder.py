@@ -1,22 +1,19 @@
 """What does each rung of the forward ladder gain, and how far is it from the libraries? (GPU)
 
 Rungs 1 to 8 and the public operator beside SDPA's FlashAttention-2 and cuDNN backends and
-FlexAttention under torch.compile, in one process, in turns: every round times every way, in another
-order, so that a change of clock, and the heat of the kernel before, meet all alike.
+FlexAttention under torch.compile, in one process, in turns.
 Usage: python benchmarks/ladder.py [--out FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, peak_bytes, save, table
+from _bench import RECORDS, header, in_turns, peak_bytes, save, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -28,7 +25,7 @@ SHAPES = (  # head_dim, N, causal; 16384 tokens in all, heads * head_dim = 2048
     (64, 4096, False),
     (64, 16384, True),
 )
-ROUNDS, REPEATS = 15, 3
+ROUNDS = 15
 
 
 def ways(q: Any, k: Any, v: Any, causal: bool) -> dict[str, Callable[[], Any]]:
@@ -69,19 +66,10 @@ def measure(d: int, n: int, causal: bool) -> list[dict[str, Any]]:
     shape = (16384 // n, 2048 // d, n, d)
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
     flops = 4 * n * n * 2048 * (16384 // n) / (2 if causal else 1)
-    calls = ways(q, k, v, causal)
-    medians: dict[str, list[float]] = {name: [] for name in calls}
-    order, dice = list(calls.items()), random.Random(n)
-    for _ in range(ROUNDS):
-        dice.shuffle(order)
-        for name, call in order:
-            timed = gpu_times(call, repeats=REPEATS, warm_up=1, device_only=True)
-            medians[name].append(timed["median_us"])
     rows = []
-    for name, times in medians.items():
-        us = statistics.median(times)
-        row = {"d": d, "n": n, "causal": causal, "way": name, "median_us": us}
-        rows.append(row | {"min_us": min(times), "max_us": max(times), "tflops": flops / us / 1e6})
+    for name, times in in_turns(ways(q, k, v, causal), rounds=ROUNDS).items():
+        row = {"d": d, "n": n, "causal": causal, "way": name}
+        rows.append(row | times | {"tflops": flops / times["median_us"] / 1e6})
     for row in rows:
         row["vs_FA2"] = rows[0]["median_us"] / row["median_us"]
         row["vs_cuDNN"] = rows[1]["median_us"] / row["median_us"]

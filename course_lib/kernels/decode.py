@@ -225,9 +225,8 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = triton.cdiv(n_max, BLOCK_K)
-    n_splits = min(
-        splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles, page > 0), tiles
-    )
+    splits = splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles, page > 0)
+    n_splits = min(splits, tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
     block_d = max(triton.next_power_of_2(d), 16)
@@ -274,7 +273,7 @@ def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False) -> int:
     tenth of the SMs idle. Where not all pairs run at once, programs short enough that the last to
     start do not run alone.
     """
-    wanted = (3 if paged else 1) * sms // pairs
+    wanted = sms * (3 if paged else 1) // pairs
     if wanted * pairs < 0.9 * sms:
         wanted = (2 if pairs <= 2 * sms else 8) * sms // pairs
     return max(1, min(wanted, tiles // 4, 128))
