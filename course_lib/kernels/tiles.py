@@ -71,9 +71,8 @@ _PLAIN = {
 }
 _DESCRIPTORS = {
     90: {
-        (64, None): Tiles(64, 128, 4, 2, max_registers=160),
-        (128, False): Tiles(128, 64, 4, 2),
-        (128, True): Tiles(128, 128, 8, 3),
+        (64, None): Tiles(64, 128, 4, 2),
+        (128, None): Tiles(128, 64, 4, 2),
         (256, None): Tiles(128, 64, 8, 2),
     },
 }
