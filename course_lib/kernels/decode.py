@@ -20,7 +20,6 @@ from course_lib.kernels.flash_forward import DTYPES
 from course_lib.kernels.tiles import sm_of
 
 LN_2 = tl.constexpr(0.6931471805599453)
-BLOCK_K = 64
 
 
 # fmt: off
@@ -134,7 +133,8 @@ def flash_decode(
 
     Args:
         q: (B, H, n_q, d), the newest n_q tokens, which the cache already holds; causal among
-            themselves. n_q * H / H_kv at most 64. float32, float16 or (on a GPU only) bfloat16.
+            themselves. n_q * H / H_kv at most 64, on a T4 above d = 128 at most 32. float32,
+            float16 or (on a GPU only) bfloat16.
         k: (B, H_kv, n_max, d), the cache, rows contiguous; H_kv divides H.
         v: like k.
         lengths: (B,), int32: how many keys each sequence has, at most n_max; default: all.
@@ -217,14 +217,16 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
     if heads % kv_heads:
         raise ValueError(f"k must have a number of heads that divides q's {heads}, got {kv_heads}.")
     rows = heads // kv_heads * n_q
-    if rows > 64:
-        raise ValueError(f"n_q * H / H_kv must be at most 64, got {rows}.")
+    most = 32 if sm_of(q) < 80 and d > 128 else 64  # a T4's shared memory holds no more
+    if rows > most:
+        raise ValueError(f"n_q * H / H_kv must be at most {most}, got {rows}.")
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if n_max == 0 or o.numel() == 0:
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
-    tiles = triton.cdiv(n_max, BLOCK_K)
+    block_k, num_warps, num_stages = tile_for(q, rows)
+    tiles = triton.cdiv(n_max, block_k)
     splits = splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles, page > 0)
     n_splits = min(splits, tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
@@ -242,10 +244,10 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             HEAD_DIM=d,
             BLOCK_D=block_d,
             ROWS=max(16, triton.next_power_of_2(rows)),
-            BLOCK_K=BLOCK_K,
+            BLOCK_K=block_k,
             OVERLAP=overlap,
-            num_warps=4,
-            num_stages=1 if q.dtype == torch.float32 or d > 128 else 3,
+            num_warps=num_warps,
+            num_stages=num_stages,
         )
         merge_kernel[(rows, batch * kv_heads)](
             *(parts, part_lse, o, lse, n_splits, rows),
@@ -253,10 +255,26 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             BLOCK_D=block_d,
             SPLITS=together,
             OVERLAP=overlap,
-            num_warps=max(1, min(8, together * block_d // 2048)),
+            num_warps=merge_warps(together, block_d),
             **({"launch_pdl": True} if overlap else {}),
         )
     return o, lse
+
+
+def tile_for(q: torch.Tensor, rows: int, *, sm: int | None = None) -> tuple[int, int, int]:
+    """Return keys per tile, warps and stages for so many query rows of q's dtype and head_dim.
+
+    Small tiles where products are FMA (float32, and a T4, by compute capability times ten), which
+    need more registers and shared memory.
+    """
+    if q.dtype == torch.float32 or (sm or sm_of(q)) < 80:
+        return 16, 8, 1
+    return 64, 4 if rows <= 32 else 8, 3 if q.shape[-1] <= 128 else 1
+
+
+def merge_warps(splits: int, block_d: int) -> int:
+    """Return as many warps, at most 8, as leave a thread 64 numbers of a row's parts."""
+    return max(1, min(8, splits * block_d // 2048))
 
 
 def _multiprocessors(q: torch.Tensor) -> int:

@@ -11,6 +11,7 @@ from course_lib.accounting.extract import extract
 from course_lib.accounting.xray import XRay
 from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
+from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel, tile_for
 from course_lib.kernels.tiles import Tiles, backward_tiles_for, tiles_for
 
 # (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
@@ -48,9 +49,14 @@ def compiled(
             signature[name] = "i32:16"
         else:
             signature[name] = "fp32" if name.startswith("scale") else f"*{dtype}"
-    options = {"num_warps": tiles.num_warps, "num_stages": tiles.num_stages}
-    job = {"signature": signature, "constants": constants, "options": options}
-    job |= {"name": kernel.fn.__name__, "archs": [sm]}
+    return compile_for(kernel, sm, signature, constants, tiles.num_warps, tiles.num_stages)
+
+
+def compile_for(
+    kernel, sm: int, signature: dict, constants: dict, num_warps: int, num_stages: int = 1
+) -> XRay:
+    job = {"signature": signature, "constants": constants, "name": kernel.fn.__name__}
+    job |= {"options": {"num_warps": num_warps, "num_stages": num_stages}, "archs": [sm]}
     task = "course_lib.accounting.xray:_compile_task"
     result = run(extract(kernel), task, job, mode="compile", timeout=200)
     assert result.ok, result.failure
@@ -116,3 +122,53 @@ def test_the_backward_by_descriptors_needs_fewer_registers(causal):
 def test_float32_fits_too(sm, d):
     tiles = tiles_for(example(d, torch.float32), sm=sm)
     assert_good(compiled(forward_kernel, tiles, sm, d, False, "fp32"), sm, "fp32")
+
+
+def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
+    """Compile the decoding kernel as it is launched for a ragged batch."""
+    constants = {"GROUP": rows, "RAGGED": True, "PAGE": page, "HEAD_DIM": d, "BLOCK_D": d}
+    like = example(d, {"fp16": torch.float16, "fp32": torch.float32}[dtype])
+    block_k, num_warps, num_stages = tile_for(like, rows, sm=sm)
+    constants |= {"ROWS": rows, "BLOCK_K": block_k, "OVERLAP": sm >= 90}
+    constants |= {} if page else {"table": None, "table_batch": 0}
+    types = {"q": f"*{dtype}", "k": f"*{dtype}", "v": f"*{dtype}", "o": "*fp32", "lse": "*fp32"}
+    types |= {"lengths": "*i32", "table": "*i32", "table_batch": "i32", "scale": "fp32"}
+    types |= {"kv_heads": "i32", "n_q": "i32", "n_max": "i32"}
+    names = split_kernel.fn.__code__.co_varnames[: split_kernel.fn.__code__.co_argcount]
+    signature = {n: types.get(n, "i32:16") for n in names if n not in constants}
+    return compile_for(split_kernel, sm, signature, constants, num_warps, num_stages)
+
+
+def test_decoding_fits_a_t4():
+    assert_good(compiled_split(75, 256, "fp16", 64, 16), 75)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [0, 64])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("sm", [75, 80, 89, 90, 100, 120])
+def test_decoding_never_spills(sm, d, dtype, page):
+    assert_good(compiled_split(sm, d, dtype, page, 16), sm, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("sm", [75, 80, 89, 90, 100, 120])
+def test_decoding_with_the_most_rows_fits_and_spills_little(sm, d, dtype):
+    ray = compiled_split(sm, d, dtype, 64, 32 if (sm, d) == (75, 256) else 64)
+    assert ray.shared_bytes <= SHARED_KIB[sm] * 1024
+    assert ray.stack_bytes <= 128
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [16, 128])
+@pytest.mark.parametrize("d", [64, 256])
+@pytest.mark.parametrize("sm", [75, 90])
+def test_merging_never_spills(sm, d, splits):
+    constants = {"HEAD_DIM": d, "BLOCK_D": d, "SPLITS": splits, "OVERLAP": sm >= 90}
+    signature = {"parts": "*fp32", "part_lse": "*fp32", "o": "*fp16", "lse": "*fp32"}
+    signature |= {"n_splits": "i32", "rows": "i32"}
+    ray = compile_for(merge_kernel, sm, signature, constants, merge_warps(splits, d))
+    assert ray.stack_bytes == 0
