@@ -36,7 +36,7 @@ def main() -> int:
     """Print both medians and their ratio with its spread; return 1 if the goal is missed."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 1, n, 16) for n in (256, 512, 512))
-    seconds(True, q, k, v)  # the first call imports and compiles
+    seconds(True, q, k, v)  # the first call imports what the others find
     pairs = [(seconds(False, q, k, v), seconds(True, q, k, v)) for _ in range(RUNS)]
     low, ratio, high = statistics.quantiles((counted / plain for plain, counted in pairs), n=4)
     plain, counted = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))

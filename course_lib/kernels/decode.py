@@ -17,7 +17,7 @@ import triton.language as tl
 
 from course_lib.kernels.attention_forward import LOG2_E, dot, store_rows
 from course_lib.kernels.flash_forward import DTYPES
-from course_lib.kernels.tiles import sm_of
+from course_lib.kernels.tiles import decode_tiles_for, sm_of
 
 LN_2 = tl.constexpr(0.6931471805599453)
 
@@ -225,10 +225,10 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
     if n_max == 0 or o.numel() == 0:
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
-    block_k, num_warps, num_stages = tile_for(q, rows)
-    tiles = triton.cdiv(n_max, block_k)
-    splits = splits or splits_for(_multiprocessors(q), batch * kv_heads, tiles, page > 0)
-    n_splits = min(splits, tiles)
+    tiles = decode_tiles_for(q, rows)
+    n_tiles = triton.cdiv(n_max, tiles.block_k)
+    splits = splits or splits_for(_multiprocessors(q), batch * kv_heads, n_tiles, page > 0)
+    n_splits = min(splits, n_tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
     block_d = max(triton.next_power_of_2(d), 16)
@@ -243,11 +243,11 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             PAGE=page,
             HEAD_DIM=d,
             BLOCK_D=block_d,
-            ROWS=max(16, triton.next_power_of_2(rows)),
-            BLOCK_K=block_k,
+            ROWS=tiles.block_q,
+            BLOCK_K=tiles.block_k,
             OVERLAP=overlap,
-            num_warps=num_warps,
-            num_stages=num_stages,
+            num_warps=tiles.num_warps,
+            num_stages=tiles.num_stages,
         )
         merge_kernel[(rows, batch * kv_heads)](
             *(parts, part_lse, o, lse, n_splits, rows),
@@ -259,17 +259,6 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
             **({"launch_pdl": True} if overlap else {}),
         )
     return o, lse
-
-
-def tile_for(q: torch.Tensor, rows: int, *, sm: int | None = None) -> tuple[int, int, int]:
-    """Return keys per tile, warps and stages for so many query rows of q's dtype and head_dim.
-
-    Small tiles where products are FMA (float32, and a T4, by compute capability times ten), which
-    need more registers and shared memory.
-    """
-    if q.dtype == torch.float32 or (sm or sm_of(q)) < 80:
-        return 16, 8, 1
-    return 64, 4 if rows <= 32 else 8, 3 if q.shape[-1] <= 128 else 1
 
 
 def merge_warps(splits: int, block_d: int) -> int:

@@ -139,3 +139,15 @@ def backward_tiles_for(q: torch.Tensor, *, sm: int | None = None) -> tuple[Tiles
     if q.dtype == torch.float32 or q.shape[-1] > 128:
         return _BACKWARD_LARGE
     return row[64 if q.shape[-1] <= 64 else 128]
+
+
+def decode_tiles_for(q: torch.Tensor, rows: int, *, sm: int | None = None) -> Tiles:
+    """Return tiles for decoding with ``rows`` packed query rows; other arguments as in `tiles_for`.
+
+    Small where products are FMA (float32, and sm_75): those need more registers and shared memory.
+    """
+    sm = sm_of(q) if sm is None else sm
+    block_q = max(16, 1 << (rows - 1).bit_length())
+    if q.dtype == torch.float32 or sm < 80:
+        return Tiles(block_q, 16, 8, 1)
+    return Tiles(block_q, 64, 4 if rows <= 32 else 8, 3 if q.shape[-1] <= 128 else 1)

@@ -269,9 +269,9 @@ for causal in (False, True):
 
 # %% noise-say [markdown]
 # They agree within a percent. These are medians of 15 rounds in which all kernels
-# took turns, in a new order each time. Before, each kernel had its fixed place, and
-# the same two differed by 8 %. We do not know why; we do know that one kernel ran
-# right behind another heavy one. Measure in turns, and shuffle.
+# took turns, in a new order each time. In an earlier record, where the order was
+# fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
+# shuffle.
 
 # %% diff
 
@@ -412,7 +412,7 @@ for causal in (False, True):
 # starts last, one SM works on while the others have gone home (reason 4). So
 # number the tiles backwards, and take those of four heads together, so that short
 # tiles come last. **Expected.** Nothing without a causal mask, a little with it,
-# more where programs are few for the places that they fill. Let us compute it.
+# more where there are few programs for the 132 SMs. Let us compute it.
 
 
 # %% rung-7

@@ -11,8 +11,8 @@ from course_lib.accounting.extract import extract
 from course_lib.accounting.xray import XRay
 from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
-from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel, tile_for
-from course_lib.kernels.tiles import Tiles, backward_tiles_for, tiles_for
+from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
+from course_lib.kernels.tiles import Tiles, backward_tiles_for, decode_tiles_for, tiles_for
 
 # (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
 # faster than any choice that does not (96); on a T4 all spill, this choice least (904, 312)
@@ -128,15 +128,15 @@ def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
     """Compile the decoding kernel as it is launched for a ragged batch."""
     constants = {"GROUP": rows, "RAGGED": True, "PAGE": page, "HEAD_DIM": d, "BLOCK_D": d}
     like = example(d, {"fp16": torch.float16, "fp32": torch.float32}[dtype])
-    block_k, num_warps, num_stages = tile_for(like, rows, sm=sm)
-    constants |= {"ROWS": rows, "BLOCK_K": block_k, "OVERLAP": sm >= 90}
+    tiles = decode_tiles_for(like, rows, sm=sm)
+    constants |= {"ROWS": tiles.block_q, "BLOCK_K": tiles.block_k, "OVERLAP": sm >= 90}
     constants |= {} if page else {"table": None, "table_batch": 0}
     types = {"q": f"*{dtype}", "k": f"*{dtype}", "v": f"*{dtype}", "o": "*fp32", "lse": "*fp32"}
     types |= {"lengths": "*i32", "table": "*i32", "table_batch": "i32", "scale": "fp32"}
     types |= {"kv_heads": "i32", "n_q": "i32", "n_max": "i32"}
     names = split_kernel.fn.__code__.co_varnames[: split_kernel.fn.__code__.co_argcount]
     signature = {n: types.get(n, "i32:16") for n in names if n not in constants}
-    return compile_for(split_kernel, sm, signature, constants, num_warps, num_stages)
+    return compile_for(split_kernel, sm, signature, constants, tiles.num_warps, tiles.num_stages)
 
 
 def test_decoding_fits_a_t4():
