@@ -4,10 +4,12 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
 
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
   shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
-  "this tile is full" and "this tile may be overwritten".
+  "this tile is full" and "this tile may be overwritten". All groups read the same tile of K and V,
+  and while one takes exponentials, another has the tensor cores.
 * *Overlap inside a group* (section 3.2): the scores of this key tile and P V of the tile before
   are started together; the group waits for the scores alone, and takes their exponentials while
-  P V still runs on the tensor cores.
+  P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
+  128 two groups have them; at head_dim 64 three groups without this overlap are faster.
 
 Needs sm_90 and Triton 3.6 or later (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
@@ -36,7 +38,10 @@ LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
 
-TUNED = {64: {"stages": 3}, 128: {"stages": 3}}
+TUNED = {
+    64: {"groups": 3, "stages": 2, "overlap": False},
+    128: {"groups": 2, "stages": 3, "overlap": True},
+}
 """head_dim -> the fastest choice measured on an H100."""
 
 
@@ -56,11 +61,14 @@ def work_item(heads, tiles, TOGETHER: gl.constexpr, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def key_tiles(tile, n_q, n_k, BLOCK_Q: gl.constexpr, BLOCK_K: gl.constexpr, CAUSAL: gl.constexpr):
-    """Return how many key tiles this query tile visits: at least one, even if all is hidden."""
+def key_tiles(first_row, ROW_COUNT: gl.constexpr, n_q, n_k,
+              BLOCK_K: gl.constexpr, CAUSAL: gl.constexpr):
+    """Return how many key tiles these query rows visit: at least one, even if all is hidden."""
     end = n_k
     if CAUSAL:
-        end = gl.minimum(n_k, (tile + 1) * BLOCK_Q + n_k - n_q)
+        end = gl.minimum(n_k, first_row + ROW_COUNT + n_k - n_q)
+    if first_row >= n_q:  # a group behind the last row
+        end = 0
     return gl.maximum(gl.cdiv(end, BLOCK_K), 1)
 
 
@@ -69,7 +77,7 @@ def copy_tiles(q_desc, k_desc, v_desc, smem, bars, n, head, first_row,
                GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr):
     """The producer: one warp that starts every copy as soon as its target is free."""
     q_smem, k_smem, v_smem = smem
-    q_full, k_full, k_empty, v_full, v_empty, _ = bars
+    q_full, k_full, k_empty, v_full, v_empty = bars
     BLOCK_K: gl.constexpr = k_desc.block_shape[1]
     Q_BYTES: gl.constexpr = GROUPS * q_desc.block_type.nbytes
     mbarrier.expect(q_full, Q_BYTES)
@@ -123,22 +131,53 @@ def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexp
 
 
 @gluon.jit
-def next_tile(
+def pass_by(i, bars, STAGES: gl.constexpr):
+    """Give back tile i unread: no row of this group sees it."""
+    _, k_full, k_empty, v_full, v_empty = bars
+    slot = i % STAGES
+    phase = (i // STAGES) & 1
+    mbarrier.wait(k_full.index(slot), phase)
+    mbarrier.arrive(k_empty.index(slot))
+    mbarrier.wait(v_full.index(slot), phase)
+    mbarrier.arrive(v_empty.index(slot))
+
+
+@gluon.jit
+def tile_in_order(
+    i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, start, n_q, n_k,
+    BLOCK_K: gl.constexpr, STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
+    p_layout: gl.constexpr,
+):
+    """S = Q K_i, then the exponentials, then acc += P V_i; other groups fill the gaps."""
+    _, k_smem, v_smem = smem
+    _, k_full, k_empty, v_full, v_empty = bars
+    slot = i % STAGES
+    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES)
+    s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
+    mbarrier.arrive(k_empty.index(slot))
+    p, m, l_sum, alpha = softmax_step(
+        s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout, MASK, CAUSAL, q_tile.dtype)
+    alpha = gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))
+    acc = acc * gl.expand_dims(alpha, 1)
+    mbarrier.wait(v_full.index(slot), (i // STAGES) & 1)
+    acc = warpgroup_mma(p, v_smem.index(slot), acc, is_async=True)
+    acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
+    mbarrier.arrive(v_empty.index(slot))
+    return m, l_sum, acc
+
+
+@gluon.jit
+def tile_overlapped(
     i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, start, n_q, n_k,
-    group: gl.constexpr, GROUPS: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
-    PING_PONG: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
+    BLOCK_K: gl.constexpr, STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """Start S = Q K_i and acc += P V_(i-1) together; exponentiate S while the second runs."""
     _, k_smem, v_smem = smem
-    _, k_full, k_empty, v_full, v_empty, turn = bars
+    _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     before = (i - 1) % STAGES
-    if PING_PONG:  # one group's products run while the other's exponentials do
-        mbarrier.wait(turn.index(group), ((i - 1) & 1) ^ (1 if group == 0 else 0))
     s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES)
     acc = warpgroup_mma(p, v_smem.index(before), acc, is_async=True)
-    if PING_PONG:
-        mbarrier.arrive(turn.index((group + 1) % GROUPS))
     s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p_layout: gl.constexpr = p.type.layout
@@ -156,12 +195,12 @@ def next_tile(
 @gluon.jit
 def compute(
     group: gl.constexpr, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-    GROUPS: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
-    PING_PONG: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr,
+    BLOCK_K: gl.constexpr, STAGES: gl.constexpr, OVERLAP: gl.constexpr,
+    CAUSAL: gl.constexpr, q_layout: gl.constexpr,
 ):
     """A consumer: four warps, 64 query rows, all their keys."""
     q_smem, k_smem, v_smem = smem
-    q_full, k_full, k_empty, v_full, _, _ = bars
+    q_full, k_full, k_empty, v_full, _ = bars
     dtype: gl.constexpr = q_smem.dtype
     HEAD_DIM: gl.constexpr = o_desc.block_shape[2]
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
@@ -169,35 +208,50 @@ def compute(
     p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
     row_layout: gl.constexpr = gl.SliceLayout(1, s_layout)
     first_row += group * ROWS
+    own = key_tiles(first_row, ROWS, n_q, n_k, BLOCK_K, CAUSAL)
     whole = n_k  # key tiles from here on hide a key from some row of this group
     if CAUSAL:
         whole = gl.minimum(n_k, gl.maximum(first_row + n_k - n_q + 1, 0))
-    whole = gl.minimum(whole // BLOCK_K, n - 1)
+    whole = gl.minimum(whole // BLOCK_K, own - 1 if OVERLAP else own)
+    for i in range(n - own):
+        pass_by(i, bars, STAGES)
 
     q_tile = q_smem.index(group)._reinterpret(dtype, [ROWS, HEAD_DIM], q_layout)
     m = gl.full((ROWS,), float("-inf"), gl.float32, row_layout)
     l_sum = gl.zeros((ROWS,), gl.float32, row_layout)
     acc = gl.zeros((ROWS, HEAD_DIM), gl.float32, o_layout)
     mbarrier.wait(q_full, 0)
-    s = scores(0, q_tile, k_smem, k_full, BLOCK_K, STAGES)
-    s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
-    mbarrier.arrive(k_empty.index(0))
-    p, m, l_sum, _ = softmax_step(
-        s, m, l_sum, scale, first_row, (n - 1) * BLOCK_K, n_q, n_k, p_layout, True, CAUSAL, dtype)
-    mbarrier.wait(v_full.index(0), 0)
-    for i in range(1, n - whole):
-        m, l_sum, acc, p = next_tile(
-            i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-            n_q, n_k, group, GROUPS, BLOCK_K, STAGES, PING_PONG, True, CAUSAL)
-    for i in range(n - whole, n):
-        m, l_sum, acc, p = next_tile(
-            i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-            n_q, n_k, group, GROUPS, BLOCK_K, STAGES, PING_PONG, False, CAUSAL)
-    acc = warpgroup_mma(p, v_smem.index((n - 1) % STAGES), acc, is_async=True)
+    if OVERLAP:
+        first = n - own
+        slot = first % STAGES
+        s = scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES)
+        s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
+        mbarrier.arrive(k_empty.index(slot))
+        p, m, l_sum, _ = softmax_step(s, m, l_sum, scale, first_row, (own - 1) * BLOCK_K,
+                                      n_q, n_k, p_layout, True, CAUSAL, dtype)
+        mbarrier.wait(v_full.index(slot), (first // STAGES) & 1)
+        for i in range(first + 1, n - whole):
+            m, l_sum, acc, p = tile_overlapped(
+                i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
+                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL)
+        for i in range(n - whole, n):
+            m, l_sum, acc, p = tile_overlapped(
+                i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
+                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL)
+        acc = warpgroup_mma(p, v_smem.index((n - 1) % STAGES), acc, is_async=True)
+        acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
+    else:
+        for i in range(n - own, n - whole):
+            m, l_sum, acc = tile_in_order(
+                i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
+                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, p_layout)
+        for i in range(n - whole, n):
+            m, l_sum, acc = tile_in_order(
+                i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
+                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, p_layout)
     l_safe = gl.where(l_sum == 0.0, 1.0, l_sum)
     rows = first_row + gl.arange(0, ROWS, row_layout)
     gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2, mask=rows < n_q)
-    acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
     inverse = gl.convert_layout(1.0 / l_safe, gl.SliceLayout(1, o_layout))
     q_tile.store((acc * gl.expand_dims(inverse, 1)).to(dtype))  # Q is done with: its room for O
     fence_async_shared()
@@ -218,7 +272,7 @@ def barriers(count: gl.constexpr, arrivals: gl.constexpr):
 def specialised_kernel(
     q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, tiles, scale,
     GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr, TOGETHER: gl.constexpr,
-    PING_PONG: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
+    OVERLAP: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
 ):
     """Set up shared memory and barriers, then part: two or three consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
@@ -226,7 +280,8 @@ def specialised_kernel(
     HEAD_DIM: gl.constexpr = k_desc.block_shape[2]
     BLOCK_Q: gl.constexpr = GROUPS * ROWS
     head, tile = work_item(heads, tiles, TOGETHER, CAUSAL)
-    n = key_tiles(tile, n_q, n_k, BLOCK_Q, BLOCK_K, CAUSAL)
+    first_row = tile * BLOCK_Q
+    n = key_tiles(first_row, BLOCK_Q, n_q, n_k, BLOCK_K, CAUSAL)
     q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, ROWS, HEAD_DIM], q_desc.layout)
     k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], k_desc.layout)
     v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], v_desc.layout)
@@ -234,7 +289,6 @@ def specialised_kernel(
         barriers(1, 1).index(0),  # Q is full
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # K is full, is empty
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # V is full, is empty
-        barriers(GROUPS, 1),  # whose turn it is
     )
     fence_async_shared()
     copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, rows, head_dim)
@@ -243,7 +297,6 @@ def specialised_kernel(
         k_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
         v_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
     )
-    first_row = tile * BLOCK_Q
     zero: gl.constexpr = 0
     one: gl.constexpr = 1
     two: gl.constexpr = 2
@@ -251,9 +304,9 @@ def specialised_kernel(
         gl.warp_specialize(
             [
                 (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
                 (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
                 (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
                               GROUP, GROUPS, STAGES)),
             ],
@@ -264,11 +317,11 @@ def specialised_kernel(
         gl.warp_specialize(
             [
                 (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
                 (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
                 (compute, (two, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           GROUPS, BLOCK_K, STAGES, PING_PONG, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
                 (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
                               GROUP, GROUPS, STAGES)),
             ],
@@ -279,7 +332,7 @@ def specialised_kernel(
 
 
 def specialised(
-    q, k, v, *, causal=False, scale=None, groups=2, block_k=128, stages=2, ping_pong=False
+    q, k, v, *, causal=False, scale=None, groups=2, block_k=128, stages=2, overlap=True
 ):
     """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
@@ -292,7 +345,7 @@ def specialised(
         groups: computing groups of 64 query rows each, 2 or 3.
         block_k: keys per tile.
         stages: K and V tiles in flight.
-        ping_pong: let the groups take turns at the tensor cores.
+        overlap: let a group take exponentials while its last P V runs; else other groups' do.
 
     Returns:
         o (B, H, n_q, d) and lse (B, H, n_q) in float32.
@@ -322,7 +375,7 @@ def specialised(
         GROUPS=groups,
         STAGES=stages,
         TOGETHER=together,
-        PING_PONG=ping_pong,
+        OVERLAP=overlap,
         CAUSAL=causal,
         q_layout=gl.NVMMASharedLayout.get_default_for([64, d], dtype),
         kv_layout=gl.NVMMASharedLayout.get_default_for([block_k, d], dtype),

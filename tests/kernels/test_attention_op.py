@@ -244,6 +244,16 @@ def test_compiled_for_this_gpu(dtype, d, causal):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n_k", [2500, 2600])
+@pytest.mark.parametrize("d", [64, 128])
+def test_few_keys_and_many_keys_on_this_gpu(d, n_k, causal):
+    """Which kernel is called depends on the number of keys."""
+    q, k, v = make(300, n_k, d, heads=4, kv_heads=2, dtype=torch.bfloat16)
+    assert_right(q, k, v, causal=causal)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("scale", [-0.125, 0.0])
 @pytest.mark.parametrize("d", [64, 128])
 def test_any_finite_scale_on_this_gpu(d, scale):
