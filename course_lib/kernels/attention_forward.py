@@ -19,8 +19,8 @@ from course_lib.kernels.tiles import sm_of, tiles_for
 LOG2_E = 1.4426950408889634
 LN_2 = tl.constexpr(0.6931471805599453)
 MANY_KEYS = 2560
-"""From here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``): it has one program
-on an SM, so nothing runs while a program begins or ends, and few keys are soon done."""
+"""From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``): it has one
+program on an SM, and nothing else runs there while that begins and ends."""
 
 
 @triton.jit

@@ -257,7 +257,7 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
 # The largest gain is work that is not done. Three warnings before we climb. A
-# rung can gain at one size and lose at another: rung 8 does, see below. A step
+# rung can gain at one size and lose at another: rung 8 does, see there. A step
 # that gains nothing *here* may be what makes the next one possible. And a
 # measurement has noise. How much? One kernel stands twice in this record, once as
 # rung 8 and once as the course's public function:
@@ -388,9 +388,9 @@ measured(6)
 tuning = load_measurements("h100_tiles")
 
 
-def tuned(way, causal):
-    """Return the TFLOP/s of one kernel and its tiles, d = 128, N = 16384."""
-    key = {"way": way, "n": 16384, "d": 128, "causal": causal}
+def tuned(way, causal, d=128, n=16384):
+    """Return the TFLOP/s of one kernel and its tiles; None if it was not run."""
+    key = {"way": way, "n": n, "d": d, "causal": causal}
     return next((r["tflops"] for r in tuning["rows"] if key.items() <= r.items()), None)
 
 
@@ -402,8 +402,7 @@ for causal in (False, True):
 
 # %% rung-6-say [markdown]
 # Most of the gain is the descriptors', with the old tiles. The larger tile adds a
-# little. (The ladder's own record is older: its causal rungs 6 and 7 ran with
-# tiles of 128 × 128, which this comparison made the table give up.)
+# little.
 
 # %% rung-7-text [markdown]
 # ### Rung 7: the long tiles first
@@ -437,13 +436,18 @@ measured(7)  # 16 heads
 # ### Rung 8: what FlashAttention-3 adds
 #
 # **Asynchronous copies and warp specialisation.** One warp does nothing but
-# order copies; the others do nothing but compute. They talk through *barriers*
+# order copies; groups of four warps do nothing but compute, each for 64 query rows
+# of its own, and all read the *same* tiles of K and V. They talk through *barriers*
 # in shared memory: "this tile is full", "this tile may be overwritten".
 #
-# **Overlap.** The tensor cores work asynchronously too: a warp can start a
-# product and go on. A group of warps starts two products together: the scores of
-# this tile, and P V of the tile *before*. It waits for the scores only. While it
-# takes their exponentials, P V of the tile before still runs. That attacks reason 2.
+# **Overlap between groups.** While one group takes exponentials, another has the
+# tensor cores. That attacks reason 2.
+#
+# **Overlap inside a group.** The tensor cores work asynchronously: a warp can start
+# a product and go on. A group starts two products together: the scores of this
+# tile, and P V of the tile *before*. It waits for the scores only. While it takes
+# their exponentials, P V of the tile before still runs. The price is registers: the
+# scores of one tile and P of another are there at once.
 #
 # **Expected.** At d = 128 products and exponentials one after the other take 1.5
 # times as long as the products alone. If nothing else took time, perfect overlap
@@ -462,12 +466,37 @@ print(source[start : source.index("@gluon.jit", start)])
 measured(8)
 
 # %% rung-8-say [markdown]
-# Rung 8 is the fastest here at d = 128. At d = 64 it is not:
+# How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys:
 
-# %% rung-8-small-d
-for n, causal in ((4096, False), (16384, True)):
-    six, eight = (tflops(w, 64, n, causal) for w in names[5::2])
-    print(f"d = 64, N = {n:5}, causal {causal!s:5}: rung 6 {six:.0f}, rung 8 {eight:.0f} TFLOP/s")
+# %% rung-8-groups
+for d, n in ((128, 16384), (64, 4096)):
+    for groups, stages in ((2, 3), (3, 2)):
+        for overlap in (True, False):
+            speed = tuned(f"specialised ({groups}, 128, {stages}, {overlap})", False, d, n)
+            if speed:
+                inside = "overlap inside too" if overlap else "between groups only"
+                print(f"d = {d:3}: {groups} groups, {inside:19} {speed:4.0f} TFLOP/s")
+
+# %% rung-8-groups-say [markdown]
+# At d = 128 a third group has no room in the registers. At d = 64 it has, if nothing
+# overlaps inside; with both, 300 TFLOP/s are what spilling leaves.
+#
+# Why are three groups better than rung 6 at d = 64, which has three *programs* on
+# an SM? Hardware counters say it (the course's notes, `benchmarks/NOTES.md`). Rung 6
+# needs as many clock cycles as cuDNN. But each of its programs copies its own K and
+# V, and L2 is busy for 69 % of what it can deliver; cuDNN's is for 27 %. Moving
+# bytes takes power. When the chip reaches its 700 W, it slows its clock: in a long
+# run rung 6 got 1.55 to 1.6 GHz, cuDNN 1.8. Rung 8's groups share their copies
+# (32 % of L2) and get 1.8 GHz too. Logistics, to the end.
+#
+# With few keys rung 8 loses. Here it is against rung 7, at d = 64:
+
+# %% rung-8-few-keys
+few = load_measurements("h100_short_keys")["rows"]
+for r in few:
+    if r["way"] == "8 specialised" and r["batch"] > 1:
+        what = "causal" if r["causal"] else "all keys"
+        print(f"N = {r['n']:5}, {what:8}: {r['vs_rung_7']:.2f} times as fast as rung 7")
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
@@ -901,7 +930,7 @@ plt.show()
 # | your case | take | why |
 # |---|---|---|
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
-# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 2 (d = 128) on an H100 |
+# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
 # | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
@@ -918,8 +947,8 @@ for way in ways:
     print(f"{way:18} {both[0]:9.0f} {both[1]:9.0f}")
 
 # %% decide-say [markdown]
-# `flash_attention` is the course's public function: on an H100 rung 8 at d = 128 and
-# rung 7 at d = 64, elsewhere rung 4 with tiles from the table. A number of this kind
+# `flash_attention` is the course's public function: on an H100 rung 8 (with few keys
+# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. A number of this kind
 # holds for one GPU and one version: time *your* case.
 
 # %% live-text [markdown]
@@ -965,17 +994,17 @@ print(f"{back['device']}, N = 8192, d = 128, bf16")
 # ## What was shown, and what was not
 #
 # **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
-# N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.7 times
+# N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
 # for causal attention. About half of the causal gain is work not done (rungs 3 and
 # 4). Tiles are chosen by what the compiler says and decided by a clock. Bytes were
 # predicted, counted and measured, and they agree where the model claims to be exact.
 #
 # **Not shown.** That the order of the rungs is the same on your GPU: it need not
 # be. That the gains multiply: a step changes what the next one is worth. That the
-# rest of the gain is waiting: nothing here measured the waiting itself. Why exactly
-# rung 8 loses at d = 64: the course's notes give a reason, no counter confirms
-# it. And nothing here makes a model as a whole as many times faster (lesson 02,
-# Amdahl).
+# rest of the gain is waiting: nothing here measured the waiting itself. Why rung 8
+# loses with few keys: it has one program on an SM, so nothing runs while that begins
+# and ends, and this may be the reason; no counter was asked. And nothing here makes a
+# model as a whole as many times faster (lesson 02, Amdahl).
 
 # %% quiz-bigger
 Quiz(

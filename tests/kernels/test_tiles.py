@@ -8,7 +8,7 @@ import torch
 from course_lib.accounting.child import run
 from course_lib.accounting.compile_check import SHARED_KIB
 from course_lib.accounting.extract import extract
-from course_lib.accounting.xray import XRay
+from course_lib.accounting.xray import XRay, xray_launch
 from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
@@ -73,6 +73,20 @@ def assert_good(ray: XRay, sm: int, dtype: str = "fp16") -> None:
 
 def example(d: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
     return torch.empty(d, dtype=dtype)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_rung_8_as_it_is_tuned(d):
+    """Three groups, or two with more in flight, hardly fit the registers."""
+    from course_lib.kernels.attention_forward import gluon_works
+
+    if not gluon_works():
+        pytest.skip("Gluon as rung 8 needs it comes with Triton 3.6")
+    from course_lib.kernels.gluon_forward import TUNED, specialised
+
+    q = torch.empty(1, 1, 512, d, dtype=torch.bfloat16)
+    (ray,) = xray_launch(specialised, q, q, q, target="H100", causal=True, **TUNED[d])
+    assert_good(ray, 90)
 
 
 @pytest.mark.parametrize("sm", [80, 90])
