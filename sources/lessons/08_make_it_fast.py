@@ -271,7 +271,8 @@ for causal in (False, True):
 # They agree within a percent. These are medians of 15 rounds in which all kernels
 # took turns, in a new order each time. In an earlier record, where the order was
 # fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
-# shuffle.
+# shuffle. A few percent can also be the compiler's: for all keys rung 3 changes no
+# work, and yet the table does not say 1.00.
 
 # %% diff
 
@@ -401,8 +402,9 @@ for causal in (False, True):
     print(f"causal {causal!s:5}:", ", ".join(found))
 
 # %% rung-6-say [markdown]
-# Most of the gain is the descriptors', with the old tiles. The larger tile adds a
-# little.
+# Most of the gain comes with the old tiles, from the descriptors and from one FMA
+# where there were two instructions. The larger tile adds a little. (The causal line
+# starts the long tiles first already, which is rung 7.)
 
 # %% rung-7-text [markdown]
 # ### Rung 7: the long tiles first
@@ -436,7 +438,7 @@ measured(7)  # 16 heads
 # ### Rung 8: what FlashAttention-3 adds
 #
 # **Asynchronous copies and warp specialisation.** One warp does nothing but
-# order copies; groups of four warps do nothing but compute, each for 64 query rows
+# ask for copies; groups of four warps do nothing but compute, each for 64 query rows
 # of its own, and all read the *same* tiles of K and V. They talk through *barriers*
 # in shared memory: "this tile is full", "this tile may be overwritten".
 #
@@ -450,13 +452,13 @@ measured(7)  # 16 heads
 # scores of one tile and P of another are there at once.
 #
 # **Expected.** At d = 128 products and exponentials one after the other take 1.5
-# times as long as the products alone. If nothing else took time, perfect overlap
-# could win a factor of 1.5. Rung 7 overlaps a little already (two programs can
-# share an SM), and rung 8 changes the copies too. So 1.5 is a guide, not a limit.
+# times as long as the products alone. Perfect overlap alone could win a factor of
+# 1.5. Expect less: rung 7 overlaps some already, because two programs share an SM.
 #
-# Triton 3.6 could not do this on an H100 by itself for a kernel with two loops,
-# so rung 8 is written in *Gluon*, a lower level of Triton: `gluon_forward.py`.
-# Here is the part that orders copies. You need not follow each line.
+# Triton 3.6 could not do this on an H100 by itself (with our two loops its compiler
+# failed, with one the kernel was slower), so rung 8 is written in *Gluon*, a lower
+# level of Triton: `gluon_forward.py`. Here is the warp that asks for copies. You need
+# not follow each line.
 
 # %% rung-8
 file = importlib.util.find_spec("course_lib.kernels.gluon_forward").origin
@@ -478,18 +480,21 @@ for d, n in ((128, 16384), (64, 4096)):
                 print(f"d = {d:3}: {groups} groups, {inside:19} {speed:4.0f} TFLOP/s")
 
 # %% rung-8-groups-say [markdown]
-# At d = 128 a third group has no room in the registers. At d = 64 it has, if nothing
-# overlaps inside; with both, 300 TFLOP/s are what spilling leaves.
+# At d = 128 three groups with 128 keys need more registers than there are. At d = 64
+# they fit without the overlap inside; with it they spill.
 #
-# Why are three groups better than rung 6 at d = 64, which has three *programs* on
-# an SM? Hardware counters say it (the course's notes, `benchmarks/NOTES.md`). Rung 6
-# needs as many clock cycles as cuDNN. But each of its programs copies its own K and
-# V, and L2 is busy for 69 % of what it can deliver; cuDNN's is for 27 %. Moving
-# bytes takes power. When the chip reaches its 700 W, it slows its clock: in a long
-# run rung 6 got 1.55 to 1.6 GHz, cuDNN 1.8. Rung 8's groups share their copies
-# (32 % of L2) and get 1.8 GHz too. Logistics, to the end.
+# Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Why are three
+# groups of one program better? Hardware counters (the course's notes,
+# `benchmarks/NOTES.md`): each of the programs copies its own K and V, the groups
+# share one copy. L2 is busy 69 % of what it can do in rung 6, 32 % in rung 8, and
+# rung 8 needs 4 % fewer clock cycles.
 #
-# With few keys rung 8 loses. Here it is against rung 7, at d = 64:
+# Rung 6 taught us one more thing. It needs as many cycles as cuDNN and was still
+# slower, by 0.2 % on one H100 and 1.4 % on another: its clock was lower. Both ran at
+# the chip's limit of 700 W, where it slows down to stay below. Copies take power
+# too. (That the copies are the reason is our reading; we did not measure it.)
+#
+# With few keys rung 8 loses to rung 7. At d = 64, 16,384 tokens in all, 32 heads:
 
 # %% rung-8-few-keys
 few = load_measurements("h100_short_keys")["rows"]
@@ -1002,8 +1007,8 @@ print(f"{back['device']}, N = 8192, d = 128, bf16")
 # **Not shown.** That the order of the rungs is the same on your GPU: it need not
 # be. That the gains multiply: a step changes what the next one is worth. That the
 # rest of the gain is waiting: nothing here measured the waiting itself. Why rung 8
-# loses with few keys: it has one program on an SM, so nothing runs while that begins
-# and ends, and this may be the reason; no counter was asked. And nothing here makes a
+# loses with few keys: perhaps because it has one program on an SM, and nothing else
+# runs while that begins and ends; no counter was asked. And nothing here makes a
 # model as a whole as many times faster (lesson 02, Amdahl).
 
 # %% quiz-bigger
