@@ -11,7 +11,7 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
   128 two groups have them; at head_dim 64 three groups without this overlap are faster.
 
-Needs sm_90 and Triton 3.6 or later (Gluon is Triton's lower level: the same language, but layouts,
+Needs sm_90 and Triton 3.6 to 3.9 (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
 first, so that the masked tiles come first and the long loop has no mask.
 """
@@ -25,17 +25,28 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
+from triton.experimental.gluon.language.nvidia.hopper.tma import store_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from course_lib.kernels.ladder import positive
 
+try:  # what Triton 3.8 calls them
+    from triton.experimental.gluon.language.nvidia.hopper.tma import async_load, async_store
+except ImportError:
+    from triton.experimental.gluon.language.nvidia.hopper.tma import (
+        async_copy_global_to_shared as async_load,
+    )
+    from triton.experimental.gluon.language.nvidia.hopper.tma import (
+        async_copy_shared_to_global as async_store,
+    )
+
 LOG2_E = 1.4426950408889634
 LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
+PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
 
 TUNED = {
@@ -46,6 +57,16 @@ TUNED = {
 
 
 # fmt: off
+@gluon.jit
+def seen_as(memory, shape: gl.constexpr, layout: gl.constexpr):
+    """Return the same shared memory under another shape and layout."""
+    if PUBLIC:
+        other = memory.reinterpret(memory.dtype, shape, layout)
+    else:
+        other = memory._reinterpret(memory.dtype, shape, layout)
+    return other
+
+
 @gluon.jit
 def work_item(heads, tiles, TOGETHER: gl.constexpr, CAUSAL: gl.constexpr):
     """Return (head, query tile) of this program: TOGETHER heads at a time, so that L2 holds their
@@ -82,20 +103,17 @@ def copy_tiles(q_desc, k_desc, v_desc, smem, bars, n, head, first_row,
     Q_BYTES: gl.constexpr = GROUPS * q_desc.block_type.nbytes
     mbarrier.expect(q_full, Q_BYTES)
     for g in gl.static_range(GROUPS):
-        tma.async_copy_global_to_shared(
-            q_desc, [head, first_row + g * ROWS, 0], q_full, q_smem.index(g))
+        async_load(q_desc, [head, first_row + g * ROWS, 0], q_full, q_smem.index(g))
     for i in range(n):
         slot = i % STAGES
         free = ((i // STAGES) & 1) ^ 1  # a barrier that nobody has completed passes phase 1
         start = (n - 1 - i) * BLOCK_K
         mbarrier.wait(k_empty.index(slot), free)
         mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(
-            k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
+        async_load(k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
         mbarrier.wait(v_empty.index(slot), free)
         mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(
-            v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
+        async_load(v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
 
 
 @gluon.jit
@@ -216,7 +234,7 @@ def compute(
     for i in range(n - own):
         pass_by(i, bars, STAGES)
 
-    q_tile = q_smem.index(group)._reinterpret(dtype, [ROWS, HEAD_DIM], q_layout)
+    q_tile = seen_as(q_smem.index(group), [ROWS, HEAD_DIM], q_layout)
     m = gl.full((ROWS,), float("-inf"), gl.float32, row_layout)
     l_sum = gl.zeros((ROWS,), gl.float32, row_layout)
     acc = gl.zeros((ROWS, HEAD_DIM), gl.float32, o_layout)
@@ -255,8 +273,8 @@ def compute(
     inverse = gl.convert_layout(1.0 / l_safe, gl.SliceLayout(1, o_layout))
     q_tile.store((acc * gl.expand_dims(inverse, 1)).to(dtype))  # Q is done with: its room for O
     fence_async_shared()
-    tma.async_copy_shared_to_global(o_desc, [head, first_row, 0], q_smem.index(group))
-    tma.store_wait(0)
+    async_store(o_desc, [head, first_row, 0], q_smem.index(group))
+    store_wait(0)
 
 
 @gluon.jit
@@ -294,8 +312,8 @@ def specialised_kernel(
     copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, rows, head_dim)
     smem = (
         q_smem,
-        k_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
-        v_smem._reinterpret(dtype, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
+        seen_as(k_smem, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
+        seen_as(v_smem, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
     )
     zero: gl.constexpr = 0
     one: gl.constexpr = 1

@@ -86,7 +86,9 @@ def test_rung_8_as_it_is_tuned(d):
 
     q = torch.empty(1, 1, 512, d, dtype=torch.bfloat16)
     (ray,) = xray_launch(specialised, q, q, q, target="H100", causal=True, **TUNED[d])
-    assert_good(ray, 90)
+    assert ray.shared_bytes <= SHARED_KIB[90] * 1024
+    assert ray.stack_bytes <= 8  # 0 up to Triton 3.8; 8 in 3.9 at head_dim 128
+    assert ray.instructions["tensor_core"] > 0
 
 
 @pytest.mark.parametrize("sm", [80, 90])
