@@ -1,4 +1,4 @@
-"""The forward pass with every feature: rungs 2 to 5 for any GPU, rung 8 where it can run.
+"""The forward pass with every feature: rungs 2 to 5 for any GPU, on an H100 rungs 7 and 8.
 
 `forward` is what the public operator calls (`course_lib.kernels.attention_op`). The kernel walks
 over three stretches of keys: those at the window's far edge (masked), those that every row of the
@@ -19,8 +19,7 @@ from course_lib.kernels.tiles import sm_of, tiles_for
 LOG2_E = 1.4426950408889634
 LN_2 = tl.constexpr(0.6931471805599453)
 MANY_KEYS = 2560
-"""From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``): it has one
-program on an SM, and nothing else runs there while that begins and ends."""
+"""From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``)."""
 
 
 @triton.jit
