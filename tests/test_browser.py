@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 FOLDERS = ("notebooks", "exercises", "solutions")
 SHOWN = ("00_start_here", "07_flash_attention_in_triton")
+LONG = ("solutions", SHOWN[1])
 EXISTING = [
-    (folder, name)
+    pytest.param(folder, name, marks=[pytest.mark.slow] if (folder, name) == LONG else [])
     for name in SHOWN
     for folder in FOLDERS
     if (ROOT / folder / f"{name}.ipynb").exists()

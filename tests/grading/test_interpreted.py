@@ -36,7 +36,9 @@ def function_of(file: str):
     return getattr(module_from((CORPUS / file).read_text(encoding="utf-8")), function)
 
 
-@pytest.mark.parametrize("file", ALIKE)
+@pytest.mark.parametrize(
+    "file", [*ALIKE[::2], *(pytest.param(file, marks=pytest.mark.slow) for file in ALIKE[1::2])]
+)
 def test_the_child_says_what_a_laptop_says(file, monkeypatch):
     monkeypatch.setattr(check, "_compiled", lambda report, *_: report)
     function = function_of(file)
