@@ -87,6 +87,15 @@ def wall_times(
     return {"median_us": statistics.median(times), "min_us": min(times), "max_us": max(times)}
 
 
+def sdpa(backend: str, q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Return PyTorch's attention by one backend, a name in ``torch.nn.attention.SDPBackend``."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+
+
 def need_gpu() -> None:
     """End the program with a sentence where there is no GPU."""
     from course_lib._mode import cuda_devices

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, in_turns, save, table
+from _bench import RECORDS, header, in_turns, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -51,18 +51,13 @@ def ways(
     q: Any, k: Any, v: Any, do: Any, causal: bool, tune: bool
 ) -> Iterator[tuple[str, Callable]]:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from course_lib.kernels.attention_backward import flash_backward
     from course_lib.kernels.attention_forward import forward
 
-    for name, backend in (
-        ("FA2", SDPBackend.FLASH_ATTENTION),
-        ("cuDNN", SDPBackend.CUDNN_ATTENTION),
-    ):
+    for name, backend in (("FA2", "FLASH_ATTENTION"), ("cuDNN", "CUDNN_ATTENTION")):
         inputs = [x.detach().requires_grad_() for x in (q, k, v)]
-        with sdpa_kernel(backend):
-            o = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+        o = sdpa(backend, *inputs, is_causal=causal)
         yield name, partial(torch.autograd.grad, o, inputs, do, retain_graph=True)
     o, lse = forward(q, k, v, causal, None, q.shape[-1] ** -0.5)
     for name, tiles in candidates(q.shape[-1], tune):

@@ -12,10 +12,11 @@ import argparse
 import math
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, need_gpu, peak_bytes, save, table, wall_times
+from _bench import RECORDS, header, need_gpu, peak_bytes, save, sdpa, table, wall_times
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -26,7 +27,6 @@ COUNTING = "COURSE_COUNTING"  # set in the run under ncu
 def versions() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield (name, call), each compiled when it is its turn."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     torch.manual_seed(0)
     shape = (1, HEADS, N, HEAD_DIM)
@@ -41,15 +41,11 @@ def versions() -> Iterator[tuple[str, Callable[[], Any]]]:
         made(q, k, v)  # compiles here, with this option
         return lambda: made(q, k, v)
 
-    def flash() -> Any:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
     with torch.no_grad():
         yield "eager naive", lambda: naive(q, k, v)
         yield "torch.compile(naive), pattern off", compiled(False)
         yield "torch.compile(naive), as it comes", compiled(True)
-        yield "SDPA flash", flash
+        yield "SDPA flash", partial(sdpa, "FLASH_ATTENTION", q, k, v)
 
 
 def measure() -> list[dict[str, Any]]:

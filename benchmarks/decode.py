@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, save, table
+from _bench import RECORDS, gpu_times, header, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -33,7 +34,6 @@ def copy_bandwidth() -> float:
 
 def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from course_lib.kernels.decode import flash_decode, paged_decode
 
@@ -42,13 +42,9 @@ def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], 
     shape = (batch, kv_heads, n, HEAD_DIM)
     k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(2))
 
-    def sdpa(backend: Any) -> Any:
-        with sdpa_kernel(backend):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-
     yield "copy", lambda: v.copy_(k)
-    yield "FA2", lambda: sdpa(SDPBackend.FLASH_ATTENTION)
-    yield "cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION)
+    yield "FA2", partial(sdpa, "FLASH_ATTENTION", q, k, v, enable_gqa=True)
+    yield "cuDNN", partial(sdpa, "CUDNN_ATTENTION", q, k, v, enable_gqa=True)
     yield "flash_decode", lambda: flash_decode(q, k, v)
     for splits in (1, 2, 4, 8, 16, 32, 64, 128):
         if batch * kv_heads * splits <= 16384:

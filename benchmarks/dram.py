@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, need_gpu, save, table
+from _bench import RECORDS, header, need_gpu, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 from course_lib.accounting.traffic import (
@@ -75,7 +75,6 @@ def call(row: dict[str, Any]) -> Callable[[], Any]:
     """Return a call of the plan, on fresh random tensors."""
     import torch
     from _order_kernel import ordered
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from course_lib.kernels import attention_op, flash_forward
 
@@ -84,14 +83,10 @@ def call(row: dict[str, Any]) -> Callable[[], Any]:
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
     causal = row["causal"]
 
-    def sdpa(backend: Any) -> Any:
-        with sdpa_kernel(backend):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
     order = {name: row[name] for name in ("together", "longest_first", "from_end") if name in row}
     return {
-        "SDPA flash": partial(sdpa, SDPBackend.FLASH_ATTENTION),
-        "SDPA cuDNN": partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+        "SDPA flash": partial(sdpa, "FLASH_ATTENTION", q, k, v, is_causal=causal),
+        "SDPA cuDNN": partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal),
         "plain kernel": lambda: flash_forward.flash_attention(q, k, v, causal=causal),
         "flash_attention": lambda: attention_op.flash_attention(q, k, v, causal=causal),
         "eager naive": lambda: torch.softmax(q @ k.mT / math.sqrt(HEAD_DIM), dim=-1) @ v,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, peak_bytes, save, table
+from _bench import RECORDS, gpu_times, header, peak_bytes, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -23,7 +24,6 @@ TILES = ((64, 64), (128, 64), (128, 128))
 def candidates(q: Any, k: Any, v: Any, causal: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield (name, call) for each way of computing attention on q, k, v."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from course_lib.kernels.flash_forward import flash_attention
 
@@ -34,16 +34,9 @@ def candidates(q: Any, k: Any, v: Any, causal: bool) -> Iterator[tuple[str, Call
             s = s.masked_fill(torch.ones(n, n, dtype=torch.bool, device="cuda").triu(1), -torch.inf)
         return torch.softmax(s, -1) @ v
 
-    def sdpa(backend: Any) -> Callable[[], Any]:
-        def call() -> Any:
-            with sdpa_kernel(backend):
-                return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-        return call
-
     yield "naive", naive
-    yield "sdpa_flash", sdpa(SDPBackend.FLASH_ATTENTION)
-    yield "sdpa_cudnn", sdpa(SDPBackend.CUDNN_ATTENTION)
+    yield "sdpa_flash", partial(sdpa, "FLASH_ATTENTION", q, k, v, is_causal=causal)
+    yield "sdpa_cudnn", partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal)
     for block_q, block_k in TILES:
         yield (
             f"course_{block_q}x{block_k}",

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, in_turns, save, table
+from _bench import RECORDS, header, in_turns, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -23,7 +23,6 @@ ROUNDS = 7
 
 def measure(n: int, causal: bool, batch: int, heads: int) -> Iterator[dict[str, Any]]:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from course_lib.kernels.gluon_forward import TUNED, specialised
     from course_lib.kernels.ladder import longest_first
@@ -32,14 +31,10 @@ def measure(n: int, causal: bool, batch: int, heads: int) -> Iterator[dict[str, 
     shape = (batch, heads, n, 64)
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
 
-    def cudnn() -> Any:
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
     ways = {
         "7 longest_first": partial(longest_first, q, k, v, causal=causal),
         "8 specialised": partial(specialised, q, k, v, causal=causal, **TUNED[64]),
-        "cuDNN": cudnn,
+        "cuDNN": partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal),
     }
     times = in_turns(ways, rounds=ROUNDS)
     for name, found in times.items():

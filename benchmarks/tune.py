@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, in_turns, save, table
+from _bench import RECORDS, header, in_turns, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
@@ -64,20 +64,15 @@ def candidates(d: int, causal: bool) -> Iterator[tuple[str, Callable[..., Any]]]
 
 def measure(d: int, n: int, causal: bool) -> Iterator[dict[str, Any]]:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     torch.manual_seed(n)
     shape = (16384 // n, 2048 // d, n, d)
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
     flops = 4 * n * n * 2048 * (16384 // n) / (2 if causal else 1)
 
-    def sdpa(backend: Any) -> Any:
-        with sdpa_kernel(backend):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
     ways = {
-        "FA2": partial(sdpa, SDPBackend.FLASH_ATTENTION),
-        "cuDNN": partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+        "FA2": partial(sdpa, "FLASH_ATTENTION", q, k, v, is_causal=causal),
+        "cuDNN": partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal),
     }
     for name, call in candidates(d, causal):
         ways[name] = lambda call=call: call(q, k, v, causal=causal)[0]

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 FOLDERS = ("notebooks", "exercises", "solutions")
 SHOWN = ("00_start_here", "07_flash_attention_in_triton")
-LONG = ("solutions", SHOWN[1])
+LONG = ("solutions", SHOWN[1])  # test_notebooks executes it too, without a browser
 EXISTING = [
     pytest.param(folder, name, marks=[pytest.mark.slow] if (folder, name) == LONG else [])
     for name in SHOWN

@@ -403,8 +403,8 @@ for causal in (False, True):
     print(f"causal {causal!s:5}:", ", ".join(found))
 
 # %% rung-6-say [markdown]
-# Most of the gain comes with the old tiles, from the descriptors and from one FMA
-# where there were two instructions. The larger tile adds a little. (The causal line
+# Most of the gain comes with the old tiles: from the descriptors, and from scaling
+# and subtracting in one instruction. The larger tile adds a little. (The causal line
 # starts the long tiles first already, which is rung 7.)
 
 # %% rung-7-text [markdown]
@@ -491,11 +491,13 @@ for d, n in ((128, 16384), (64, 4096)):
 # rung 8 needs 4 % fewer clock cycles.
 #
 # Rung 6 taught us one more thing. It needs as many cycles as cuDNN and was still
-# slower, by 0.2 % on one H100 and 1.4 % on another: its clock was lower. Both ran at
-# the chip's limit of 700 W, where it slows down to stay below. Copies take power
-# too. (That the copies are the reason is our reading; we did not measure it.)
+# slower, by 0.2 % on one H100 and 1.4 % on another: its clock was lower. Called
+# again and again, both reach the chip's limit of 700 W, where it slows down to stay
+# below. Copies take power too. (That the copies are the reason is our reading; we
+# did not measure it.)
 #
-# With few keys rung 8 loses to rung 7. At d = 64, 16,384 tokens in all, 32 heads:
+# With few keys rung 8 loses to rung 7. How many times as fast as rung 7 it is, at
+# d = 64, 16,384 tokens in all, 32 heads:
 
 # %% rung-8-few-keys
 rows = load_measurements("h100_short_keys")["rows"]
