@@ -22,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from course_lib.grading.sandbox import folder, frame, kernels, syscalls
+from course_lib.grading.sandbox import allowed, folder, frame, kernels, syscalls
+from course_lib.grading.sandbox import workshop as workshop_module
 from course_lib.grading.sandbox.workshop import InfrastructureError, Workshop, probe
 
 
@@ -37,6 +38,34 @@ def test_the_probe_finds_every_way_out_closed(workshop):
     assert [name for name, was_refused in held.items() if not was_refused] == []
     assert len(held) >= 11
     assert level == "full"
+
+
+def test_the_list_of_what_is_open_holds_no_answers_and_nothing_that_is_gone(monkeypatch):
+    """After a move the walls still stand around something: a name that is gone is an error."""
+    closed = {file.relative_to(allowed.COURSE).parts[0] for file in allowed.closed_files()}
+    assert {"attention", "kernels", "cli.py"} <= closed
+    specs = Path(importlib.util.find_spec("course_lib.grading.specs").origin)
+    assert specs in allowed.closed_files()
+    monkeypatch.setattr(allowed, "_READABLE", (*allowed._READABLE, "accounting_of_old"))
+    with pytest.raises(RuntimeError, match="accounting_of_old"):
+        allowed.readable()
+
+
+def test_a_zygote_that_holds_answers_does_not_start(monkeypatch):
+    """The guard sees a module that is not on the list, and every module of the course is asked."""
+    holding = ("course_lib.attention.naive", *workshop_module._IMPORTS["interpreter"])
+    monkeypatch.setitem(workshop_module._IMPORTS, "interpreter", holding)
+    with pytest.raises(InfrastructureError, match=r"imported answers: .*attention\.naive"):
+        workshop_module.Zygote("interpreter").close()
+
+
+def test_an_answer_that_can_be_read_or_is_not_there_lowers_the_level(workshop, tmp_path):
+    there, gone = Path(os.__file__), tmp_path / "gone.py"
+    with workshop.student() as child:
+        for closed in ([str(there)], [str(gone)], []):
+            held = _ask(child, do="probe", victim=os.getpid(), closed=closed)
+            assert held["answers"] is False
+            assert held["memory"]
 
 
 def test_the_zygotes_environment_is_not_ours(workshop, monkeypatch):
@@ -71,7 +100,7 @@ def test_a_zygote_that_was_killed_is_replaced(workshop):
         pass
     os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
     with workshop.student() as child:
-        assert _ask(child, do="probe", victim=os.getpid())["fork"]
+        assert _ask(child, do="probe", victim=os.getpid(), closed=[])["fork"]
 
 
 def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(workshop):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.grading.report import Report
+from course_lib.grading.sandbox.allowed import COURSE
 from course_lib.grading.spec import Exercise
 
 SCHEMA = 1
@@ -101,7 +102,7 @@ def _for_students(text: str) -> str:
 @cache
 def _roots() -> list[str]:
     """Return this machine's folders, each ending in a slash, inner ones first."""
-    course = Path(__file__).resolve().parents[3]
+    course = COURSE.parent
     installed = sysconfig.get_paths()
     places = [course, Path.home(), Path.cwd(), tempfile.gettempdir(), sys.prefix]
     places += [installed[name] for name in ("stdlib", "purelib", "platlib")]

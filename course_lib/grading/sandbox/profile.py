@@ -17,11 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.grading.sandbox import landlock, seccomp, syscalls
+from course_lib.grading.sandbox import allowed, landlock, seccomp, syscalls
 
-_COURSE = Path(__file__).resolve().parents[2]
-# of the course itself: what students import; no truths, no specs, no kernels
-_OPEN_PARTS = ("__init__.py", "_mode.py", "accounting", "grading/sandbox", "grading/faults.py")
 _NO_NEW_PRIVS, _CAP_DROP, _DEATH_SIGNAL, _DUMPABLE = 38, 24, 1, 4
 _CAP_VERSION = 0x20080522
 
@@ -117,15 +114,15 @@ def _readable() -> tuple[list[Path], list[Path]]:
     places |= {os.path.join(sys.base_prefix, "lib"), "/lib", "/lib64", "/usr/lib", "/usr/lib64"}
     places |= {p for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
     readable = [Path(p) for p in ("/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom")]
-    readable += [_COURSE / part for part in _OPEN_PARTS]
+    readable += allowed.readable()
     listable = []
     waiting = [Path(place) for place in sorted(places)]
     while waiting:
         place = waiting.pop()
-        if place.resolve() == _COURSE or not place.is_dir():
-            if place.resolve() != _COURSE and place.exists():
+        if place.resolve() == allowed.COURSE or not place.is_dir():
+            if place.resolve() != allowed.COURSE and place.exists():
                 readable.append(place)
-        elif _COURSE.is_relative_to(place.resolve()):
+        elif allowed.COURSE.is_relative_to(place.resolve()):
             listable.append(place)
             waiting += place.iterdir()
         else:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from course_lib.grading.sandbox import kernels
+from course_lib.grading.sandbox import allowed, kernels
 from course_lib.grading.sandbox.frame import Channel
 from course_lib.grading.sandbox.profile import Limits, confine_computing
 
@@ -47,9 +47,8 @@ def warm_up() -> None:
     ):  # cells that call them load, and hear nothing
         setattr(course_lib, name, _nothing)
     _use_torch_once()
-    leaked = [name for name in sys.modules if name.startswith("course_lib.grading.specs")]
-    if leaked or "course_lib.attention" in sys.modules or "course_lib.kernels" in sys.modules:
-        raise RuntimeError("the zygote has imported answers")
+    if answers := allowed.loaded_answers():
+        raise RuntimeError(f"the zygote has imported answers: {', '.join(answers)}")
 
 
 def _use_torch_once() -> None:
@@ -120,9 +119,11 @@ class _Student:
             "tampering": [tampering.property, tampering.says] if tampering else None,
         }
 
-    def do_probe(self, victim: int) -> dict[str, bool]:
-        """Try what must be impossible; True where it was refused."""
-        return {name: _is_refused(attempt, victim) for name, attempt in _ATTEMPTS.items()}
+    def do_probe(self, victim: int, closed: list[str]) -> dict[str, bool]:
+        """Try what must be impossible; True where it was refused. ``closed``: files of answers."""
+        held = {name: _is_refused(attempt, victim) for name, attempt in _ATTEMPTS.items()}
+        answers = (_is_refused(_read, Path(file)) for file in closed)
+        return held | {"answers": bool(closed) and all(answers)}
 
     def _call(self, args: tuple, kwargs: dict, counted: bool, kernel: bool) -> tuple:
         if self.run is not None:
@@ -277,12 +278,17 @@ def _packed(value: Any) -> Any:
 # The probe --------------------------------------------------------------------------------------
 
 
-def _is_refused(attempt: Callable[[int], Any], victim: int) -> bool:
+def _is_refused(attempt: Callable[[Any], Any], target: Any) -> bool:
     try:
-        attempt(victim)
+        attempt(target)
     except (OSError, MemoryError, RuntimeError):
         return True
     return False
+
+
+def _read(file: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):  # nothing is held back: there is nothing
+        file.read_bytes()
 
 
 def _try_fork() -> None:
@@ -313,7 +319,6 @@ def _try_disk() -> None:
 _ATTEMPTS: dict[str, Callable[[int], Any]] = {
     "memory": lambda _: mmap.mmap(-1, 8 << 30),
     "disk": lambda _: _try_disk(),
-    "answers": lambda _: Path(_answers()).read_bytes(),
     "environment": lambda _: Path("/proc/self/environ").read_bytes(),
     "folders": lambda _: os.listdir("/"),
     "exec": lambda _: os.posix_spawn("/bin/true", ["true"], {}),
@@ -323,7 +328,3 @@ _ATTEMPTS: dict[str, Callable[[int], Any]] = {
     "udp": lambda _: _try_socket("AF_INET"),
     "unix socket": lambda _: _try_socket("AF_UNIX"),
 }
-
-
-def _answers() -> str:
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "check.py")

@@ -13,13 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
+from course_lib.grading.sandbox.allowed import COURSE, closed_files
 from course_lib.grading.sandbox.folder import Folder, sweep
 from course_lib.grading.sandbox.frame import Channel
 
-_ROOT = str(Path(__file__).resolve().parents[3])
+_ROOT = str(COURSE.parent)
 _START = (
     "import sys; sys.path.append(sys.argv[1]); from course_lib.grading.sandbox import zygote; "
     "zygote.main(int(sys.argv[2]), sys.argv[3:])"
@@ -205,7 +205,9 @@ class Workshop:
 def probe(workshop: Workshop) -> tuple[Level, dict[str, bool]]:
     """Try in a child what must be impossible; return the level and what was held back."""
     with workshop.student() as child:
-        held = child.ask({"do": "probe", "victim": os.getpid()}, time.monotonic() + 60)
+        closed = [str(file) for file in closed_files()]
+        request = {"do": "probe", "victim": os.getpid(), "closed": closed}
+        held = child.ask(request, time.monotonic() + 60)
     if all(held.values()):
         return "full", held
     return ("limits-only" if held.get("memory") and held.get("disk") else "none"), held
