@@ -19,12 +19,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
-from grading.helpers import solutions
+from judging.helpers import solutions
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
-from course_lib.accounting import compile_check
-from course_lib.grading.check import report_for
-from course_lib.grading.specs import EXERCISES
+from course_lib.child import compile_check
+from course_lib.judging.check import report_for
+from course_lib.specs import EXERCISES
 
 RUNS = 5
 

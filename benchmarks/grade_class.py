@@ -24,12 +24,12 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DE
 import _bench
 
 import course_lib  # noqa: F401  it chooses Triton's mode
-from course_lib.grading.classroom.batch import SPLITTER
-from course_lib.grading.classroom.collect import Submission
-from course_lib.grading.classroom.record import versions
-from course_lib.grading.classroom.submission import grade
-from course_lib.grading.sandbox.workshop import Child, Workshop
-from course_lib.grading.specs import EXERCISES
+from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.record import versions
+from course_lib.classroom.submission import grade
+from course_lib.handin.files import Submission
+from course_lib.sandbox.workshop import Child, Workshop
+from course_lib.specs import EXERCISES
 
 ROOT = Path(__file__).parents[1]
 

@@ -41,7 +41,7 @@ def rows(target: str, head_dim: int) -> Iterator[dict[str, Any]]:
     """Compile all choices for one GPU and one head_dim."""
     import torch
 
-    from course_lib.accounting.xray import xray_launch
+    from course_lib.child.xray import xray_launch
 
     x = torch.empty(1, 1, 1024, head_dim, dtype=torch.float16)
     choices = [list(choice) for choice in CHOICES[target]]

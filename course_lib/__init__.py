@@ -18,11 +18,11 @@ _mode.choose()
 
 # name a student types -> module that defines it; imported on first use
 _LAZY = {
-    "check": "course_lib.grading.check",
-    "hint": "course_lib.grading.check",
-    "progress": "course_lib.grading.progress",
-    "CheckFailed": "course_lib.grading.report",
-    "count": "course_lib.accounting.count",
+    "check": "course_lib.judging.check",
+    "hint": "course_lib.judging.check",
+    "progress": "course_lib.progress_view",
+    "CheckFailed": "course_lib.judging.report",
+    "count": "course_lib.child.count",
     "EagerLedger": "course_lib.accounting.eager_ledger",
     "KernelLedger": "course_lib.accounting.kernel_ledger",
     "Predict": "course_lib.widgets.quiz",

@@ -22,8 +22,8 @@ class UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    from course_lib.authoring.course_file import FileProblem
     from course_lib.authoring.percent import BuildError
+    from course_lib.handin.course_file import FileProblem
 
     options = _parser().parse_args(arguments)
     try:
@@ -51,7 +51,7 @@ def doctor(_options: argparse.Namespace) -> int:
 def list_exercises(_options: argparse.Namespace) -> int:
     """List the exercises: id, function, minutes, points, title, your status."""
     from course_lib import store
-    from course_lib.grading.specs import EXERCISES
+    from course_lib.specs import EXERCISES
 
     attempts = store.load()["attempts"]
     rows = [("id", "function", "min", "points", "title", "status")]
@@ -68,7 +68,7 @@ def build(options: argparse.Namespace) -> int:
     import importlib.util
 
     from course_lib.authoring.build import drift, write
-    from course_lib.grading.specs import EXERCISES
+    from course_lib.specs import EXERCISES
 
     root = Path.cwd()
     if not (root / "sources").is_dir():
@@ -90,9 +90,9 @@ def build(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Check the exercises in a notebook or a script; 0 only if every one of them passed."""
     from course_lib import store
-    from course_lib.authoring.collect import present
-    from course_lib.authoring.course_file import code_cells
-    from course_lib.grading.specs import EXERCISES
+    from course_lib.handin.cells import present
+    from course_lib.handin.course_file import code_cells
+    from course_lib.specs import EXERCISES
 
     wanted = [_exercise(options.exercise)] if options.exercise else EXERCISES
     path = Path(options.file)
@@ -131,7 +131,7 @@ def catch_up(options: argparse.Namespace) -> int:
     """Put the solution of the step before an exercise in place; your own text is kept."""
     from course_lib import store
     from course_lib.authoring.catch_up import catch_up, previous_step
-    from course_lib.grading.specs import EXERCISES
+    from course_lib.specs import EXERCISES
 
     exercise = _exercise(options.exercise)
     step = previous_step(exercise, EXERCISES)
@@ -151,7 +151,7 @@ def catch_up(options: argparse.Namespace) -> int:
 def variant(options: argparse.Namespace) -> int:
     """Write the notebook of a seeded variant of 7★: the same kernel, one thing changed."""
     from course_lib.authoring import variant_notebook
-    from course_lib.grading import variants
+    from course_lib.specs import variants
 
     base = options.exercise.strip().replace("★", "-star").removeprefix("ex-")
     if base != variants.BASE:
@@ -189,9 +189,9 @@ def export_student(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """Write your attention kernel as one file that needs only torch and triton."""
     from course_lib.authoring.catch_up import lesson_notebook
-    from course_lib.authoring.collect import BrokenCell, present
-    from course_lib.authoring.course_file import code_cells
     from course_lib.authoring.export import exported, require_exportable
+    from course_lib.handin.cells import BrokenCell, present
+    from course_lib.handin.course_file import code_cells
 
     exercise = _exercise(options.exercise)
     require_exportable(exercise)
@@ -218,11 +218,11 @@ def export(options: argparse.Namespace) -> int:
 
 def grade(options: argparse.Namespace) -> int:
     """Grade a class's submissions in a sandbox; 1 if a person has to look at some."""
-    from course_lib.grading.classroom import command
-    from course_lib.grading.classroom.batch import Unsafe
-    from course_lib.grading.classroom.cluster import NoCluster
-    from course_lib.grading.classroom.collect import NoSubmissions
-    from course_lib.grading.sandbox.workshop import InfrastructureError
+    from course_lib.classroom import command
+    from course_lib.classroom.batch import Unsafe
+    from course_lib.classroom.cluster import NoCluster
+    from course_lib.handin.files import NoSubmissions
+    from course_lib.sandbox.workshop import InfrastructureError
 
     if options.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, got {options.jobs}.")
@@ -330,7 +330,7 @@ def _add(commands: Any, name: str, run: Callable[..., int]) -> argparse.Argument
 
 
 def _exercise(name: str) -> Any:
-    from course_lib.grading.specs import UnknownExercise, find
+    from course_lib.specs import UnknownExercise, find
 
     try:
         return find(name)
@@ -340,9 +340,9 @@ def _exercise(name: str) -> Any:
 
 def _report(cells: Any, exercise: Any) -> Any:
     """Return the report on an exercise; a cell that cannot be loaded is an error like any other."""
-    from course_lib.authoring.collect import BrokenCell, load
-    from course_lib.grading.check import report_for
-    from course_lib.grading.report import Report, Verdict
+    from course_lib.handin.cells import BrokenCell, load
+    from course_lib.judging.check import report_for
+    from course_lib.judging.report import Report, Verdict
 
     try:
         return report_for(load(cells, exercise))

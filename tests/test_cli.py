@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from course_lib import store
+from course_lib import specs, store
 from course_lib.authoring.build import write
 from course_lib.authoring.compact import compact
-from course_lib.authoring.course_file import CodeCell
 from course_lib.authoring.export import exported
 from course_lib.cli import main
-from course_lib.grading import specs
-from course_lib.grading.spec import Case, Exercise, Finding
+from course_lib.handin.course_file import CodeCell
+from course_lib.judging.spec import Case, Exercise, Finding
 
 SOURCE = """\
 # %% title [markdown]

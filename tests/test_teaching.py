@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.grading.specs import EXERCISES
+from course_lib.specs import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "TEACHING.md").read_text(encoding="utf-8")

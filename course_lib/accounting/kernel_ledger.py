@@ -27,7 +27,7 @@ from course_lib import _mode
 from course_lib.accounting.ledger import Ledger
 
 if TYPE_CHECKING:
-    from course_lib.accounting.arena import Arena, View
+    from course_lib.accounting.guard_band import Arena, View
 
 
 class Visit(NamedTuple):
@@ -243,7 +243,7 @@ class KernelLedger(Ledger):
         self._hooks.record_grid(executor, lambda grid: setattr(launch, "grid", grid))
 
     def _enter_launch(self, tensors: dict[str, Any]) -> None:
-        from course_lib.accounting.arena import View, build_arenas, span
+        from course_lib.accounting.guard_band import View, build_arenas, span
 
         self._arenas = build_arenas(tensors.values())
         for name, tensor in tensors.items():
@@ -262,7 +262,7 @@ class KernelLedger(Ledger):
             return twin
         if not hasattr(value, "data_ptr"):
             return value
-        from course_lib.accounting.arena import span
+        from course_lib.accounting.guard_band import span
 
         tensor = _unwrapped(value)
         twin = self._arenas[span(tensor)].rebuild(tensor)

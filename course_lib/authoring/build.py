@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib.authoring.mirror import require_mirror
 from course_lib.authoring.notebook import EXERCISE, LESSON, SOLUTION, render
 from course_lib.authoring.percent import BuildError, read_cells
-from course_lib.grading.spec import Exercise
+from course_lib.judging.spec import Exercise
 
 FOLDERS = (LESSON, EXERCISE, SOLUTION)
 NAME = re.compile(r"^\d\d_[a-z0-9_]+$")

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.authoring.build import NAME
-from course_lib.authoring.course_file import (
+from course_lib.authoring.notebook import EXERCISE, SOLUTION
+from course_lib.authoring.regions import BEGIN, END
+from course_lib.handin.course_file import (
     FileProblem,
     notebook_of,
     read_text,
     source_of,
     with_source,
 )
-from course_lib.authoring.notebook import EXERCISE, SOLUTION
-from course_lib.authoring.regions import BEGIN, END
-from course_lib.grading.spec import Exercise
+from course_lib.judging.spec import Exercise
 
 
 def previous_step(spec: Exercise, specs: Sequence[Exercise]) -> Exercise:

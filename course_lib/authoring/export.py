@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.authoring.compact import compact
-from course_lib.authoring.course_file import CodeCell, FileProblem
 from course_lib.authoring.regions import STUBS
-from course_lib.grading.spec import Exercise
+from course_lib.handin.course_file import CodeCell, FileProblem
+from course_lib.judging.spec import Exercise
 
 _ALLOWED = {"torch", "triton", *sys.stdlib_module_names}
 
@@ -50,8 +50,8 @@ def exported(spec: Exercise, cells: Sequence[CodeCell]) -> str:
     Raises FileProblem if the exercise is not attempted yet, or imports more than torch, triton
     and the standard library; BrokenCell if its cells cannot be loaded.
     """
-    from course_lib.accounting.extract import NotExtractable, to_source
-    from course_lib.authoring.collect import load, program
+    from course_lib.child.extract import NotExtractable, to_source
+    from course_lib.handin.cells import load, program
 
     if any(stub in program(cells, spec) for stub in STUBS):
         raise FileProblem(f"{spec.id} is not attempted yet: there is no kernel to export.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib.authoring.course_file import FileProblem
+from course_lib.handin.course_file import FileProblem
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell

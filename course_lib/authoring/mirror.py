@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.authoring.percent import BuildError, Cell
-from course_lib.grading.spec import Exercise
+from course_lib.judging.spec import Exercise
 
 
 def check_slug(spec: Exercise) -> str:

@@ -12,7 +12,7 @@ from course_lib.authoring import first_cell, nbgrader, regions
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
 from course_lib.authoring.repository import colab_badge
-from course_lib.grading.spec import Exercise
+from course_lib.judging.spec import Exercise
 
 LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
 _WORDS = {LESSON: "the lesson", EXERCISE: "its exercises", SOLUTION: "the solutions"}

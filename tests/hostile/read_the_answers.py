@@ -1,5 +1,5 @@
 # tries: import the specs, where the answers are; must: error
 def predict_doubling():
-    from course_lib.grading.specs import find
+    from course_lib.specs import find
 
     return find("1.1").truth()

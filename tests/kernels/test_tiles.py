@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.accounting.child import run
-from course_lib.accounting.compile_check import SHARED_KIB
-from course_lib.accounting.extract import extract
-from course_lib.accounting.xray import XRay, xray_launch
+from course_lib.child.compile_check import SHARED_KIB
+from course_lib.child.extract import extract
+from course_lib.child.process import run
+from course_lib.child.xray import XRay, xray_launch
 from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
@@ -57,7 +57,7 @@ def compile_for(
 ) -> XRay:
     job = {"signature": signature, "constants": constants, "name": kernel.fn.__name__}
     job |= {"options": {"num_warps": num_warps, "num_stages": num_stages}, "archs": [sm]}
-    task = "course_lib.accounting.xray:_compile_task"
+    task = "course_lib.child.xray:_compile_task"
     result = run(extract(kernel), task, job, mode="compile", timeout=200)
     assert result.ok, result.failure
     return XRay(target=f"sm_{sm}", **result.value[0][0])

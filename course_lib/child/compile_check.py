@@ -1,0 +1,326 @@
+"""Does a launcher's kernel compile for a GPU? Asked without one.
+
+Some kernels pass in the interpreter and do not compile (lesson 06). The launcher runs in a child
+process on CPU tensors, through Triton's ordinary launch path (binder, specialisation, autotuner),
+with a stand-in driver that names the GPU; each launch stops after compiling. On two cores this
+takes 3 to 5 s, of which importing torch is half; a kernel that Triton's cache knows takes no time.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from course_lib.child.compiler_messages import (
+    NOT_ATTEMPTED,
+    carried_variable,
+    explain,
+    first_assignment,
+)
+from course_lib.child.extract import NotExtractable, extract
+from course_lib.child.process import STUDENT_MODULE, Failure, call_student, run, where
+
+# shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
+SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """One compiled kernel: its shared memory per block in bytes, and its launch options."""
+
+    name: str
+    shared_bytes: int
+    num_warps: int
+    num_stages: int
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """Whether every kernel that a launcher starts compiles for one GPU.
+
+    Attributes:
+        ok: whether all do.
+        target: "sm_80" and the like.
+        kind: "ok"; "not attempted" (still the stub); "student" (their code does not compile);
+            "timeout"; "infrastructure" (ptxas missing, the child died: not their doing).
+        message: one sentence for the student, with the line; "" if ok.
+        kernel: name of the kernel or helper that failed, "" if none did.
+        file, line, text: the source line, where the student wrote it ("", 0, "" if unknown).
+        compiler_message: what the compiler said.
+        kernels: the kernels that compiled, in launch order.
+        seconds: what the whole child took.
+    """
+
+    ok: bool
+    target: str
+    kind: Literal["ok", "not attempted", "student", "timeout", "infrastructure"] = "ok"
+    message: str = ""
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    compiler_message: str = ""
+    kernels: tuple[KernelInfo, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def shared_bytes(self) -> int:
+        """The most shared memory a block of any of the kernels uses, bytes."""
+        return max((kernel.shared_bytes for kernel in self.kernels), default=0)
+
+
+def compile_for(
+    launcher: Callable[..., Any],
+    *example_args: Any,
+    target: str | Sequence[str] = "sm_80",
+    timeout: float = 120.0,
+    **kwargs: Any,
+) -> CompileReport | list[CompileReport]:
+    """Compile, without running, every kernel that ``launcher(*example_args, **kwargs)`` starts.
+
+    Args:
+        launcher: a function that launches Triton kernels.
+        *example_args: its arguments; of tensors only shape, strides and dtype count.
+        target: "sm_75" (T4), "sm_80" (A100), "sm_89" (L4), "sm_90" (H100) ..., or several:
+            then one child compiles for all and a list comes back.
+        timeout: seconds for the child, all targets together.
+        **kwargs: the launcher's keyword arguments.
+
+    Raises:
+        ValueError: for an unknown target.
+        TypeError: for an argument that cannot be sent to another process.
+    """
+    from course_lib.child.arguments import Packer
+
+    targets = [target] if isinstance(target, str) else list(target)
+    archs = [_arch(name) for name in targets]
+    packer = Packer(contents=False)
+    payload = {
+        "archs": archs,
+        "args": [packer.pack(value, f"argument {i}") for i, value in enumerate(example_args)],
+        "kwargs": {name: packer.pack(value, name) for name, value in kwargs.items()},
+    }
+    started = time.perf_counter()
+    try:
+        piece = extract(launcher)
+    except NotExtractable as error:
+        reports = [CompileReport(False, name, "student", str(error)) for name in targets]
+    else:
+        payload |= {"name": piece.name, "origins": piece.origins}
+        result = run(piece, f"{__name__}:_task", payload, mode="compile", timeout=timeout)
+        reports = [
+            _from_child(name, result.value[i]) if result.ok else _from_failure(name, result.failure)
+            for i, name in enumerate(targets)
+        ]
+    seconds = time.perf_counter() - started
+    reports = [replace(report, seconds=seconds) for report in reports]
+    return reports[0] if isinstance(target, str) else reports
+
+
+def _arch(target: str) -> int:
+    found = re.fullmatch(r"sm_(\d+)", target)
+    if not found or int(found[1]) not in SHARED_KIB:
+        known = ", ".join(f"sm_{arch}" for arch in SHARED_KIB)
+        raise ValueError(f"target must be one of {known}, got {target!r}.")
+    return int(found[1])
+
+
+def _from_child(target: str, data: dict[str, Any]) -> CompileReport:
+    kernels = tuple(KernelInfo(**kernel) for kernel in data.pop("kernels"))
+    return CompileReport(target=target, kernels=kernels, **data)
+
+
+def _from_failure(target: str, failure: Failure) -> CompileReport:
+    """Report what happened outside of any launch: the file's import, the child itself."""
+    frame = failure.frames[-1] if failure.frames else None
+    return CompileReport(
+        ok=False,
+        target=target,
+        kind=failure.kind,
+        message=f"{failure.type}: {failure.message}" + (f" ({frame.text})" if frame else ""),
+        file=frame.file if frame else "",
+        line=frame.line if frame else 0,
+        text=frame.text if frame else "",
+        compiler_message=failure.traceback,
+    )
+
+
+# In the child ----------------------------------------------------------------------------------
+
+
+class _NoRoom(Exception):
+    """A kernel wants more shared memory than a block can get."""
+
+    def __init__(self, needed: int, limit: int) -> None:
+        super().__init__(f"needs {needed} bytes of shared memory, limit {limit}")
+        self.needed, self.limit = needed, limit
+
+
+class _StandInDriver:
+    """Just enough of a GPU driver for Triton to compile; each target is a device of its own."""
+
+    def __init__(self, arch: int) -> None:
+        self.arch = arch
+
+    def get_current_device(self) -> int:
+        return self.arch
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self.arch, 32)
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+
+def _task(student: Any, payload: dict[str, Any], blobs: dict[str, bytes]) -> list[dict[str, Any]]:
+    """In the child: run the launcher once per target with every launch stopped at compiling."""
+    import triton
+
+    from course_lib.child.arguments import Unpacker
+
+    watched = _watch_launches()
+    answers = []
+    for arch in payload["archs"]:
+        triton.runtime.driver.set_active(_StandInDriver(arch))
+        watched.kernels, watched.current = [], ""
+        unpacker = Unpacker(blobs)
+        args = [unpacker.unpack(value) for value in payload["args"]]
+        kwargs = {name: unpacker.unpack(value) for name, value in payload["kwargs"].items()}
+        launcher = call_student(getattr, student, payload["name"])
+        try:
+            launcher(*args, **kwargs)
+            answer = _verdict(payload["name"], watched)
+        except Exception as error:
+            answer = _diagnose(error, watched, arch, payload["origins"])
+        answers.append(answer | {"kernels": [asdict(kernel) for kernel in watched.kernels]})
+    return answers
+
+
+def _watch_launches() -> SimpleNamespace:
+    """Make every launch compile only, remember what compiled, stop before ptxas if too large."""
+    from triton.backends.nvidia.compiler import CUDABackend
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    from course_lib.accounting.autotune import first_config
+
+    watched = SimpleNamespace(kernels=[], current="")
+    run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages
+
+    def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        watched.current = kernel.fn.__name__
+        compiled = run_kernel(kernel, *args, grid=grid, warmup=True, **kwargs)
+        data = compiled.metadata
+        _check_room(data.shared, data.target.arch)
+        info = KernelInfo(watched.current, data.shared, data.num_warps, data.num_stages)
+        watched.kernels.append(info)
+        watched.current = ""
+        return compiled
+
+    def stages_with_room(backend: Any, stages: dict, *args: Any, **kwargs: Any) -> None:
+        add_stages(backend, stages, *args, **kwargs)
+        assemble = stages["cubin"]
+
+        def checked(source: Any, metadata: dict) -> Any:
+            _check_room(metadata["shared"], backend.target.arch)  # ptxas would take long
+            return assemble(source, metadata)
+
+        stages["cubin"] = checked
+
+    JITFunction.run, Autotuner.run = compile_only, first_config(Autotuner.run)
+    CUDABackend.add_stages = stages_with_room
+    return watched
+
+
+def _check_room(shared: int, arch: int) -> None:
+    limit = SHARED_KIB[arch] * 1024
+    if shared > limit:
+        raise _NoRoom(shared, limit)
+
+
+def _verdict(name: str, watched: SimpleNamespace) -> dict[str, Any]:
+    if watched.kernels:
+        return {"ok": True}
+    message = f"`{name}` launched no Triton kernel, so there was nothing to compile."
+    return {"ok": False, "kind": "student", "message": message}
+
+
+def _diagnose(
+    error: Exception, watched: SimpleNamespace, arch: int, origins: dict[str, list]
+) -> dict[str, Any]:
+    """Turn what a launch raised into the fields of a `CompileReport`."""
+    from triton.compiler.errors import CompilationError
+
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    answer = {"ok": False, "kind": "student", "kernel": watched.current}
+    answer["compiler_message"] = "\n".join(dict.fromkeys(str(e) for e in chain))
+    root = chain[-1]
+    said = [e for e in chain if isinstance(e, CompilationError)]
+    if said:
+        message = said[-1].error_message or str(root)
+        answer |= _place(said, message, origins)
+        if message.strip() == NOT_ATTEMPTED:
+            return answer | {"kind": "not attempted", "message": NOT_ATTEMPTED}
+        reason = explain(message)
+    elif isinstance(root, _NoRoom):
+        reason = (
+            f"it needs {root.needed / 1024:.0f} KiB of shared memory, and a block has at most "
+            f"{root.limit // 1024} KiB there: use smaller tiles or fewer num_stages"
+        )
+    elif type(root).__name__ == "PTXASError" or "ptxas" in str(root):
+        first = str(root).splitlines()[0]
+        reason = f"Triton's assembler ptxas is missing or failed: {first}"
+        return answer | {"kind": "infrastructure", "message": reason}
+    elif watched.current:
+        reason = explain(str(root))
+    else:
+        return answer | _launcher_failed(root, origins)
+    line = f" (line {answer['line']}: {answer['text']})" if answer.get("text") else ""
+    message = f"`{answer['kernel']}` does not compile for sm_{arch}: {reason}{line}."
+    return answer | {"message": message}
+
+
+def _place(said: list[Any], message: str, origins: dict[str, list]) -> dict[str, Any]:
+    """Find the innermost line that the student wrote, in the cell or file where they wrote it."""
+    for error in reversed(said):
+        source, node = error.src or "", error.node
+        defined = re.match(r"\s*def\s+(\w+)", source)
+        if not defined or defined[1] not in origins or not hasattr(node, "lineno"):
+            continue
+        line = node.lineno
+        if (variable := carried_variable(message)) is not None:
+            line = first_assignment(source, variable) or line
+        file, first = origins[defined[1]]
+        return {
+            "kernel": defined[1],
+            "file": file,
+            "line": first + line - 1,
+            "text": source.splitlines()[line - 1].strip(),
+        }
+    return {}
+
+
+def _launcher_failed(error: BaseException, origins: dict[str, list]) -> dict[str, Any]:
+    """Describe an exception of the launcher itself, outside of any kernel."""
+    import traceback
+
+    answer = {"message": f"the launcher raised {type(error).__name__}: {error}"}
+    for entry in traceback.extract_tb(error.__traceback__):
+        if Path(entry.filename).stem == STUDENT_MODULE:
+            file, line = where(entry.filename, entry.lineno or 1, origins)
+            answer |= {"kernel": entry.name, "file": file, "line": line, "text": entry.line or ""}
+    return answer

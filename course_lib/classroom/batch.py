@@ -1,0 +1,275 @@
+"""Grade a class with several worker processes; a worker that dies loses nothing.
+
+The one that writes records does nothing else. Each worker has zygotes of its own, takes one
+submission at a time and sends back its records. If a worker dies its submission is given to
+another; if it dies again, that submission's record says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record
+from course_lib.handin.files import Submission
+from course_lib.judging.spec import Exercise
+from course_lib.sandbox.folder import sweep
+
+TRIES = 2
+SPLITTER = "course_lib.handin.split:serve"
+
+
+class Unsafe(Exception):
+    """The sandbox of this machine does not hold; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs to know beside the submission."""
+
+    secret: bytes
+    exercises: tuple[str, ...] = ()  # ids, "7-star:SEED" among them; none means all
+    splitter: str = SPLITTER
+
+    def chosen(self) -> list[Exercise]:
+        """Return the exercises to grade. Imports every spec: for workers only."""
+        from course_lib.specs import EXERCISES, find
+
+        return [find(name) for name in self.exercises] or list(EXERCISES)
+
+
+@dataclass
+class Tally:
+    """What a run did: submissions graded now, taken over from before, for a person to see."""
+
+    graded: int = 0
+    kept: int = 0
+    for_a_person: int = 0
+
+
+def secret_of(out: Path, seed_file: Path | None) -> bytes:
+    """Return the secret that inputs are drawn from: the given file's, else one kept in ``out``.
+
+    Raises ValueError if the file is too short to be a secret, OSError if it cannot be read.
+    """
+    if seed_file is not None:
+        secret = seed_file.read_bytes().strip()
+        if len(secret) < 8:
+            raise ValueError(f"{seed_file}: a seed file holds at least 8 characters.")
+        return secret
+    own = out / "secret_seed"
+    if not own.exists():
+        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+    return own.read_bytes().strip()
+
+
+def require_same_secret(out: Path, secret: bytes, *, graded: bool) -> None:
+    """Raise ValueError if ``out`` was ``graded`` with another secret; else remember this one."""
+    kept, own = out / "secret_hash", hashlib.sha256(b"course grade|" + secret).hexdigest()
+    if graded and kept.exists() and kept.read_text().strip() != own:
+        raise ValueError(
+            f"{out} was graded with another secret: choose another --out, or give the --seed-file "
+            "that it began with."
+        )
+    with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(own + "\n")
+
+
+def grade_class(
+    submissions: Iterable[Submission],
+    records: Records,
+    job: Job,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    allow_unsandboxed: bool = False,
+    progress: Callable[[Submission], None] = lambda submission: None,
+) -> Tally:
+    """Grade what is not graded yet and append its records.
+
+    ``jobs`` worker processes here do it, or the workers of the Dask ``scheduler`` at an address.
+    Raises Unsafe if the sandbox does not hold (and that is not allowed), OSError if a record
+    cannot be written.
+    """
+    done, tally = records.latest(), Tally()
+    waiting: deque[Submission] = deque()
+    for submission in submissions:
+        before = done.get(submission.student)
+        if before and _is_same(before, submission, job) and not _to_redo(before):
+            tally.kept += 1
+            tally.for_a_person += needs_a_person(before)
+            progress(submission)
+        else:
+            waiting.append(submission)
+    if not waiting:
+        return tally
+    if scheduler:
+        from course_lib.classroom import cluster
+
+        results = cluster.work(waiting, job, scheduler, allow_unsandboxed)
+    else:
+        results = _work(waiting, job, min(jobs, len(waiting)), allow_unsandboxed)
+    for submission, found in results:
+        stamp = {"asked": list(job.exercises), "for_a_person": submission.note}
+        lines = [line | stamp for line in found]
+        records.append(lines)
+        tally.graded += 1
+        tally.for_a_person += needs_a_person(lines)
+        progress(submission)
+    return tally
+
+
+def _is_same(lines: Sequence[dict[str, Any]], submission: Submission, job: Job) -> bool:
+    """Whether these records are of the same contents, asked for the same exercises."""
+    asked = list(job.exercises)
+    return lines[0]["content"] == submission.content and lines[0].get("asked") == asked
+
+
+def _to_redo(lines: Sequence[dict[str, Any]]) -> bool:
+    return any(line["outcome"] == INFRASTRUCTURE for line in lines)
+
+
+def _work(
+    waiting: deque[Submission], job: Job, jobs: int, allow_unsandboxed: bool
+) -> Iterator[tuple[Submission, list[dict[str, Any]]]]:
+    """Yield each submission with its records, in the order in which they are finished."""
+    team = [_Worker(job) for _ in range(jobs)]
+    tries: dict[str, int] = {}
+    left = len(waiting)
+    try:
+        while left:
+            ready = {worker.connection: worker for worker in team}
+            for connection in wait(list(ready)):
+                worker = ready[connection]  # type: ignore[index]
+                try:
+                    kind, content = worker.connection.recv()
+                except (EOFError, OSError):
+                    kind, content = "dead", None
+                if kind == "level" and content != "full" and not allow_unsandboxed:
+                    raise Unsafe(unsafe(content))
+                lines: list[dict[str, Any]] | None = content if kind == "records" else None
+                if kind == "dead":
+                    lines = _after_death(worker, waiting, tries)
+                    team[team.index(worker)] = replacement = _Worker(job)
+                    worker.close()
+                if lines is not None and worker.task is not None:
+                    left -= 1
+                    yield worker.task, lines
+                    worker.task = None
+                if kind != "dead":
+                    worker.give(waiting.popleft() if waiting else None)
+                elif not waiting and not any(w.task for w in team):
+                    replacement.close()
+    finally:
+        for worker in team:
+            worker.close()
+        sweep()
+
+
+def _after_death(
+    worker: _Worker, waiting: deque[Submission], tries: dict[str, int]
+) -> list[dict[str, Any]] | None:
+    """Put a dead worker's submission back, or give it up and return its record."""
+    task = worker.task
+    name = task.student if task else ""
+    tries[name] = tries.get(name, 0) + 1
+    if task is not None and tries[name] < TRIES:
+        waiting.appendleft(task)
+        return None
+    if task is None:
+        if tries[name] > 2 * TRIES:
+            raise OSError(0, "the workers do not start: run `course doctor`")
+        return None
+    why = f"The worker that graded it died {TRIES} times."
+    return [record(task.student, task.content, None, INFRASTRUCTURE, why)]
+
+
+def unsafe(level: str) -> str:
+    """Return what to say where the sandbox's level is not "full"."""
+    return (
+        f"The sandbox on this machine is not whole (level: {level}; Linux 5.13 or newer with "
+        "Landlock and seccomp is needed). Grade elsewhere, or accept the risk that submissions "
+        "read and change what you can: --allow-unsandboxed."
+    )
+
+
+class _Worker:
+    """A worker process, its pipe, and the submission it has in hand."""
+
+    def __init__(self, job: Job) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.task: Submission | None = None
+        self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
+        with _environment():
+            self.process.start()
+        theirs.close()
+
+    def give(self, submission: Submission | None) -> None:
+        self.task = submission
+        if submission is not None:
+            with contextlib.suppress(OSError):  # died just now: its end of file says so next
+                self.connection.send(submission)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(5)
+
+
+class _environment:
+    """The variables a worker starts with: interpreted kernels, no GPU, one thread."""
+
+    _WANTED: dict[str, str] = {  # noqa: RUF012
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self._WANTED}
+        os.environ.update(self._WANTED)
+
+    def __exit__(self, *error: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(connection: Connection, job: Job) -> None:
+    """In a worker: say how good the sandbox is, then grade what comes until the pipe closes."""
+    import signal
+
+    from course_lib.classroom.submission import grade
+    from course_lib.sandbox.workshop import Workshop
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
+    chosen = job.chosen()
+    with Workshop() as workshop:
+        connection.send(("level", workshop.level))
+        while True:
+            try:
+                submission = connection.recv()
+            except (EOFError, OSError):
+                return
+            lines = grade(workshop, submission, chosen, job.secret, job.splitter)
+            try:
+                connection.send(("records", lines))
+            except OSError:
+                return

@@ -1,0 +1,99 @@
+"""What ``course grade`` does, apart from reading its arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from course_lib.classroom.batch import (
+    Job,
+    Tally,
+    grade_class,
+    require_same_secret,
+    secret_of,
+)
+from course_lib.classroom.formats import write
+from course_lib.classroom.record import Records
+from course_lib.handin.files import Submission, submissions
+
+
+def run(
+    place: Path,
+    out: Path,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    form: str | None = None,
+    seed_file: Path | None = None,
+    allow_unsandboxed: bool = False,
+    variant: str | None = None,
+) -> tuple[Tally, Path | None]:
+    """Grade ``place`` into ``out``; return the tally and the file made for ``form``.
+
+    ``variant`` is the id of a seeded variant: it, and nothing else, is graded.
+    Raises NoSubmissions, Unsafe, ValueError and OSError, each with one clear sentence.
+    """
+    found = list(submissions(place))
+    out.mkdir(parents=True, exist_ok=True)
+    records = Records(out / "records.jsonl")
+    _require_same_exercises(records, out, variant)
+    secret = secret_of(out, seed_file)
+    require_same_secret(out, secret, graded=records.path.exists())
+    job = Job(secret, (variant,) if variant else ())
+    with _progress(len(found)) as step:
+        tally = grade_class(
+            found,
+            records,
+            job,
+            jobs=jobs,
+            scheduler=scheduler,
+            allow_unsandboxed=allow_unsandboxed,
+            progress=step,
+        )
+    graded = {s.student for s in found}
+    latest = {name: lines for name, lines in records.latest().items() if name in graded}
+    made = write(form, latest, out) if form else None
+    return tally, made
+
+
+def _require_same_exercises(records: Records, out: Path, variant: str | None) -> None:
+    """Raise ValueError if ``out`` holds records of other exercises: they would count as done."""
+    graded = {line["exercise"] for lines in records.latest().values() for line in lines} - {None}
+    other = {name for name in graded if name != variant} if variant else _variants(graded)
+    if other:
+        raise ValueError(
+            f"{out} holds records of {min(other)}: choose another --out for {variant or 'these'}."
+        )
+
+
+def _variants(names: set[str]) -> set[str]:
+    return {name for name in names if ":" in name}
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Submission], None]]:
+    """Give a function to call after each submission; it moves a bar on the terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("grading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda submission: bar.advance(task)

@@ -1,0 +1,176 @@
+"""Grade one submission: split its files, examine each exercise, compile the last good kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.classroom.record import (
+    INFRASTRUCTURE,
+    MISSING,
+    REFUSED,
+    from_report,
+    record,
+)
+from course_lib.handin.blank import is_blank
+from course_lib.handin.files import Submission
+from course_lib.judging.examiner import Result, compiles, draw_cases, examine
+from course_lib.judging.report import Report, Verdict
+from course_lib.judging.spec import Exercise
+from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.workshop import InfrastructureError, Workshop
+
+SPLIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """An exercise as one file holds it: its program, or why this cannot be loaded."""
+
+    file: str
+    program: str = ""
+    broken: str = ""
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.broken and is_blank(self.program)
+
+
+@dataclass
+class _Found:
+    """What a submission's files hold: for each exercise the cut that counts, who had a choice."""
+
+    cuts: dict[str, _Cut] = field(default_factory=dict)
+    several: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+    def take(self, exercise_id: str, cut: _Cut) -> None:
+        """Let the last cut that is not the blank count, or else the last."""
+        before = self.cuts.get(exercise_id)
+        if before:
+            self.several.add(exercise_id)
+        if before is None or before.is_blank or not cut.is_blank:
+            self.cuts[exercise_id] = cut
+
+    def notes(self) -> list[str]:
+        """Return what could not be read, and which file counts where there was a choice."""
+        chosen = (f"{i} is in several files: {self.cuts[i].file} counts." for i in self.several)
+        return [*self.problems, *sorted(chosen)]
+
+
+def grade(
+    workshop: Workshop,
+    submission: Submission,
+    exercises: Sequence[Exercise],
+    secret: bytes,
+    splitter: str,
+) -> list[dict[str, Any]]:
+    """Return the records of one submission; never raises for anything that is in it.
+
+    ``splitter`` names the child task that parses files ("module:function").
+    """
+    who = (submission.student, submission.content)
+    if submission.problem:
+        return [record(*who, None, REFUSED, submission.problem)]
+    try:
+        found = _split(workshop, submission, exercises, splitter)
+    except InfrastructureError as error:
+        return [record(*who, None, INFRASTRUCTURE, str(error))]
+    lessons = {e.lesson for e in exercises if e.id in found.cuts}
+    if not lessons:
+        why = " ".join(found.problems) or "No exercise of this course is in it."
+        return [record(*who, None, REFUSED, why)]
+    asked = [e for e in exercises if e.lesson in lessons]
+    results = {e.id: _one(workshop, e, found, secret, who) for e in asked}
+    _compile_last(workshop, asked, results, who)
+    about = {"sandbox": workshop.level, "notes": found.notes()}
+    files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
+    return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
+
+
+def _split(
+    workshop: Workshop, submission: Submission, exercises: Sequence[Exercise], splitter: str
+) -> _Found:
+    found = _Found()
+    ids = {e.slug: e.id for e in exercises}
+    wanted = [(e.slug, e.function) for e in exercises]
+    left = SPLIT_SECONDS  # for all files together
+    for name, data in submission.files:  # in natural order
+        if left <= 0:
+            says = f"{name} and what follows it: not read, the rest took {SPLIT_SECONDS:g} seconds."
+            found.problems.append(says)
+            break
+        with workshop.task(splitter, cpu_seconds=int(SPLIT_SECONDS)) as child:
+            started = time.monotonic()  # now that the child is there
+            try:
+                request = {"name": name, "data": data, "wanted": wanted}
+                answer = child.ask(request, started + left)
+                programs, broken = (dict(answer.get(k, {})) for k in ("programs", "broken"))
+            except TooLate:
+                says = f"{name}: it is not read within {SPLIT_SECONDS:g} seconds."
+                found.problems.append(says)
+                continue
+            except (Closed, BadFrame, AttributeError, TypeError, ValueError) as error:
+                found.problems.append(f"{name}: it cannot be parsed ({type(error).__name__}).")
+                continue
+            finally:
+                left -= time.monotonic() - started
+        if problem := answer.get("problem"):
+            found.problems.append(str(problem))
+        for slug in ids.keys() & (programs.keys() | broken.keys()):
+            cut = _Cut(name, str(programs.get(slug, "")), str(broken.get(slug, "")))
+            found.take(ids[slug], cut)
+    return found
+
+
+def _one(
+    workshop: Workshop, exercise: Exercise, found: _Found, secret: bytes, who: tuple[str, str]
+) -> Result | dict[str, Any]:
+    cut = found.cuts.get(exercise.id)
+    if cut is None:
+        return record(*who, exercise, MISSING, "This exercise is not in the submission.")
+    if cut.broken:
+        return Result(Report(exercise, Verdict.ERROR, (cut.broken,), failed_property="loads"))
+    try:
+        cases = draw_cases(exercise, secret, who[1])
+        return examine(workshop, exercise, cut.program, cases)
+    except InfrastructureError as error:
+        return record(*who, exercise, INFRASTRUCTURE, str(error))
+    except Exception as error:  # the grader's own mistake is nobody's score
+        return record(*who, exercise, INFRASTRUCTURE, f"{type(error).__name__}: {error}")
+
+
+def _compile_last(
+    workshop: Workshop, asked: Sequence[Exercise], results: dict[str, Any], who: tuple[str, str]
+) -> None:
+    """Compile the last kernel that passes; if it does not compile, the one before it, and so on."""
+    for exercise in reversed(asked):
+        result = results[exercise.id]
+        if not isinstance(result, Result) or not result.report.passed or not result.launches:
+            continue
+        try:
+            report = compiles(workshop, exercise, result.launches)
+        except InfrastructureError as error:
+            results[exercise.id] = record(*who, exercise, INFRASTRUCTURE, str(error))
+            return
+        if report is None:
+            return
+        result.report = report
+
+
+def _finished(
+    result: Result | dict[str, Any], exercise: Exercise, who: tuple[str, str]
+) -> dict[str, Any]:
+    if isinstance(result, dict):
+        return result
+    return from_report(
+        *who,
+        result.report,
+        properties=result.properties,
+        traffic=result.traffic,
+        seconds=round(result.seconds, 3),
+        cpu_seconds=round(result.cpu_seconds, 3),
+        judging_seconds=round(result.judging_seconds, 3),
+    )

@@ -1,0 +1,1 @@
+"""Reading what people hand in: notebooks, scripts, folders, archives."""

@@ -1,0 +1,95 @@
+"""The judge of everything that computes attention: formal faults, then o, then lse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.judges import Judge, array_finding
+from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.sandbox import faults
+
+
+def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:
+    """Return (o, lse) in float64 on the already rounded inputs."""
+    from course_lib.attention.truth import attention_float64
+
+    return attention_float64(q, k, v, causal=causal)
+
+
+def output_only(truth: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return o of (o, lse), for exercises that return only that."""
+    return truth[0]
+
+
+def attention_judge(
+    *, with_lse: bool, in_dtype: bool, eager: Callable[[Case], Any] | None = None
+) -> Judge:
+    """Return a judge for o, or for (o, lse) if ``with_lse``.
+
+    ``in_dtype``: inputs are tensors, and the result must have their dtype and device (lse:
+    float32); the allowed error follows that dtype. Otherwise NumPy, judged to 1e-5. ``eager``
+    gives o of a case as eager PyTorch computes it; by default plain attention.
+    """
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        o_true, lse_true = expected
+        like = _like(case, o_true, lse_true) if in_dtype else (o_true, lse_true)
+        got = observed.result
+        if fault := faults.find_fault(got, like if with_lse else like[0]):
+            return fault
+        o, lse = got if with_lse else (got, None)
+        axes = ("batch", "head", "row", "column") if o_true.ndim == 4 else ()
+        finding = array_finding(
+            o,
+            o_true,
+            allowed=_allowed(case, o_true, in_dtype, eager or _eager),
+            name="`o`",
+            axes=axes,
+            block_q=case.kwargs.get("block_q"),
+        )
+        if finding or lse is None:
+            return finding
+        return array_finding(
+            lse, lse_true, allowed=1e-3 if in_dtype else 1e-5, name="`lse`", axes=axes[:-1]
+        )
+
+    return judge
+
+
+def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, Any]:
+    """Return tensors with the shapes, dtypes and device that o and lse must have."""
+    import torch
+
+    q = case.args[0]
+    return (
+        torch.empty(o_true.shape, dtype=q.dtype, device=q.device),
+        torch.empty(lse_true.shape, dtype=torch.float32, device=q.device),
+    )
+
+
+def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Case], Any]) -> float:
+    if not in_dtype:
+        return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
+    dtype = str(case.args[0].dtype).removeprefix("torch.")
+    allowed = allowed_error(o_true, as_float64(eager(case)), dtype)
+    return allowed + (score_rounding(*case.args[:3]) if dtype == "float32" else 0.0)
+
+
+def _eager(case: Case) -> Any:
+    """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0."""
+    import torch
+
+    q, k, v = case.args[:3]
+    causal = bool(case.kwargs.get("causal"))
+    if q.dim() > 2 and (group := q.shape[-3] // k.shape[-3]) > 1:
+        k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        n_q, n_k = scores.shape[-2:]
+        hidden = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device).triu(n_k - n_q + 1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return torch.nan_to_num(torch.softmax(scores, -1)) @ v

@@ -1,0 +1,143 @@
+"""Ready-made ``judge`` functions: compare what came out with the truth, say where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.picture import error_map
+from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.tolerance import as_float64, wrong_places
+from course_lib.sandbox.faults import find_fault, is_array
+
+Judge = Callable[[Case, Observed, Any], Finding | None]
+
+
+def exactly(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Judge answers that are words, whole numbers or tuples of them."""
+    return _compare(observed.result, expected, "the answer", relative=0.0)
+
+
+def within(relative: float) -> Judge:
+    """Judge numbers (and tuples or arrays of them) to a relative error, 0.01 for 1 %."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        return _compare(observed.result, expected, "the answer", relative)
+
+    return judge
+
+
+def _compare(got: Any, expected: Any, name: str, relative: float) -> Finding | None:
+    if fault := find_fault(got, expected, name):
+        return fault
+    if isinstance(expected, tuple | list):
+        if not isinstance(got, tuple | list) or len(got) != len(expected):
+            return Finding("the form", f"{name} should be {len(expected)} values, not {got!r}.")
+        for i, (one, wanted) in enumerate(zip(got, expected, strict=True)):
+            if finding := _compare(one, wanted, f"value {i + 1} of {len(expected)}", relative):
+                return finding
+        return None
+    if isinstance(expected, dict):
+        return _compare_dict(got, expected, relative)
+    if isinstance(expected, str | bool) or expected is None:
+        right = got == expected and isinstance(got, type(expected))
+        return None if right else Finding("the answer", f"{name} is {got!r}: that is not it.")
+    if is_array(expected):
+        return array_finding(got, as_float64(expected), relative=relative, name=name)
+    return _compare_number(got, expected, name, relative)
+
+
+def _compare_dict(got: Any, expected: dict[Any, Any], relative: float) -> Finding | None:
+    if not isinstance(got, dict):
+        return Finding("the form", f"the answer should be a dict with the keys {list(expected)}.")
+    if missing := [key for key in expected if key not in got]:
+        return Finding("the form", f"the answer has no key {missing[0]!r}.")
+    for key, wanted in expected.items():
+        if finding := _compare(got[key], wanted, f"the entry {key!r}", relative):
+            return finding
+    return None
+
+
+def _compare_number(got: Any, expected: float, name: str, relative: float) -> Finding | None:
+    try:
+        value = float(got)
+    except (TypeError, ValueError):
+        return Finding("the form", f"{name} should be a number, not {got!r}.")
+    if abs(value - expected) <= relative * abs(expected) or value == expected:
+        return None
+    if any(value == round(expected, digits) for digits in range(7)):
+        return Finding("the answer", f"{name} is {value:.6g}: do not round it.")
+    return Finding("the answer", f"{name} is {value:.6g}: that is not it.")
+
+
+def array_finding(
+    got: Any,
+    truth: np.ndarray,
+    *,
+    allowed: float | None = None,
+    relative: float = 1e-6,
+    name: str = "the result",
+    axes: tuple[str, ...] = (),
+    block_q: int | None = None,
+) -> Finding | None:
+    """Return where ``got`` differs from ``truth`` by more than allowed, else None.
+
+    ``allowed`` is an absolute error; without it, ``relative`` times the largest true value.
+    ``axes`` names the dimensions ("batch", "head", "row", "column") for the report, and
+    ``block_q`` lets it name the first bad tile of rows.
+    """
+    got = as_float64(got)
+    if got.shape != truth.shape:
+        return Finding("the shape", f"{name} has shape {got.shape}, not {truth.shape}.")
+    if allowed is None:
+        finite = np.abs(truth[np.isfinite(truth)])
+        allowed = relative * float(finite.max(initial=0.0)) + 1e-12
+    wrong = wrong_places(got, truth, allowed)
+    if not wrong.any():
+        return None
+    says = _what(got, truth, wrong, name, "column" in axes or not axes)
+    picture = error_map(got, truth, allowed, name, axes)
+    return Finding("the values", says, _where(got, truth, wrong, axes, block_q), picture)
+
+
+def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows: bool) -> str:
+    for strange, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
+        bad = strange(got) & ~strange(truth)
+        if bad.any():
+            return f"{name} is {word}{_share(bad, rows)}."
+    says = f"{name} is wrong{_share(wrong, rows)}"
+    comparable = wrong & np.isfinite(truth)
+    if comparable.any():
+        says += f"; the largest error is {np.abs(got[comparable] - truth[comparable]).max():.3g}"
+    return says + "."
+
+
+def _share(wrong: np.ndarray, rows: bool) -> str:
+    if wrong.ndim == 0:
+        return ""
+    rows = rows and wrong.ndim > 1
+    if rows:
+        wrong = wrong.any(axis=-1)
+    what = "rows" if rows else "entries"
+    return f" in {int(wrong.sum())} of {wrong.size} {what}"
+
+
+def _where(
+    got: np.ndarray,
+    truth: np.ndarray,
+    wrong: np.ndarray,
+    axes: tuple[str, ...],
+    block_q: int | None,
+) -> str:
+    if wrong.ndim == 0:
+        return f"yours {float(got):.6g}"
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    if len(axes) == len(first):
+        place = "first at " + ", ".join(f"{a} {i}" for a, i in zip(axes, first, strict=True))
+    else:
+        place = f"first at index {list(first) if len(first) > 1 else first[0]}"
+    if block_q and "row" in axes:
+        place += f" (query tile {first[axes.index('row')] // block_q})"
+    return f"{place}: yours {got[first]:.6g}, expected {truth[first]:.6g}"

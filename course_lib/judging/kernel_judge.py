@@ -1,0 +1,210 @@
+"""What is asked of a kernel beyond its numbers: that it ran, what it loaded, what it allocated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from course_lib.judging.judges import Judge
+from course_lib.judging.picture import TrafficBars
+from course_lib.judging.spec import Case, Finding, Observed
+
+STORED = "stores every row"
+BY_THE_KERNEL = "is computed by the kernel"
+
+
+def in_turn(*judges: Judge) -> Judge:
+    """Return a judge that asks each judge in turn and reports the first finding."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        findings = (judge(case, observed, expected) for judge in judges)
+        return next((finding for finding in findings if finding), None)
+
+    return judge
+
+
+def stored_whole(judge: Judge, *names: str) -> Judge:
+    """Return ``judge``, which says so where NaN stands because a kernel stored nothing there.
+
+    ``names`` are what the results are called in the report: by default `o` and `lse`.
+    """
+
+    def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        finding = judge(case, observed, expected)
+        if finding is None or finding.property != "the values" or observed.ledger is None:
+            return finding
+        unstored = _stored_in_part(observed, finding.where, names or ("`o`", "`lse`"))
+        return replace(unstored, picture=finding.picture) if unstored else finding
+
+    return ask
+
+
+def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Finding | None:
+    """Return a finding if a result with NaN in it was stored in part only (counted in bytes)."""
+    results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
+    books = observed.ledger
+    tensors = {n: shape for run in books.launches for n, (shape, *_) in run.tensors.items()}
+    for name, x in zip(names, results, strict=False):
+        if not bool(x.isnan().any()):
+            continue
+        alike = [n for n, shape in tensors.items() if math.prod(shape) == x.numel()]
+        stored = min(filter(None, (books.written.get(n, 0) for n in alike)), default=0)
+        size = x.numel() * x.element_size()
+        if stored < size:
+            return Finding(
+                STORED,
+                f"only {stored:,} of the {size:,} bytes of {name} are ever stored, and during a "
+                "check fresh memory is NaN: are there enough programs, and does each store all "
+                "of its rows?",
+                where,
+            )
+        if finding := _head_unstored(name, x, where) or _rows_unstored(name, x, books, where):
+            return finding
+    return None
+
+
+def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
+    """Return a finding if some heads, but not all, are nothing but NaN."""
+    if x.dim() < 3:
+        return None
+    empty = x.isnan().flatten(0, 1).flatten(1).all(1)  # (batch * heads,)
+    if not empty.any() or empty.all():
+        return None
+    return Finding(
+        STORED,
+        f"{name} is NaN all over in {int(empty.sum())} of {len(empty)} heads, and during a check "
+        "fresh memory is NaN: perhaps nothing was stored there. Does each program add its own "
+        "head's offset?",
+        where,
+    )
+
+
+def _rows_unstored(name: str, x: Any, books: Any, where: str) -> Finding | None:
+    """Return a finding if a matrix has rows of NaN that no store visited."""
+    if x.dim() != 2:
+        return None
+    visited = {row for v in books.visits if v.kind == "store" for row in range(*v.rows)}
+    empty = x.isnan().all(1).nonzero().ravel().tolist()
+    missing = [row for row in empty if row not in visited]
+    if not missing:
+        return None
+    return Finding(
+        STORED,
+        f"{len(missing)} of the {len(x)} rows of {name} are never stored, the first is number "
+        f"{missing[0]}, and during a check fresh memory is NaN. Does each program store at its "
+        "own row?",
+        where,
+    )
+
+
+def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that at least one Triton kernel ran, touched memory, and computed the answer itself."""
+    ledger = observed.ledger
+    if ledger is None:
+        return None
+    borrowed = [launch for launch in ledger.launches if launch.module.startswith("course_lib.")]
+    if borrowed:
+        return Finding(
+            "is your own kernel",
+            f"the kernel that ran, {borrowed[0].kernel}, belongs to course_lib: write your own.",
+        )
+    if ledger.launches and ledger.total:
+        return _computed_elsewhere(observed)
+    return Finding(
+        "is a Triton kernel",
+        "the answer is right, but no Triton kernel computed it: launch yours, kernel[grid](...).",
+    )
+
+
+def _computed_elsewhere(observed: Observed) -> Finding | None:
+    """Return a finding if a kernel ran, but the answer's numbers come from somewhere else.
+
+    Only of a ledger that kept what its launches were given and what they wrote (`Evidence`).
+    """
+    from course_lib.judging.origins import Origins
+
+    ledger = observed.ledger
+    if not hasattr(ledger, "evidence"):
+        return None
+    origins = Origins(ledger.inputs)
+    for given, written in ledger.evidence:
+        if name := origins.stranger(given):
+            return Finding(
+                BY_THE_KERNEL,
+                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
+                "by a kernel: the kernel is to compute them.",
+            )
+        origins.note_written(written)
+    if origins.from_a_kernel(observed.result):
+        return None
+    return Finding(
+        BY_THE_KERNEL,
+        "the result holds numbers that no kernel wrote: return what the kernel computed.",
+    )
+
+
+def flash_traffic(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask of a counted case: Q, O, lse once, K and V once per visited tile, no N x N buffer."""
+    if not case.counted or observed.ledger is None:
+        return None
+    return _too_many_bytes(case, observed.ledger) or too_much_memory(case, observed)
+
+
+def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
+    from course_lib.accounting.traffic import flash_tile_loads
+
+    wanted = flash_tile_loads.terms(lse=True, **_shape(case))
+    for direction, books in (("loads", ledger.read), ("stores", ledger.written)):
+        expected = wanted["read" if direction == "loads" else "written"]
+        if sum(books.values()) == sum(expected.values()):
+            continue
+        return Finding(
+            "moves only what it must",
+            f"the numbers are right, but your kernel's {direction} are not the least: "
+            "Q, o and lse once, K and V exactly once per visited tile.",
+            picture=TrafficBars.of(direction, books, expected),
+        )
+    return None
+
+
+def too_much_memory(case: Case, observed: Observed) -> Finding | None:
+    """Compare everything allocated beyond o and lse with a bound that is linear in N."""
+    q, k = case.args[:2]
+    heads = math.prod(q.shape[:-2])
+    rows, d = q.shape[-2] + k.shape[-2], q.shape[-1]
+    outputs = q.numel() * q.element_size() + 4 * heads * q.shape[-2]
+    inputs = sum(x.numel() * x.element_size() for x in case.args[:3])
+    launched = max(_launch_bytes(launch) for launch in observed.ledger.launches) - inputs
+    allocated = max(launched, observed.allocated or 0) - outputs
+    if allocated <= 4 * 4 * heads * rows * d:  # four fp32 copies of the inputs: linear, generous
+        return None
+    return Finding(
+        "needs memory linear in N",
+        f"beside o and lse your launcher holds {allocated:,} bytes: the scores "
+        f"({q.shape[-2]} x {k.shape[-2]}) are never to be written down, not even in part.",
+    )
+
+
+def _launch_bytes(launch: Any) -> int:
+    sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "bool": 1}
+    return sum(
+        math.prod(shape) * sizes.get(dtype, 4) for shape, _, dtype in launch.tensors.values()
+    )
+
+
+def _shape(case: Case) -> dict[str, Any]:
+    """Return the traffic model's arguments for a case of q, k, v of shape (B, H, N, d)."""
+    q, k = case.args[:2]
+    return {
+        "n_q": q.shape[-2],
+        "n_k": k.shape[-2],
+        "d": q.shape[-1],
+        "heads": math.prod(q.shape[:-2]),
+        "kv_heads": math.prod(k.shape[:-2]),
+        "b": q.element_size(),
+        "block_q": case.kwargs["block_q"],
+        "block_k": case.kwargs["block_k"],
+        "causal": bool(case.kwargs.get("causal")),
+    }

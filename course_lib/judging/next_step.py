@@ -1,0 +1,89 @@
+"""One sentence on what to look at next, made from what the finding shows."""
+
+from __future__ import annotations
+
+import re
+
+from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars
+from course_lib.judging.report_text import span
+from course_lib.judging.spec import Exercise, Finding, Mistake
+
+_BY_PROPERTY = {
+    "comes to an end": "print the loop variable in every turn: does it get to its end?",
+}
+
+
+def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> str:
+    """Return one sentence: the judge's own, or where to begin, the nearest place first."""
+    picture = finding.picture
+    if finding.look:
+        return finding.look
+    if mistake:
+        where = f", and follow {_place(picture)} through it" if _in_tiles(picture) else ""
+        return f"find where {exercise.function} does this{where}."
+    if isinstance(picture, TrafficBars):
+        return _about_traffic(picture)
+    if isinstance(picture, ErrorMap):
+        return _about_values(picture)
+    if finding.property == "stays inside its tensors":
+        return _about_addresses(finding.says)
+    if finding.property in _BY_PROPERTY:
+        return _BY_PROPERTY[finding.property]
+    if exercise.kind == "question":
+        return "work it out once more on paper, and compare each step with your answer."
+    if finding.property in ("the answer", "the values"):
+        return f"call {exercise.function} on an input so small that you can check it by hand."
+    return "mend this first; what else there is to check comes after it."
+
+
+def _about_addresses(says: str) -> str:
+    """Name the program that left its tensors, and what lets such addresses through."""
+    program = re.search(r"program \([\d, ]+\)", says)
+    where = program.group() if program else "the last program"
+    if "before its start" in says:
+        return f"print the offsets of that line in {where}: which of them are negative, and why?"
+    return f"print the addresses of that line in {where}: which of them does the mask let through?"
+
+
+def _in_tiles(picture: object) -> bool:
+    return isinstance(picture, ErrorMap) and bool(picture.tiles)
+
+
+def _about_traffic(picture: TrafficBars) -> str:
+    bar = picture.worst
+    if bar.yours > bar.expected:
+        return f"find what touches {bar.name}, and count how often the loops around it run."
+    return f"find what should touch {bar.name}, and count how often it does."
+
+
+def _about_values(picture: ErrorMap) -> str:
+    place, wrong, tiles = _place(picture), picture.wrong_tiles, picture.tiles
+    if wrong and len(wrong) < len(tiles):
+        last = len(tiles) - 1
+        if wrong == (last,) and tiles[last][1] - tiles[last][0] + 1 < picture.height:
+            return f"follow {place} by hand: it is short, so which of its rows and keys exist?"
+        right = next(t for t in range(len(tiles)) if t not in wrong)
+        name = picture.tile_name
+        return f"compare {place} with {name} {right}, which is right: what is different there?"
+    if len(picture.wrong_slices) < len(picture.slices):
+        kind = picture.kind
+        return f"compare a wrong {kind} with a right one: which offsets depend on its number?"
+    if picture.plane.max() >= INFINITE:
+        return (
+            f"print the steps towards {place}: the first that is not finite was inf - inf, 0 / 0, "
+            "an exp of something large, or memory that nothing stored."
+        )
+    return f"work out {_first_row(picture)} by hand, and compare after every line."
+
+
+def _place(picture: ErrorMap | TrafficBars | None) -> str:
+    """Return the first wrong tile with its rows, or the first wrong row."""
+    assert isinstance(picture, ErrorMap)
+    if not picture.wrong_tiles:
+        return _first_row(picture)
+    tile = picture.wrong_tiles[0]
+    return f"{picture.tile_name} {tile} ({span(picture.word, *picture.tiles[tile])})"
+
+
+def _first_row(picture: ErrorMap) -> str:
+    return f"{picture.word} {int(picture.wrong_rows.argmax())}"

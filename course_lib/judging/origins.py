@@ -1,0 +1,273 @@
+"""Where do the numbers come from that a launcher gives to its kernel, and returns?
+
+A launcher may copy, transpose, pad, repeat, convert and scale its inputs, and may make constant
+tensors. What it may not do is compute the answer in PyTorch and let a kernel carry it about. So
+every tensor of a launch must hold numbers of the inputs, of an earlier launch, or a constant, and
+what is returned must hold numbers that a kernel wrote. Tensors are compared as sorted values, so
+their order and shape do not matter. What can carry numbers in another way (integers, scalars,
+zeros with a sign, the payload of a NaN, literals in the source) is counted, and may be little.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import time
+from collections.abc import Iterable, Iterator
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from course_lib.sandbox.frame import TooLate
+
+MOST_NUMBERS = 1024  # in a case: offsets and lengths; more could hide an answer
+MOST_SCALARS = 64  # of a launch
+MOST_SOURCES = 16  # in a case
+MOST_LITERALS = 256  # of a source
+_MOST_KEPT = 1 << 24  # elements of what launches wrote
+_FEW_PLACES = 128  # that may be added up after a launch, even if the input is shorter
+
+
+class Origins:
+    """The numbers known so far in one case. ``deadline`` is a time of ``time.monotonic()``."""
+
+    def __init__(self, inputs: Iterable[Any], deadline: float = math.inf) -> None:
+        inputs = list(inputs)
+        self._deadline = deadline
+        self._known: list[Any] = [x for x in inputs if _is_floating(x)]
+        self._longest = max((x.numel() for x in inputs), default=0)
+        self._written: list[Any] = []
+        self._fine: set[Any] = set()  # tensors that have been looked at
+        self._numbers = 0
+        self._scalars: set[str] = set()
+        self._sources: set[str] = set()
+        if len(self._known) > 1 and len({x.dtype for x in self._known}) == 1:
+            import torch
+
+            self._known.append(torch.cat([x.reshape(-1) for x in self._known]))  # packed
+
+    def stranger(self, arguments: dict[str, Any]) -> str | None:
+        """Return the name of a launch argument whose numbers come from nowhere, else None.
+
+        Raises TooLate after the deadline.
+        """
+        for name, value in leaves(arguments):
+            if not hasattr(value, "data_ptr"):
+                continue
+            tensor = _span(value)
+            bits = bits_of(tensor)
+            seen = str(tensor.dtype), bits.size, hash(bits.tobytes())
+            if seen not in self._fine and not self._may_be_given(tensor, bits):
+                return name
+            self._fine.add(seen)
+        return None
+
+    def too_many(self, launch: dict[str, Any]) -> str | None:
+        """Say what a launch has so many of that they could be the answer, else None."""
+        scalars = [*_scalars(launch["args"]), *map(repr, launch["grid"])]
+        self._scalars.update(scalars)
+        if len(scalars) > MOST_SCALARS or len(self._scalars) > MOST_NUMBERS:
+            return "numbers as arguments"
+        if launch["source"] not in self._sources and _literals(launch["source"]) > MOST_LITERALS:
+            return "numbers in its source"
+        self._sources.add(launch["source"])
+        return "different kernels" if len(self._sources) > MOST_SOURCES else None
+
+    def note_written(self, tensors: Iterable[Any]) -> None:
+        """Remember what a launch has written; the oldest is forgotten where it becomes much."""
+        self._written += tensors
+        while self._written and sum(x.numel() for x in self._written) > _MOST_KEPT:
+            del self._written[0]
+
+    def from_a_kernel(self, result: Any) -> bool:
+        """Return whether every tensor of ``result`` holds what a kernel wrote."""
+        tensors = [x for x in _parts(result) if hasattr(x, "data_ptr")]
+        longest = max((x.numel() for x in tensors), default=0)
+        if longest == 1:  # a total, added up after the launch
+            return any(self._is_total(x, w) for x in tensors for w in self._written)
+        return all(self._was_written(x) for x in tensors if x.numel() > 1)
+
+    def _may_be_given(self, tensor: Any, bits: np.ndarray) -> bool:
+        if time.monotonic() > self._deadline:
+            raise TooLate
+        if is_plain(bits) or self._is_copy(tensor, bits):
+            return True
+        if tensor.dtype.is_floating_point:
+            self._numbers += _odd(tensor, bits)
+            return self._numbers <= MOST_NUMBERS and self._explains(tensor)
+        self._numbers += 0 if _is_range(tensor) else tensor.numel()
+        return self._numbers <= MOST_NUMBERS
+
+    def _is_copy(self, tensor: Any, bits: np.ndarray) -> bool:
+        alike = (
+            x
+            for x in self._known + self._written
+            if x.dtype == tensor.dtype and x.numel() == bits.size
+        )
+        return any(np.array_equal(bits_of(x).ravel(), bits.ravel()) for x in alike)
+
+    def _explains(self, tensor: Any) -> bool:
+        values = _values(tensor)
+        for known in self._known + self._written:
+            if time.monotonic() > self._deadline:
+                raise TooLate
+            there = _values(known.to(tensor.dtype))
+            if _is_part(values, there) or _is_scaled(values, _values(known), _precision(tensor)):
+                return True
+        return False
+
+    def _was_written(self, x: Any) -> bool:
+        values = _values(x)
+        for written in self._candidates(x):
+            there = _values(written.to(x.dtype))
+            if _is_part(values, there) or _is_scaled(values, _values(written), _precision(x)):
+                return True
+        return any(_is_scaled(values, _values(y), 1e-4) for y in self._notes_combined(x))
+
+    def _candidates(self, x: Any) -> Iterator[Any]:
+        yield from self._written
+        if len(self._written) > 1 and self._written[0].numel() < x.numel():  # a launch per head
+            import torch
+
+            yield torch.cat([w.reshape(-1).to(x.dtype) for w in self._written])
+
+    def _notes_combined(self, x: Any) -> Iterator[Any]:
+        """Yield lse from a maximum and a sum that a kernel stored, added up after the launch."""
+        alike = [w for w in self._written if w.shape == x.shape and _is_floating(w)][-4:]
+        for m, l_sum in permutations(alike, 2):
+            yield m + l_sum.log()
+            yield m + l_sum.log2()
+
+    def _is_total(self, result: Any, written: Any) -> bool:
+        """Return whether a number was written, or adds up partial sums (not a copy of all)."""
+        values, total = _values(written), _values(result)
+        if not total.size or np.any(values == total[0]):
+            return True
+        near = 1e-4 * max(1.0, float(np.abs(values).sum()))
+        few = written.numel() < max(self._longest, _FEW_PLACES)
+        return few and abs(float(values.sum()) - total[0]) <= near
+
+
+def leaves(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (name, value) of a launch's arguments, with those inside tuples and descriptors."""
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            yield name, value["descriptor"][0]
+            value = value["descriptor"][1:]
+        if isinstance(value, tuple | list):
+            yield from leaves({f"{name}[{i}]": item for i, item in enumerate(value)})
+        else:
+            yield name, value
+
+
+def is_plain(bits: np.ndarray) -> bool:
+    """Return whether these are constant, or one constant in a box and another around it."""
+    if bits.size == 0:
+        return True
+    first = bits == bits.flat[0]
+    rest = bits[~first]
+    if not rest.size:
+        return True
+    return bool((rest == rest[0]).all()) and (_is_box(first) or _is_box(~first))
+
+
+def _is_box(mask: np.ndarray) -> bool:
+    if mask.ndim == 0:
+        return True
+    sides = [np.ptp(at) + 1 for at in np.nonzero(mask)]
+    return int(np.count_nonzero(mask)) == math.prod(int(side) for side in sides)
+
+
+def _scalars(arguments: dict[str, Any]) -> Iterator[str]:
+    """Yield the scalars among a launch's arguments as texts, long texts in pieces."""
+    for _, value in leaves(arguments):
+        if isinstance(value, str):
+            yield from (value[i : i + 8] for i in range(0, len(value), 8))
+        elif isinstance(value, int | float):
+            yield repr(value)
+
+
+def _literals(source: str) -> int:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0  # the device says what is wrong with it
+    return sum(isinstance(node, ast.Constant) for node in ast.walk(tree))
+
+
+def _parts(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def _is_floating(x: Any) -> bool:
+    return hasattr(x, "data_ptr") and x.dtype.is_floating_point
+
+
+def _span(x: Any) -> Any:
+    """Return ``x``; of an overlapping view all that lies between its first and its last byte."""
+    from course_lib.accounting.guard_band import View
+
+    if x.numel() == 0 or View.of("", x).nested:
+        return x
+    reach = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((reach + 1,), (1,))
+
+
+def bits_of(x: Any) -> np.ndarray:
+    """Return the bit patterns of a tensor as integers, in its shape."""
+    import torch
+
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+    return x.detach().contiguous().view(kind).numpy()
+
+
+def _odd(x: Any, bits: np.ndarray) -> int:
+    """Count zeros, infinities and NaN that do not look like the commonest of them."""
+    values = x.detach().double().numpy()
+    special = bits[~np.isfinite(values) | (values == 0)]
+    return special.size - int(np.unique(special, return_counts=True)[1].max(initial=0))
+
+
+def _is_range(x: Any) -> bool:
+    values = x.detach().long().numpy().ravel()
+    return values.size < 2 or int(np.ptp(np.diff(values))) == 0
+
+
+def _values(x: Any) -> np.ndarray:
+    """Return the finite values of a tensor, sorted, float64."""
+    values = x.detach().double().numpy().ravel()
+    return np.sort(values[np.isfinite(values)])
+
+
+def _precision(x: Any) -> float:
+    """Return two units in the last place, relative; of float32 for all that is finer."""
+    return 2 * {"torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}.get(str(x.dtype), 2.0**-23)
+
+
+def _is_part(values: np.ndarray, known: np.ndarray) -> bool:
+    """Return whether ``values`` are among ``known``, each as often as there or whole copies.
+
+    One value may come more often: the padding.
+    """
+    if not values.size or not known.size:
+        return not values.size
+    unique, counts = np.unique(values, return_counts=True)
+    at, there = np.unique(known, return_counts=True)
+    place = np.minimum(np.searchsorted(at, unique), at.size - 1)
+    often = np.where(at[place] == unique, there[place], 0)
+    copies = max(1, values.size // known.size)
+    excess = counts > often * copies
+    return int(excess.sum()) <= 1 and counts[excess].sum() < values.size
+
+
+def _is_scaled(values: np.ndarray, known: np.ndarray, precision: float) -> bool:
+    """Return whether ``values`` are ``known`` times one number (q * scale, say)."""
+    if values.size != known.size or not known.size:
+        return False
+    ratio = np.abs(values).max() / max(np.abs(known).max(), 1e-300)
+    least = precision * 2.0**-14  # where float16 becomes coarse
+    for scaled in (known * ratio, np.sort(-known * ratio)):
+        if np.all(np.abs(values - scaled) <= precision * np.abs(scaled) + least):
+            return True
+    return False

@@ -1,0 +1,119 @@
+"""What an exercise is: data, three small functions, and the mistakes people make in it.
+
+``cases`` draws inputs, ``truth`` knows the right answer, ``judge`` compares the two. A check runs
+the student's function on each case and stops at the first finding; only then are the known
+``mistakes`` run on the same input, to see whose answer the student's looks like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from course_lib.judging.picture import Picture
+
+Kind = Literal["question", "python", "torch", "kernel"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input on which the student's function is run.
+
+    ``name`` is read by the student ("N = 37 in tiles of 16: the last tile is short").
+    ``blind_to`` names the null models that happen to be right here (with one key, mean(V) is).
+    ``counted`` runs the case under a ledger, so that ``judge`` sees its memory traffic.
+    ``compiled`` compiles the kernel for a GPU (sm_80) with this case's types, after all passed.
+    """
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    blind_to: frozenset[str] = frozenset()
+    counted: bool = False
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What running the student's function on one case gave.
+
+    ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
+    FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
+    that a counted kernel's launcher held at once beyond its inputs.
+    """
+
+    result: Any
+    ledger: Any = None
+    allocated: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which property, in one sentence, and where.
+
+    ``picture`` holds what can be drawn of it. ``look`` is the one sentence on what to look at
+    next; without it, the report makes one from the picture.
+    """
+
+    property: str
+    says: str
+    where: str = ""
+    picture: Picture | None = None
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake: its name, what to tell the student, and code that makes it.
+
+    ``model`` takes the case's arguments and returns what someone with this mistake gets. It is
+    plain NumPy (or a plain value), run only after a failure.
+    """
+
+    name: str
+    says: str
+    model: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. ``id`` is "3.3", "7-star" or, for a seeded variant, "7-star:SEED".
+
+    ``function`` is unique across lessons; all variants share one.
+    """
+
+    id: str
+    function: str
+    signature: str
+    title: str
+    minutes: int
+    points: int
+    hints: tuple[str, str, str]
+    cases: Callable[[Generator], Sequence[Case]]
+    truth: Callable[..., Any]
+    judge: Callable[[Case, Observed, Any], Finding | None]
+    notice: str
+    kind: Kind = "python"
+    run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
+    answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
+    mistakes: tuple[Mistake, ...] = ()
+    seconds: float = 20.0  # an endless loop is stopped after this long, per case
+
+    @property
+    def lesson(self) -> int:
+        """The number of the lesson that this exercise belongs to."""
+        return int(self.id.replace("-", ".").split(".")[0])
+
+    @property
+    def slug(self) -> str:
+        """The cell id of the exercise: ``ex-3-3``, ``ex-7-star``, ``ex-7-star-SEED``."""
+        return "ex-" + self.id.replace(".", "-").replace(":", "-")
+
+    @property
+    def label(self) -> str:
+        """The id as people write it: ``3.3``, ``7★``."""
+        return self.id.replace("-star", "★")

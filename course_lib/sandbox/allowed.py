@@ -1,0 +1,52 @@
+"""What of the course a confined process may read, and what it may already have imported.
+
+The one list: Landlock opens these places, the zygote refuses to start with anything else loaded,
+and the probe tries to read every file that is not on it. A place that has gone is an error, so
+that a renamed folder cannot leave a wall standing around nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+COURSE = Path(__file__).resolve().parents[1]
+"""The folder of ``course_lib``."""
+
+# what students import; no truths, no specs, no kernels
+_READABLE = ("__init__.py", "_mode.py", "accounting", "child", "sandbox")
+# what the zygote holds in memory besides: how a file is cut into cells, what a case is
+_LOADED = ("handin", "judging/__init__.py", "judging/spec.py")
+
+
+def readable() -> list[Path]:
+    """Return the places of the course that a child may read. Raises RuntimeError if one is gone."""
+    return _existing(_READABLE)
+
+
+def closed_files() -> list[Path]:
+    """Return every source file of the course that a child may not read; never none."""
+    places = readable()
+    closed = [f for f in sorted(COURSE.rglob("*.py")) if not _is_in(f, places)]
+    if not closed:
+        raise RuntimeError("no file of the course is closed: is this the whole course?")
+    return closed
+
+
+def loaded_answers() -> list[str]:
+    """Return the modules of the course that this process has imported and should not have."""
+    places = readable() + _existing(_LOADED)
+    course = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "course_lib"}
+    files = {name: getattr(module, "__file__", None) for name, module in course.items()}
+    return [n for n, file in files.items() if file and not _is_in(Path(file).resolve(), places)]
+
+
+def _existing(parts: tuple[str, ...]) -> list[Path]:
+    places = [COURSE / part for part in parts]
+    if gone := [str(place) for place in places if not place.exists()]:
+        raise RuntimeError(f"the sandbox's list names what is not there: {', '.join(gone)}")
+    return places
+
+
+def _is_in(file: Path, places: list[Path]) -> bool:
+    return any(file.is_relative_to(place) for place in places)

@@ -1,0 +1,65 @@
+"""Inside a sandbox of its own: compile a checked kernel for a GPU. Only ptxas may be started.
+
+The launch is the one that the device has run: same source, same types, same constants. No line of
+a student's Python runs here, so what compiles is what was judged.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.profile import Limits, confine_compiling
+
+
+def warm_up() -> None:
+    """In the zygote: import Triton's compiler."""
+    import triton.compiler
+
+    import course_lib.child.compile_check  # noqa: F401
+
+    assert triton.compiler
+
+
+def serve(channel: Channel, settings: dict[str, Any]) -> None:
+    """Confine this process, then compile what the parent sends."""
+    folder = Path(settings.pop("folder"))
+    os.environ["TRITON_CACHE_DIR"] = os.environ["TMPDIR"] = str(folder)
+    confine_compiling(Limits(**settings), folder, _programs())
+    while True:
+        request = channel.receive()
+        try:
+            channel.send(compile_launch(**request))
+        except kernels.NotTriton as error:
+            channel.send({"ok": False, "kind": "student", "message": str(error)})
+        except Exception as error:
+            says = f"{type(error).__name__}: {error}"
+            channel.send({"ok": False, "kind": "infrastructure", "message": says[:2000]})
+
+
+def compile_launch(
+    source: str, name: str, grid: list[int], args: dict[str, Any], options: dict, arch: int
+) -> dict[str, Any]:
+    """Return the fields of a `CompileReport` for one launch."""
+    from course_lib.child import compile_check
+    from course_lib.sandbox.interpreter import _unpacked
+
+    module = kernels.load(source, name)
+
+    def launcher() -> None:
+        given = {key: _unpacked(value) for key, value in args.items()}
+        getattr(module, name)[tuple(grid)](**given, **options)
+
+    vars(module)["launcher"] = launcher
+    payload = {"archs": [arch], "args": [], "kwargs": {}, "name": "launcher", "origins": {}}
+    answer = compile_check._task(module, payload, {})[0]
+    return {key: answer.get(key, "") for key in ("ok", "kind", "message", "kernel")}
+
+
+def _programs() -> list[Path]:
+    import triton
+
+    return sorted((Path(triton.__file__).parent / "backends" / "nvidia" / "bin").glob("ptxas*"))

@@ -1,0 +1,192 @@
+"""Inside the sandbox, the device's side: run checked kernels under a ledger, and nothing else.
+
+No line of a student's Python runs here: only jitted functions that `kernels.clean` has let pass,
+interpreted by Triton, with every address looked at by the ledger before it is touched. So what
+this process says about results, launches, loads and stores is what happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox.frame import BadFrame, Channel
+from course_lib.sandbox.profile import Limits, confine_computing
+
+if TYPE_CHECKING:
+    from course_lib.accounting.kernel_ledger import Visit
+
+_TOO_LARGE = "MemoryError: this launch needs more memory than the exercise."
+
+
+def warm_up() -> None:
+    """In the zygote: import the interpreter's hooks, try them once, and make it faster.
+
+    The interpreter computes every sum of offsets a second time in 64 bits, to see an overflow, and
+    then does nothing with what it saw (that needs its option ``debug``): a third of all its time.
+    """
+    from dataclasses import replace
+
+    from triton.runtime import interpreter
+
+    from course_lib.accounting.kernel_ledger import KernelLedger
+    from course_lib.accounting.races import RaceLedger  # noqa: F401
+
+    with contextlib.suppress(RuntimeError), KernelLedger():
+        pass
+    builder = interpreter.interpreter_builder
+    with contextlib.suppress(AttributeError, TypeError):  # another Triton: slower, and as right
+        builder.options = replace(builder.options, sanitize_overflow=False)
+    with contextlib.suppress(AttributeError, ImportError):
+        _shorten()
+
+
+def _shorten() -> None:
+    """Take two shortcuts through the interpreter, which change nothing but the time.
+
+    It makes a table of all dtypes each time it asks for one of them, and it goes through shapes
+    that are equal as if they were to be broadcast: together a fifth of its time.
+    """
+    from functools import cache
+
+    import numpy as np
+    import triton.language as tl
+    from triton.language.semantic import TritonSemantic
+    from triton.runtime import interpreter
+
+    of_scalar, broadcast = cache(interpreter._get_np_dtype), TritonSemantic.broadcast_impl_value
+
+    def np_dtype(kind: Any) -> Any:
+        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
+        pointer = isinstance(scalar, tl.pointer_type)
+        return np.dtype(np.uint64) if pointer else of_scalar(scalar)
+
+    def broadcast_unless_equal(semantic: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+        a, b = lhs.type, rhs.type
+        if not (a.is_block() or b.is_block()):
+            return lhs, rhs
+        if a.is_block() and b.is_block() and list(a.shape) == list(b.shape):
+            return lhs, rhs
+        return broadcast(semantic, lhs, rhs)
+
+    interpreter._get_np_dtype = np_dtype
+    TritonSemantic.broadcast_impl_value = broadcast_unless_equal
+
+
+def serve(channel: Channel, settings: dict[str, Any]) -> None:
+    """Confine this process, then serve launches until the parent closes the channel."""
+    confine_computing(Limits(**settings))
+    device = _Device()
+    while True:
+        request = channel.receive()
+        try:
+            channel.send(getattr(device, f"do_{request.pop('do')}")(**request))
+        except (MemoryError, BadFrame):  # of the answer nothing has been sent
+            channel.send({"error": {"type": "MemoryError", "text": _TOO_LARGE, "lines": []}})
+
+
+class _Device:
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._modules: dict[tuple[str, str], Any] = {}
+        self._ledger: Any = None
+
+    def do_open(self, races: bool) -> dict[str, Any]:
+        """Open new books, closing old ones."""
+        from course_lib.accounting.kernel_ledger import KernelLedger
+        from course_lib.accounting.races import RaceLedger
+
+        self._stack.close()
+        self._ledger = self._stack.enter_context(RaceLedger() if races else KernelLedger())
+        return {"ok": True}
+
+    def do_books(self) -> dict[str, Any]:
+        """Return what has been counted since `do_open`."""
+        races = [str(race) for race in getattr(self._ledger, "races", [])]
+        self._ledger.visits = _asked_for(self._ledger.visits)
+        return {"books": self._ledger.to_json(), "races": races}
+
+    def do_launch(
+        self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
+    ) -> dict[str, Any]:
+        """Run one launch; return the tensors that it changed, or why it failed."""
+        from course_lib.accounting.kernel_ledger import _walk
+        from course_lib.child import frames
+
+        try:
+            if (source, name) not in self._modules:
+                self._modules[source, name] = kernels.load(source, name)
+            kernel = getattr(self._modules[source, name], name)
+            given = {key: _unpacked(value) for key, value in args.items()}
+            tensors = dict(part for key, value in given.items() for part in _walk(key, value))
+            before = {key: _contents(tensor) for key, tensor in tensors.items()}
+            with warnings.catch_warnings(), _language_patched_once():
+                warnings.simplefilter("ignore")
+                kernel[tuple(grid)](**given)
+            written = {key: t for key, t in tensors.items() if before[key] != _contents(t)}
+        except Exception as error:
+            cause = frames.root_cause(error)
+            function = getattr(self._modules.get((source, name)), name, None)
+            lines = frames.student_lines(error, function.fn) if function else []
+            text = str(cause) if isinstance(cause, kernels.NotTriton) else frames.describe(cause)
+            return {"error": {"type": type(cause).__name__, "text": text[:4000], "lines": lines}}
+        return {"written": written}
+
+
+def _asked_for(visits: list[Visit]) -> list[Visit]:
+    """Return a visit of each program, and one of each range of rows that was stored.
+
+    That is all that judges ask (does every program work, is every row stored); an attention
+    kernel makes a hundred times as many.
+    """
+    programs = {visit.program: visit for visit in visits}
+    stored = {(v.tensor, v.rows): v for v in visits if v.kind == "store"}
+    return list(dict.fromkeys([*programs.values(), *stored.values()]))
+
+
+@contextlib.contextmanager
+def _language_patched_once() -> Iterator[None]:
+    """Let Triton's interpreter prepare ``tl`` once a launch, not at every call of a helper.
+
+    It does so each time a jitted function calls another, which takes a quarter of all time. All
+    functions of a launch stand in one module here (`kernels.load`), so once is enough.
+    """
+    from triton.runtime import interpreter
+
+    prepare = getattr(interpreter, "_patch_lang", None)
+    if prepare is None:  # another Triton keeps it elsewhere: slower, and as right
+        yield
+        return
+    done: set[int] = set()
+
+    def once(function: Any) -> Any:
+        if id(function.__globals__) in done:
+            return None
+        done.add(id(function.__globals__))
+        return prepare(function)
+
+    interpreter._patch_lang = once
+    try:
+        yield
+    finally:
+        interpreter._patch_lang = prepare
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_unpacked, value))
+    if isinstance(value, dict) and "descriptor" in value:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(*value["descriptor"])
+    return value
+
+
+def _contents(tensor: Any) -> bytes:
+    """Return the bytes a tensor shows."""
+    import torch
+
+    return tensor.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,136 @@
+"""What a child may do: the *computing* profile and the *compiling* profile.
+
+*computing*: reads Python and its packages (of the course only what holds no answers), writes
+nothing, starts nothing, sees no network. *compiling*: besides, it writes one fresh folder and
+runs one program, ptxas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.sandbox import allowed, landlock, seccomp, syscalls
+
+_NO_NEW_PRIVS, _CAP_DROP, _DEATH_SIGNAL, _DUMPABLE = 38, 24, 1, 4
+_CAP_VERSION = 0x20080522
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Hard limits of one child: CPU seconds, bytes of new memory, open files."""
+
+    cpu_seconds: int = 60
+    memory_bytes: int = 1 << 30
+    open_files: int = 64
+
+
+def confine_computing(limits: Limits) -> list[str]:
+    """Confine this process for good; return the layers that took hold."""
+    _limit(limits, file_bytes=0, processes=0)
+    layers = ["rlimits"]
+    layers += _try("no_new_privs", _no_new_privileges)
+    seen, listed = _readable()
+    layers += _try("landlock", lambda: landlock.restrict(seen, listable=listed))
+    if syscalls.machine():
+        layers += _try("seccomp", seccomp.confine_to_computing)
+    return layers
+
+
+def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> list[str]:
+    """Confine a compiler: it writes to ``folder`` and runs ``programs``, nothing else."""
+    _limit(limits, file_bytes=64 << 20, processes=None)
+    layers = ["rlimits"]
+    layers += _try("no_new_privs", _no_new_privileges)
+    runs = [*programs, *_loaders()]
+    seen, listed = _readable()
+    layers += _try("landlock", lambda: landlock.restrict(seen, [folder], runs, listed))
+    if syscalls.machine():
+        layers += _try("seccomp", seccomp.forbid_leaving)
+    return layers
+
+
+def _try(name: str, apply: object) -> list[str]:
+    try:
+        took = apply()  # type: ignore[operator]
+    except (OSError, AttributeError):
+        return []
+    return [] if took == 0 else [name]
+
+
+def _limit(limits: Limits, file_bytes: int, processes: int | None) -> None:
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_CPU": limits.cpu_seconds,
+        "RLIMIT_FSIZE": file_bytes,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_AS": _virtual_bytes() + limits.memory_bytes,
+        "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_MEMLOCK": 0,
+    }
+    if processes is not None:
+        wanted["RLIMIT_NPROC"] = processes
+    for name, value in wanted.items():
+        with contextlib.suppress(AttributeError, ValueError, OSError):  # macOS lacks some
+            resource.setrlimit(getattr(resource, name), (value, value))
+    with contextlib.suppress(OSError):  # if memory runs out, the child goes before the grader
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _virtual_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 1 << 33
+
+
+def _no_new_privileges() -> None:
+    """No new privileges, and none of root's left; die with the zygote; show nobody our memory."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_DEATH_SIGNAL, 9, 0, 0, 0)
+    libc.prctl(_DUMPABLE, 0, 0, 0, 0)
+    for capability in range(64):
+        libc.prctl(_CAP_DROP, capability, 0, 0, 0)
+    head = (ctypes.c_uint32 * 2)(_CAP_VERSION, 0)
+    libc.capset(head, (ctypes.c_uint32 * 6)())
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs")
+
+
+def _readable() -> tuple[list[Path], list[Path]]:
+    """Return what a student's code may read (Python, packages, libraries), and may only list.
+
+    Where the course is installed among the packages, its neighbours are readable and it is not.
+    """
+    paths = sysconfig.get_paths()
+    places = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {os.path.join(sys.base_prefix, "lib"), "/lib", "/lib64", "/usr/lib", "/usr/lib64"}
+    places |= {p for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
+    readable = [Path(p) for p in ("/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom")]
+    readable += allowed.readable()
+    listable = []
+    waiting = [Path(place) for place in sorted(places)]
+    while waiting:
+        place = waiting.pop()
+        if place.resolve() == allowed.COURSE or not place.is_dir():
+            if place.resolve() != allowed.COURSE and place.exists():
+                readable.append(place)
+        elif allowed.COURSE.is_relative_to(place.resolve()):
+            listable.append(place)
+            waiting += place.iterdir()
+        else:
+            readable.append(place)
+    return readable, listable
+
+
+def _loaders() -> list[Path]:
+    """Return the dynamic loader, which the kernel starts for every program."""
+    names = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
+    return [Path(name) for name in names if Path(name).exists()]

@@ -1,0 +1,331 @@
+"""Inside the sandbox, the student's side: load a program, call its function, send back the result.
+
+There is nothing here worth stealing: no expected values, no seed, no tolerance. Kernels are not
+run here either: a launch becomes a message, the parent carries it to the device (`device`), and
+what the device wrote comes back. So neither results nor traffic of a kernel can be made up here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import linecache
+import mmap
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from course_lib.sandbox import allowed
+from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.profile import Limits, confine_computing
+
+_TEXT = 4000  # characters of a message
+
+
+def warm_up() -> None:
+    """In the zygote: import what students and the code here need, so that children have it."""
+    import course_lib.accounting.eager_ledger
+    import course_lib.accounting.memory
+    import course_lib.child.extract
+    import course_lib.child.frames
+    import course_lib.sandbox.faults
+
+    with contextlib.suppress(ImportError):
+        import IPython.core.inputtransformer2  # noqa: F401
+    import course_lib
+
+    for name in (
+        "check",
+        "hint",
+        "progress",
+        "Predict",
+        "Quiz",
+    ):  # cells that call them load, and hear nothing
+        setattr(course_lib, name, _nothing)
+    _use_torch_once()
+    if answers := allowed.loaded_answers():
+        raise RuntimeError(f"the zygote has imported answers: {', '.join(answers)}")
+
+
+def _use_torch_once() -> None:
+    """Let torch look at the processor now: in the sandbox it could not read /proc."""
+    import torch
+
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        x = torch.ones(1, 1, 64, 64).to(dtype)
+        torch.nn.functional.scaled_dot_product_attention(x, x, x).float().to(dtype)
+        torch.softmax(x @ x, -1).exp().sum().item()
+
+
+def serve(channel: Channel, settings: dict[str, Any]) -> None:
+    """Confine this process, then obey the parent until it closes the channel."""
+    confine_computing(Limits(**settings))
+    student = _Student(channel)
+    while True:
+        request = channel.receive()
+        answer = getattr(student, f"do_{request.pop('do')}")(**request)
+        channel.send(answer)
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Stand in for ``check``, ``hint`` and ``progress``: nobody is told anything in here."""
+
+
+class _Student:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.function: Callable[..., Any] | None = None
+        self.name = ""
+        self.run: Callable[..., Any] | None = None
+
+    def do_load(self, program: str, slug: str, function: str, run: str | None) -> dict[str, Any]:
+        """Execute the student's program; find the function."""
+        self.name = function
+        _intercept_launches(self.channel)
+        try:
+            module = _execute(program, slug.replace("-", "_"))
+        except BaseException as error:
+            return {"error": _describe(error, None) | {"loading": True}}
+        self.function = getattr(module, function, None)
+        if run is not None:
+            self.run = _execute(run, "course_run").run
+        return {"found": callable(self.function)}
+
+    def do_case(
+        self, args: tuple, kwargs: dict, counted: bool, kernel: bool, fits: bool
+    ) -> dict[str, Any]:
+        """Call the function on one input and describe what came of it."""
+        from course_lib.sandbox.faults import copy_inputs, find_tampering
+
+        before = copy_inputs((args, kwargs))
+        if fits and (complaint := self._does_not_fit(args, kwargs)):
+            return {"error": {"type": "signature", "text": complaint, "lines": []}}
+        try:
+            with _as_in_a_check(kernel):
+                result, ledger, allocated = self._call(args, kwargs, counted, kernel)
+        except BaseException as error:
+            return {"error": _describe(error, self.function)}
+        tampering = None
+        with contextlib.suppress(Exception):  # a result that cannot even be looked at
+            tampering = find_tampering((args, kwargs), before, result)
+        return {
+            "result": _compact(result),
+            "ledger": _books(ledger),
+            "allocated": allocated,
+            "tampering": [tampering.property, tampering.says] if tampering else None,
+        }
+
+    def do_probe(self, victim: int, closed: list[str]) -> dict[str, bool]:
+        """Try what must be impossible; True where it was refused. ``closed``: files of answers."""
+        held = {name: _is_refused(attempt, victim) for name, attempt in _ATTEMPTS.items()}
+        answers = (_is_refused(_read, Path(file)) for file in closed)
+        return held | {"answers": bool(closed) and all(answers)}
+
+    def _call(self, args: tuple, kwargs: dict, counted: bool, kernel: bool) -> tuple:
+        if self.run is not None:
+            case = types.SimpleNamespace(args=args, kwargs=kwargs, counted=counted)
+            observed = self.run(self.function, case)
+            return observed.result, observed.ledger, None
+        if not counted:
+            return self.function(*args, **kwargs), None, None
+        from course_lib.accounting.eager_ledger import EagerLedger
+
+        with EagerLedger() as ledger:
+            result = self.function(*args, **kwargs)
+        return result, None if kernel else ledger, ledger.peak_bytes
+
+    def _does_not_fit(self, args: tuple, kwargs: dict) -> str | None:
+        try:
+            inspect.signature(self.function).bind(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            return str(error)[:_TEXT]
+        return None
+
+
+def _execute(text: str, name: str) -> types.ModuleType:
+    """Run ``text`` as a module whose source ``inspect`` can read, though no file holds it."""
+    module, file = types.ModuleType(name), f"/submission/{name}.py"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module.__file__ = file
+    sys.modules[name] = module
+    exec(compile(text, file, "exec"), vars(module))
+    return module
+
+
+@contextlib.contextmanager
+def _as_in_a_check(kernel: bool) -> Iterator[None]:
+    """Make unwritten memory NaN for launchers, and keep NumPy's warnings to itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not kernel:
+            yield
+            return
+        import torch
+
+        # torch.use_deterministic_algorithms does the same and imports the compiler: 1.7 s
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch._C._set_deterministic_algorithms(False)
+
+
+def _describe(error: BaseException, function: Callable[..., Any] | None) -> dict[str, Any]:
+    from course_lib.child import frames
+
+    cause = frames.root_cause(error)
+    lines: list[str] = []
+    if function is not None:
+        with contextlib.suppress(Exception):
+            lines = frames.student_lines(error, function)
+    kinds = [kind.__name__ for kind in type(cause).__mro__]
+    try:
+        text = frames.describe(cause)
+    except BaseException:  # a message that cannot be printed
+        text = type(cause).__name__
+    return {"type": kinds[0], "kinds": kinds, "text": text[:_TEXT], "lines": lines}
+
+
+def _compact(result: Any) -> Any:
+    """Send tensors without the rest of the memory that they are a view of."""
+    if isinstance(result, tuple | list):
+        return type(result)(map(_compact, result)) if type(result) in (tuple, list) else result
+    if type(result).__name__ == "Tensor" and hasattr(result, "detach"):
+        result = result.detach()
+        return result if result.is_contiguous() else result.contiguous()
+    return result
+
+
+def _books(ledger: Any) -> Any:
+    """Turn a ledger into plain data (the parent's `books.rebuilt` reads it)."""
+    if ledger is None or isinstance(ledger, int | float | str):
+        return ledger
+    data = {"read": dict(ledger.read), "written": dict(ledger.written), "flops": ledger.flops}
+    if hasattr(ledger, "crossings"):
+        crossings = [list(crossing) for crossing in ledger.crossings]
+        return data | {"kind": "eager", "crossings": crossings, "peak": ledger.peak_bytes}
+    arrays = {name: ledger.array(name) for name in "qkvo"}
+    return data | {"kind": "flat", "itemsize": ledger.itemsize, "arrays": arrays}
+
+
+# Launches ---------------------------------------------------------------------------------------
+
+
+def _intercept_launches(channel: Channel) -> None:
+    """From now on ``kernel[grid](...)`` is done by the device, at the parent's other hand."""
+    try:
+        from triton.runtime.autotuner import Autotuner
+        from triton.runtime.interpreter import InterpretedFunction
+    except ImportError:
+        return
+    from course_lib.accounting.autotune import first_config
+    from course_lib.accounting.eager_ledger import paused
+
+    interpret = InterpretedFunction.run
+
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        if warmup:
+            return
+        with paused():
+            try:
+                source = kernels.gather(kernel)
+            except ValueError:  # an undefined name, most often: let it say so as in a notebook
+                interpret(kernel, *args, grid=grid, warmup=False, **kwargs)
+                raise
+            _launch(channel, kernel, source, args, grid, kwargs)
+
+    InterpretedFunction.run = run
+    Autotuner.run = first_config(Autotuner.run)
+
+
+def _launch(
+    channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
+) -> None:
+    from course_lib.accounting.kernel_ledger import _walk
+
+    source, name = gathered
+    known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
+    bound = inspect.getcallargs(kernel.fn, *args, **known)
+    sizes = grid(bound) if callable(grid) else grid
+    sizes = tuple(sizes) if isinstance(sizes, tuple | list) else (sizes,)
+    request = {
+        "source": source,
+        "name": name,
+        "grid": [int(n) for n in sizes],
+        "args": {key: _packed(value) for key, value in bound.items()},
+        "options": {k: v for k, v in kwargs.items() if k not in known and isinstance(v, int)},
+    }
+    channel.send({"launch": request})
+    answer = channel.receive()
+    tensors = dict(part for key, value in bound.items() for part in _walk(key, value))
+    for key, written in answer["written"].items():
+        tensors[key].copy_(written)
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_packed, value))
+    if type(value).__name__ == "TensorDescriptor":
+        parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
+        return {"descriptor": parts}
+    return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+
+
+# The probe --------------------------------------------------------------------------------------
+
+
+def _is_refused(attempt: Callable[[Any], Any], target: Any) -> bool:
+    try:
+        attempt(target)
+    except (OSError, MemoryError, RuntimeError):
+        return True
+    return False
+
+
+def _read(file: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):  # nothing is held back: there is nothing
+        file.read_bytes()
+
+
+def _try_fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def _try_thread() -> None:
+    import threading
+
+    threading.Thread(target=int).start()
+
+
+def _try_socket(family: str) -> None:
+    import socket
+
+    socket.socket(getattr(socket, family), socket.SOCK_DGRAM)
+
+
+def _try_disk() -> None:
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(b"0" * (80 << 20))
+        file.flush()
+
+
+_ATTEMPTS: dict[str, Callable[[int], Any]] = {
+    "memory": lambda _: mmap.mmap(-1, 8 << 30),
+    "disk": lambda _: _try_disk(),
+    "environment": lambda _: Path("/proc/self/environ").read_bytes(),
+    "folders": lambda _: os.listdir("/"),
+    "exec": lambda _: os.posix_spawn("/bin/true", ["true"], {}),
+    "fork": lambda _: _try_fork(),
+    "thread": lambda _: _try_thread(),
+    "signal": lambda victim: os.kill(victim, 0),
+    "udp": lambda _: _try_socket("AF_INET"),
+    "unix socket": lambda _: _try_socket("AF_UNIX"),
+}

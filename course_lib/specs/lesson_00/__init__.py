@@ -1,0 +1,7 @@
+"""Exercises of lesson 00, start here."""
+
+from __future__ import annotations
+
+from course_lib.specs.lesson_00.exercises import EXERCISES
+
+__all__ = ["EXERCISES"]

@@ -1,0 +1,70 @@
+"""Exercise of lesson 00, start here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.sandbox import faults
+
+
+def _cases(rng: Generator) -> list[Case]:
+    n = int(rng.integers(5, 12))
+    return [
+        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
+        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
+        Case("whole numbers", (rng.integers(1, 100, n),)),
+        Case("an array with one number in it", (rng.standard_normal(1).astype(np.float32),)),
+    ]
+
+
+def _judge(case: Case, observed: Observed, expected: np.ndarray) -> Finding | None:
+    got = observed.result
+    if fault := faults.find_fault(got, expected):
+        return fault
+    if not isinstance(got, np.ndarray):
+        return Finding("the type", f"the result is a {type(got).__name__}, not a NumPy array.")
+    if got.dtype != expected.dtype:
+        return Finding("the dtype", f"the result has dtype {got.dtype}, not {expected.dtype}.")
+    return array_finding(got, expected.astype(np.float64), relative=0.0)
+
+
+def _same_shape(fill: Any) -> Any:
+    return lambda x: np.full_like(x, fill)
+
+
+EXERCISES = (
+    Exercise(
+        id="0.1",
+        function="echo",
+        signature="(x)",
+        title="Return a copy of the input, and meet the verdicts",
+        minutes=3,
+        points=1,
+        hints=(
+            "`return x` gives back the very same array. What is asked for is a second array "
+            "that holds the same numbers.",
+            "NumPy arrays have a method that makes such a second array: its name is the word "
+            "for it.",
+            "The method is called copy and takes no arguments.",
+        ),
+        cases=_cases,
+        truth=lambda x: x,
+        judge=_judge,
+        notice="Your machine, the checks and the record of your progress all work. From now on, "
+        "every exercise of the course goes like this one.",
+        mistakes=(
+            Mistake(
+                "room without numbers",
+                "The new array has the right shape; the numbers of x still have to get there.",
+                _same_shape(0),
+            ),
+            Mistake("room without numbers", "The array holds ones, not x.", _same_shape(1)),
+            Mistake("something is computed", "Return x as it is, not twice x.", lambda x: x + x),
+        ),
+    ),
+)

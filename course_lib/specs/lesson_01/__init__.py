@@ -1,0 +1,7 @@
+"""Exercises of lesson 01, naive attention."""
+
+from __future__ import annotations
+
+from course_lib.specs.lesson_01.exercises import EXERCISES
+
+__all__ = ["EXERCISES"]

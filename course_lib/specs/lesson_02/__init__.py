@@ -1,0 +1,7 @@
+"""Exercises of lesson 02, the HBM accountant."""
+
+from __future__ import annotations
+
+from course_lib.specs.lesson_02.exercises import EXERCISES
+
+__all__ = ["EXERCISES"]

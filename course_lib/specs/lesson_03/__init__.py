@@ -1,0 +1,7 @@
+"""Exercises of lesson 03, online softmax by hand."""
+
+from __future__ import annotations
+
+from course_lib.specs.lesson_03.exercises import EXERCISES
+
+__all__ = ["EXERCISES"]

@@ -1,0 +1,79 @@
+"""Exercise 4.1: where tiles begin and end."""
+
+from __future__ import annotations
+
+from numpy.random import Generator
+
+from course_lib.judging.judges import exactly
+from course_lib.judging.spec import Case, Exercise, Mistake
+
+
+def _bounds(n: int, tile: int) -> list[tuple[int, int]]:
+    return [(start, min(start + tile, n)) for start in range(0, n, tile)]
+
+
+def _bounds_cases(rng: Generator) -> list[Case]:
+    tile = int(rng.integers(3, 40))
+    whole, rest = int(rng.integers(2, 7)), int(rng.integers(1, tile - 1))
+    sizes = [(257, 128), (tile * whole, tile), (tile * whole + rest, tile), (tile - 1, tile)]
+    return [Case(f"n = {n}, tile = {tile}", (n, tile)) for n, tile in sizes]
+
+
+_BOUNDS_MISTAKES = (
+    Mistake(
+        "the short last tile is dropped",
+        "257 rows make ceil(257 / 128) = 3 tiles, not 2: the last row needs one too.",
+        lambda n, tile: _bounds(n // tile * tile, tile),
+    ),
+    Mistake(
+        "the last tile runs past the end",
+        "stop must not pass n: the last tile may be shorter than the others.",
+        lambda n, tile: [(start, start + tile) for start in range(0, n, tile)],
+    ),
+    Mistake(
+        "stop is the last row of the tile",
+        "stop is the first row that does not belong to the tile, as in a Python slice.",
+        lambda n, tile: [(start, stop - 1) for start, stop in _bounds(n, tile)],
+    ),
+    Mistake(
+        "one tile too many",
+        "n // tile + 1 is one too many where tile divides n: use ceil.",
+        lambda n, tile: [(i * tile, min((i + 1) * tile, n)) for i in range(n // tile + 1)],
+    ),
+    Mistake(
+        "the last row is left out",
+        "the last stop is n, not n - 1: stop is the first row that does not belong to the tile.",
+        lambda n, tile: [(start, min(stop, n - 1)) for start, stop in _bounds(n, tile)],
+    ),
+    Mistake(
+        "the length in place of stop",
+        "a pair is (start, stop), not (start, number of rows).",
+        lambda n, tile: [(start, stop - start) for start, stop in _bounds(n, tile)],
+    ),
+    Mistake(
+        "rows are counted from 1",
+        "the first row is row 0.",
+        lambda n, tile: [(start + 1, stop) for start, stop in _bounds(n, tile)],
+    ),
+)
+
+
+EXERCISE = Exercise(
+    id="4.1",
+    function="tile_bounds",
+    signature="(n, tile)",
+    title="Where the tiles begin and end",
+    minutes=5,
+    points=1,
+    hints=(
+        "Tiles start at 0, tile, 2 * tile, ... and the last start lies before n.",
+        "range(0, n, tile) gives the starts, the short last tile included.",
+        "The stop is start + tile, but never more than n: min(start + tile, n).",
+    ),
+    cases=_bounds_cases,
+    truth=_bounds,
+    judge=exactly,
+    notice="257 rows need 3 tiles of 128, and the third holds a single row. On a GPU that "
+    "tile costs as much time as a full one.",
+    mistakes=_BOUNDS_MISTAKES,
+)

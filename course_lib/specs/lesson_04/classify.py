@@ -1,0 +1,191 @@
+"""Exercise 4.4: is a tile skipped, partial or full?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging.judges import exactly
+from course_lib.judging.peak import misfit
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+
+
+def _classify(row_start: int, row_stop: int, col_start: int, col_stop: int, offset: int = 0) -> str:
+    allowed = np.arange(col_start, col_stop) <= np.arange(row_start, row_stop)[:, None] + offset
+    return "full" if allowed.all() else "partial" if allowed.any() else "skip"
+
+
+def _tile_cases(rng: Generator) -> list[Case]:
+    b = int(rng.integers(3, 9))  # square tiles of b; c is a different width
+    c, shift = b + int(rng.integers(1, 5)), int(rng.integers(2, 40))
+    tiles: list[tuple[str, tuple[int, ...]]] = [
+        ("all keys in the past", (3 * b, 4 * b, b, 2 * b)),
+        ("a tile on the diagonal", (2 * b, 3 * b, 2 * b, 3 * b)),
+        ("all keys in the future", (0, b, 2 * b, 3 * b)),
+        ("the tile just right of the diagonal", (b, 2 * b, 2 * b, 3 * b)),
+        ("the tile just left of the diagonal", (2 * b, 3 * b, b, 2 * b)),
+        ("only the last query sees the first key", (0, b, b - 1, b + c)),
+        ("only one pair is hidden", (b, 2 * b, 0, b + 2)),
+        ("the last key is the first query's own", (b, 2 * b, 0, b + 1)),
+        ("one pair, allowed", (b, b + 1, b, b + 1)),
+        ("one pair, hidden", (b, b + 1, b + 1, b + 2)),
+        ("old keys before the queries", (0, b, shift, shift + c, shift + c)),
+        ("diagonal with an offset", (0, b, shift, shift + b, shift)),
+        ("future with an offset", (0, b, shift + b, shift + b + c, shift)),
+        ("more queries than keys: a negative offset", (b, 2 * b, 0, c, -2 * b)),
+    ]
+    for _ in range(6):
+        r, k = (int(x) for x in rng.integers(0, 40, 2))
+        h, w = (int(x) for x in rng.integers(1, 12, 2))
+        tiles.append(("a tile somewhere", (r, r + h, k, k + w, int(rng.integers(-9, 10)))))
+    return [Case("", (tiles,))]
+
+
+def _tile_words(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
+    return f"rows [{r0}, {r1}), columns [{c0}, {c1}), offset {offset}"
+
+
+def _run_tiles(function: Callable[..., Any], case: Case) -> Observed:
+    (tiles,) = case.args
+    if complaint := misfit(function, *tiles[-1][1]):
+        return Observed(None, complaint)
+    return Observed([function(*where) for _, where in tiles])
+
+
+def _judge_tiles(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if isinstance(observed.ledger, str):
+        return Finding("signature", observed.ledger)
+    for (name, where), got, word in zip(case.args[0], observed.result, expected, strict=True):
+        if finding := exactly(case, Observed(got), word):
+            says = finding.says.removeprefix("the answer ")
+            return Finding(finding.property, f"{name}: {_tile_words(*where)}: the answer {says}")
+    return None
+
+
+def _words(rule: Callable[..., str]) -> Callable[..., list[str]]:
+    return lambda tiles: [rule(*where) for _, where in tiles]
+
+
+def _by_corners(
+    skip: Callable[[int, int, int, int], bool] = lambda q0, q1, k0, k1: q1 < k0,
+    full: Callable[[int, int, int, int], bool] = lambda q0, q1, k0, k1: q0 >= k1,
+) -> Callable[..., str]:
+    """Return a rule about the first and last query (at their positions) and key of a tile."""
+
+    def rule(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
+        corners = (r0 + offset, r1 - 1 + offset, c0, c1 - 1)
+        return "skip" if skip(*corners) else "full" if full(*corners) else "partial"
+
+    return rule
+
+
+def _moved(by: Callable[[int], int]) -> Callable[..., str]:
+    """Return the right rule, given another offset."""
+    return lambda r0, r1, c0, c1, offset=0: _classify(r0, r1, c0, c1, by(offset))
+
+
+_REVERSED = (
+    "the rule is reversed",
+    "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
+    "last query comes before the first key: max(query) < min(key).",
+)
+_STOPS = (
+    "stop is counted as part of the tile",
+    "the last query is row_stop - 1 and the last key is col_stop - 1.",
+)
+_OWN_KEY = (
+    "a query does not see its own key",
+    "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
+)
+_DIAGONAL = (
+    "diagonal tiles are called full",
+    "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
+    "mask.",
+)
+_RULES: tuple[tuple[tuple[str, str], Callable[..., str]], ...] = (
+    (
+        ("the offset is ignored", "query i stands at position i + offset."),
+        _moved(lambda offset: 0),
+    ),
+    (
+        (
+            "the offset has the wrong sign",
+            "query i stands at position i + offset. The keys stay where they are.",
+        ),
+        _moved(lambda offset: -offset),
+    ),
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 < k0),
+    ),
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 <= k0),
+    ),
+    (
+        _REVERSED,
+        _by_corners(lambda q0, q1, k0, k1: q0 >= k1, lambda q0, q1, k0, k1: q1 < k0),
+    ),
+    (_REVERSED, lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset)),
+    (_DIAGONAL, _by_corners(full=lambda *corners: True)),
+    (_DIAGONAL, _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1)),
+    (
+        _STOPS,
+        _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
+    ),
+    (_STOPS, _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0)),
+    (_STOPS, _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),
+    (_OWN_KEY, _moved(lambda offset: offset - 1)),
+    (_OWN_KEY, _by_corners(lambda q0, q1, k0, k1: q1 <= k0)),
+    (
+        ("a query sees one key of the future", "the last key that query i sees is i + offset."),
+        _moved(lambda offset: offset + 1),
+    ),
+    (
+        (
+            "only the starts are compared",
+            "that is right for square tiles on the diagonal only: two corners decide, the last "
+            "query with the first key and the first query with the last key.",
+        ),
+        _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0),
+    ),
+    (
+        (
+            "nothing is ever full",
+            "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
+        ),
+        _by_corners(full=lambda *corners: False),
+    ),
+    (
+        ("nothing is ever skipped", "no pair of this tile is allowed: do not even load it."),
+        _by_corners(skip=lambda *corners: False),
+    ),
+)
+_CLASSIFY_MISTAKES = tuple(Mistake(*named, _words(rule)) for named, rule in _RULES)
+
+
+EXERCISE = Exercise(
+    id="4.4",
+    function="classify_tile",
+    signature="(row_start, row_stop, col_start, col_stop, offset=0)",
+    title="Skip, partial or full",
+    minutes=8,
+    points=3,
+    hints=(
+        "Two corners decide. The pair with the best chance of being allowed is the last "
+        "query with the first key.",
+        "If even that pair is hidden, skip. The pair with the worst chance is the first query "
+        "with the last key: if even that one is allowed, full.",
+        "The last query stands at row_stop - 1 + offset. Skip if that is less than col_start.",
+    ),
+    cases=_tile_cases,
+    truth=_words(_classify),
+    judge=_judge_tiles,
+    run=_run_tiles,
+    notice="Two comparisons of corners replace a look at every pair. Only tiles on the "
+    "diagonal need the mask.",
+    mistakes=_CLASSIFY_MISTAKES,
+)

@@ -1,0 +1,326 @@
+"""Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.truth import attention_float64
+from course_lib.judging import cases
+from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
+from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.peak import with_peak
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+
+judge_output = attention_judge(with_lse=False, in_dtype=False)
+
+
+def _judge_tiled(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if isinstance(observed.ledger, str):
+        return Finding("signature", observed.ledger)
+    if finding := judge_output(case, observed, expected):
+        return finding
+    q, k = case.args[:2]
+    scores = 8 * q.shape[0] * k.shape[0]
+    if case.counted and observed.ledger > scores // 2:
+        return Finding(
+            "never holds all scores",
+            f"the answer is right, but your function held {observed.ledger / 1e6:.1f} MB at once; "
+            f"all {q.shape[0]} x {k.shape[0]} scores are {scores / 1e6:.1f} MB. "
+            "Compute one tile of scores at a time.",
+        )
+    return None
+
+
+def in_double(triple: cases.Triple) -> cases.Triple:
+    """Return q, k, v as float64, the type of the lesson's NumPy."""
+    q, k, v = (x.astype(np.float64) for x in triple)
+    return q, k, v
+
+
+def _q_tile_cases(rng: Generator) -> list[Case]:
+    q, k, v = in_double(cases.shifted(rng, 6, 20, 4, 1000))
+    q[::2, 0] *= -1  # every other row's scores lie near -1000, the others' near 1000
+    shapes = [
+        ("4 queries, 12 keys in tiles of 4", cases.draw(rng, 4, 12, 6), 4),
+        ("7 queries, 10 keys in tiles of 4: the last tile is short", cases.draw(rng, 7, 10, 5), 4),
+        ("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),
+        ("each tile's scores are larger than the last", cases.sloped(rng, 6, 37, 8, 40.0), 8),
+        ("each tile's scores are smaller than the last", cases.sloped(rng, 6, 37, 8, -40.0), 8),
+        # 1000 before -1000: no maximum at all fails on both, one that starts at 0 on the second
+        ("scores near 1000", cases.shifted(rng, 6, 20, 4, 1000), 8),
+        ("scores near -1000", cases.shifted(rng, 6, 20, 4, -1000), 8),
+        ("rows near -1000 and rows near 1000 in one tile", (q, k, v), 8),
+        ("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
+    ]
+    drawn = [Case(name, in_double(qkv), {"block_k": block}) for name, qkv, block in shapes]
+    long = Case(
+        "64 queries, 4096 keys in tiles of 64, memory measured",
+        in_double(cases.draw(rng, 64, 4096, 8)),
+        {"block_k": 64},
+        counted=True,
+    )
+    return [*drawn, long]
+
+
+def _tiled_cases(rng: Generator) -> list[Case]:
+    n_q, n_k = int(rng.integers(20, 40)), int(rng.integers(41, 70))
+    shapes: list[tuple[str, cases.Triple, int, int]] = [
+        ("12 queries in tiles of 4, 10 keys in tiles of 5", cases.draw(rng, 12, 10, 6), 4, 5),
+        ("11 queries in tiles of 4: the last is short", cases.draw(rng, 11, 12, 6), 4, 4),
+        ("more keys than queries, both ragged", cases.draw(rng, n_q, n_k, 8), 16, 12),
+        ("more queries than keys, both ragged", cases.draw(rng, n_k, n_q, 8), 8, 16),
+        ("tiles larger than everything", cases.draw(rng, 5, 7, 4), 64, 32),
+        ("large scores, tiles as wide as d", cases.draw(rng, 33, 35, 8, size=4), 8, 8),
+        ("scores climb along the row", cases.sloped(rng, n_q, n_k, 8, 40.0), 16, 8),
+        ("scores fall along the row", cases.sloped(rng, n_q, n_k, 8, -40.0), 16, 8),
+        ("scores near 1000", cases.shifted(rng, 20, 22, 4, 1000), 8, 6),
+        ("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
+    ]
+    drawn = [
+        Case(name, in_double(qkv), {"block_q": block_q, "block_k": block_k})
+        for name, qkv, block_q, block_k in shapes
+    ]
+    one_key = Case(
+        "a single key",
+        in_double(cases.draw(rng, 5, 1, 4)),
+        {"block_q": 2, "block_k": 4},
+        blind_to=frozenset({"mean(V)"}),
+    )
+    long = Case(
+        "1024 queries and keys, tiles of 64 and 32, memory measured",
+        in_double(cases.draw(rng, 1024, 1024, 8)),
+        {"block_q": 64, "block_k": 32},
+        counted=True,
+    )
+    return [*drawn, one_key, long]
+
+
+def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
+    return [(k[j : j + block_k], v[j : j + block_k]) for j in range(0, len(k), block_k)]
+
+
+def _last_tile_wins(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    return attention_float64(q, *_tiles_of_keys(k, v, block_k)[-1])[0]
+
+
+def _first_tile_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    return attention_float64(q, k[:block_k], v[:block_k])[0]
+
+
+def _whole_tiles_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    n = len(k) // block_k * block_k
+    return attention_float64(q, k[:n], v[:n])[0]
+
+
+def _tiles_added(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    return sum(attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k))
+
+
+def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
+    def model(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
+        return attention_float64(q * np.sqrt(q.shape[1] / rows(q, k)), k, v)[0]
+
+    return model
+
+
+def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
+    return attention_float64(q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]
+
+
+def _tiles_averaged(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    answers = [attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k)]
+    return np.mean(answers, axis=0)
+
+
+def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+    """Return what sums of p over queries as well as keys give, all else being right."""
+    m, l_sum, o = np.full((len(q), 1), -np.inf), 0.0, 0.0
+    for k_tile, v_tile in _tiles_of_keys(k, v, block_k):
+        s = q @ k_tile.T / np.sqrt(q.shape[1])
+        m_new = np.maximum(m, s.max(axis=1, keepdims=True))
+        alpha, p = np.exp(m - m_new), np.exp(s - m_new)
+        m, l_sum, o = m_new, alpha * l_sum + p.sum(), alpha * o + p @ v_tile
+    return o / l_sum
+
+
+def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.ndarray:
+    """Return what m, l and O give that are carried from one Q tile to the next (same sizes)."""
+    scores = q @ k.T / np.sqrt(q.shape[1])
+    m, l_sum, o = np.full(block_q, -np.inf), np.zeros(block_q), np.zeros((block_q, v.shape[1]))
+    out = []
+    for i in range(0, len(q), block_q):
+        s = scores[i : i + block_q]
+        m_new = np.maximum(m, s.max(axis=1))
+        alpha, p = np.exp(m - m_new), np.exp(s - m_new[:, None])
+        m, l_sum = m_new, alpha * l_sum + p.sum(axis=1)
+        o = alpha[:, None] * o + p @ v
+        out.append(o / l_sum[:, None])
+    return np.concatenate(out)
+
+
+def _first_q_tile_only(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
+    out = attention_float64(q, k, v)[0]
+    out[block_q:] = 0
+    return out
+
+
+def _last_q_tile_missing(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
+    out = attention_float64(q, k, v)[0]
+    out[len(q) // block_q * block_q :] = 0
+    return out
+
+
+# All NaN is what an inverted alpha gives on any input. These two give it on extreme scores only,
+# so whoever comes as far as those made one of these: ask for them first.
+_EXTREME = ("the maximum starts at 0", "no maximum is subtracted")
+_NO_MASK_NO_STRIDES = {
+    "O is not rescaled",
+    "l is not rescaled",
+    "nothing is rescaled",
+    "alpha is inverted",
+    "alpha is inverted, or a mask multiplies",
+    "each tile uses its own maximum",
+    "one maximum for the whole tile",
+    "the maximum starts at 0",
+    "no maximum is subtracted",
+    "divided in every tile",
+    "the past is thrown away",
+    "each tile is normalised on its own",
+    "the scale is missing",
+    "scaled twice",
+    "the scale is upside down",
+    "softmax over the wrong axis",
+    "not divided by l",
+    "keys past the end count as score 0",
+    "the mask comes after the maximum",
+    "the last tile is dropped",
+    "only square tiles",
+    "the new tile is rescaled as well",
+    "K is read in place of V",
+}
+STREAM_MISTAKES = tuple(
+    sorted(
+        # a model's last argument, skipping, makes a difference under a causal mask only
+        (m for m in attention_mistakes() if m.name in _NO_MASK_NO_STRIDES and m.model.args[-1]),
+        key=lambda m: m.name not in _EXTREME,
+    )
+)
+
+_TILE_MISTAKES = (
+    Mistake(
+        "each tile's output is written",
+        "each K/V tile's own answer replaces the one before, so only the last tile is left. No "
+        "tile has an answer of its own: keep m, l_sum and o running, and return once, at the end.",
+        _last_tile_wins,
+    ),
+    Mistake(
+        "tile answers are averaged",
+        "each K/V tile gets a softmax of its own and the answers are averaged: "
+        "a tile with larger scores must count for more.",
+        _tiles_averaged,
+    ),
+    Mistake(
+        "tile answers are added",
+        "each K/V tile gets a softmax of its own and the answers are added up: the weights of a "
+        "row then sum to the number of tiles.",
+        _tiles_added,
+    ),
+    Mistake(
+        "only the first tile is counted",
+        "is the `return` inside the loop, or does every step read the first tile?",
+        _first_tile_only,
+    ),
+    Mistake(
+        "the last tile is dropped",
+        "the short last tile is left out: use ceil.",
+        _whole_tiles_only,
+    ),
+    *(
+        Mistake(
+            "scaled by the number of tokens",
+            "the scores are divided by the root of a number of rows. d is the length of a row.",
+            _scaled_by(rows),
+        )
+        for rows in (lambda q, k: len(q), lambda q, k: len(k))
+    ),
+    Mistake(
+        "a causal mask that nobody asked for",
+        "here every query sees every key: masks begin with exercise 4.4.",
+        _causal,
+    ),
+)
+_ONE_SUM = Mistake(
+    "one sum for the whole tile",
+    "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
+    _one_sum_per_tile,
+)
+_LOOP_MISTAKES = (
+    Mistake(
+        "m, l and O are carried over to the next Q tile",
+        "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
+        _desk_not_cleared,
+    ),
+    Mistake(
+        "the short last Q tile is dropped",
+        "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+        _last_q_tile_missing,
+    ),
+    Mistake(
+        "only the first Q tile is written",
+        "is the `return` inside the loop over Q tiles?",
+        _first_q_tile_only,
+    ),
+)
+
+
+ONE_Q_TILE = Exercise(
+    id="4.2",
+    function="attend_q_tile",
+    signature="(q_tile, k, v, block_k)",
+    title="One Q tile against all keys",
+    minutes=12,
+    points=4,
+    hints=(
+        "It is the walk of lesson 03, for several rows at once. Reductions run over the keys "
+        "of the tile, axis 1; m, l_sum and alpha keep one number per row.",
+        "In the loop: s, m_new, alpha, p, then l_sum and o rescaled by alpha and added to. "
+        "After the loop one division.",
+        "p = np.exp(s - m_new[:, None]) has shape (n_rows, block_k), and "
+        "o = alpha[:, None] * o + p @ v[start:start + block_k].",
+    ),
+    cases=_q_tile_cases,
+    truth=attention_truth,
+    answer=output_only,
+    judge=_judge_tiled,
+    notice="Your scores never were larger than one tile, however many keys came by. And the "
+    "output left the loop once: no tile has an answer of its own.",
+    run=with_peak,
+    mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES),
+)
+
+ALL_Q_TILES = Exercise(
+    id="4.3",
+    function="tiled_attention",
+    signature="(q, k, v, block_q, block_k)",
+    title="All Q tiles: tiled attention",
+    minutes=8,
+    points=3,
+    hints=(
+        "Make the output first, then fill it Q tile by Q tile.",
+        "The outer loop goes over tile_bounds(len(q), block_q). Whatever belongs to one Q "
+        "tile (m, l_sum, o) starts inside it.",
+        "o[start:stop] = the answer of 4.2 for q[start:stop], all of k and v, and block_k.",
+    ),
+    cases=_tiled_cases,
+    truth=attention_truth,
+    answer=output_only,
+    judge=_judge_tiled,
+    notice="The answer does not depend on the tile sizes: they are a question of cost, "
+    "not of meaning. The score matrix never existed; your peak of memory shows it.",
+    run=with_peak,
+    mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *STREAM_MISTAKES),
+)

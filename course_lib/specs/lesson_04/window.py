@@ -1,0 +1,247 @@
+"""Exercise 4★: a window and shared heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.truth import attention_float64
+from course_lib.judging import cases
+from course_lib.judging.attention_judge import output_only
+from course_lib.judging.misconceptions import Slip, stream
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.specs.lesson_04.tiled import in_double, judge_output
+
+
+def _window_allowed(n_q: int, n_k: int, window: int) -> np.ndarray:
+    back = np.arange(n_q)[:, None] + n_k - n_q - np.arange(n_k)
+    return (back >= 0) & (back < window)
+
+
+def window_truth(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> Any:
+    """Return causal attention to the last ``window`` keys: o (H, n_q, d) and lse, float64."""
+    k, v = np.nan_to_num(k), np.nan_to_num(v)  # NaN stands only where nobody looks
+    return attention_float64(q, k, v, allowed=_window_allowed(q.shape[1], k.shape[1], window))
+
+
+def _window_cases(rng: Generator) -> list[Case]:
+    def inputs(heads: int, kv_heads: int, n_q: int, n_k: int, d: int, **how: Any) -> Any:
+        q, k, v = in_double(cases.draw(rng, n_q, n_k, d, heads=(heads,), **how))
+        return q, k[:kv_heads], v[:kv_heads]
+
+    q, k, v = inputs(4, 2, 14, 75, 8)
+    unseen = (75 - 14 - 9 + 1) // 8 * 8  # whole tiles before the first key that anybody sees
+    k[:, :unseen], v[:, :unseen] = np.nan, np.nan
+    drawn = [
+        ("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
+        ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
+        ("a window of 1: each query sees itself", inputs(2, 2, 13, 13, 4), 1, 4, 4),
+        ("a window longer than the row: causal", inputs(2, 2, 21, 21, 8), 99, 8, 8),
+        ("scores near 1000", in_double(cases.shifted(rng, 9, 9, 4, 1000, heads=(1,))), 3, 4, 4),
+        ("scores near -1000", in_double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
+        ("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
+        ("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
+        ("keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
+    ]
+    return [
+        Case(
+            name,
+            qkv,
+            {"window": window, "block_q": block_q, "block_k": block_k},
+            blind_to=frozenset({"V"} if window == 1 else ()),
+        )
+        for name, qkv, window, block_q, block_k in drawn
+    ]
+
+
+def _window_model(
+    change: int = 0,
+    *,
+    future: Callable[[int], int] = lambda window: 0,
+    from_start: bool = False,
+    share: Callable[[int, int, int], int] = lambda head, heads, kv_heads: head * kv_heads // heads,
+) -> Callable[..., np.ndarray]:
+    """Return windowed attention with a mistake in the window or in the sharing of heads.
+
+    ``future``: window -> how many keys after its own a query sees; ``share``: (head, number of
+    query heads, of key heads) -> key head.
+    """
+
+    def model(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> np.ndarray:
+        n_q, n_k = q.shape[1], k.shape[1]
+        back = np.arange(n_q)[:, None] + (0 if from_start else n_k - n_q) - np.arange(n_k)
+        allowed = (back >= -future(window)) & (back < window + change)
+        kv_head = [share(head, len(q), len(k)) for head in range(len(q))]
+        return attention_float64(q, k[kv_head], v[kv_head], allowed=allowed)[0]
+
+    return model
+
+
+_NO_SLIP = Slip()
+
+
+def _window_walk(
+    *,
+    slip: Slip = _NO_SLIP,
+    guarded: bool = True,
+    scale: float = 0.5,
+    begin: int = 0,
+    end: Callable[[int, int], int] = lambda last, block_k: last + 1,
+) -> Callable[..., np.ndarray]:
+    """Return the walk over tiles with a slip; ``begin``: the row of the Q tile where it begins."""
+
+    def model(q: Any, k: Any, v: Any, window: int, block_q: int, block_k: int) -> np.ndarray:
+        (heads, n_q, d), n_k = q.shape, k.shape[1]
+        k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
+        hidden, out = ~_window_allowed(n_q, n_k, window), np.zeros((heads, n_q, d))
+        for head, start in np.ndindex(heads, -(-n_q // block_q)):
+            rows = np.arange(n_q)[start * block_q :][:block_q]
+            at = rows + n_k - n_q
+            first = max(0, at[begin] - window + 1) // block_k * block_k
+            keys = np.arange(n_k)[first : min(n_k, -(-end(at[-1], block_k) // block_k) * block_k)]
+            s = q[head, rows] @ k[head, keys].T / d**scale
+            s[hidden[np.ix_(rows, keys)]] = -np.inf
+            ends = np.full(len(rows), len(keys))
+            out[head, rows] = stream(
+                slip, s, v[head, keys], ends, block_k, block_k, guarded=guarded
+            )[0]
+        return out
+
+    return model
+
+
+_WINDOW_MISTAKES = (
+    Mistake(
+        "unseen tiles are computed and masked",
+        "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
+        _window_model(),
+    ),
+    Mistake(
+        "the window is one key too long",
+        "the query's own key counts: a window of 1 is the query itself.",
+        _window_model(1),
+    ),
+    Mistake(
+        "the window is one key too short",
+        "the query's own key counts as one of the window.",
+        _window_model(-1),
+    ),
+    Mistake(
+        "the window looks into the future",
+        "causal comes first: no key after the query's own position.",
+        _window_model(future=lambda window: window - 1),
+    ),
+    Mistake(
+        "the window is missing",
+        "this is plain causal attention.",
+        _window_model(1 << 20),
+    ),
+    Mistake(
+        "positions are aligned at the start",
+        "query i stands at position i + n_k - n_q: the last query sees the last key.",
+        _window_model(from_start=True),
+    ),
+    Mistake(
+        "heads take turns instead of sharing with their neighbours",
+        "query head h uses key head h // (H / H_kv), not h % H_kv.",
+        _window_model(share=lambda head, heads, kv_heads: head % kv_heads),
+    ),
+    Mistake(
+        "all heads read the first head",
+        "query head h uses key head h // (H / H_kv).",
+        _window_model(share=lambda *_: 0),
+    ),
+    Mistake(
+        "the group is taken for the number of key heads",
+        "a group has H / H_kv query heads: divide by that, not by H_kv.",
+        _window_model(share=lambda head, heads, kv_heads: head // kv_heads % kv_heads),
+    ),
+    Mistake(
+        "the causal mask is missing",
+        "the window hides keys that are too old; no key after the query's own may be seen either.",
+        _window_model(future=lambda window: 1 << 20),
+    ),
+    Mistake(
+        "the loop begins too late",
+        "the first row of the Q tile has the oldest keys: it decides where the loop begins.",
+        _window_walk(begin=-1),
+    ),
+    Mistake(
+        "the loop ends too early",
+        "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
+        _window_walk(end=lambda last, block_k: last // block_k * block_k),
+    ),
+    Mistake(
+        "the scale is missing", "the scores are not divided by sqrt(d).", _window_walk(scale=0)
+    ),
+    Mistake("scaled twice", "the scores are divided by d, not by sqrt(d).", _window_walk(scale=1)),
+    *(
+        Mistake(name, says, _window_walk(slip=slip, guarded=slip.use_max and slip.start != 0))
+        for name, says, slip in (
+            (
+                "O is not rescaled",
+                "the running sum is rescaled by alpha, the running output is not.",
+                Slip(rescale_o=np.ones_like),
+            ),
+            (
+                "l is not rescaled",
+                "the running output is rescaled by alpha, the running sum is not.",
+                Slip(rescale_l=np.ones_like),
+            ),
+            (
+                "nothing is rescaled",
+                "neither the sum nor the output is rescaled when a new maximum arrives.",
+                Slip(rescale_o=np.ones_like, rescale_l=np.ones_like),
+            ),
+            (
+                "each tile uses its own maximum",
+                "each tile's exponentials use that tile's own maximum, not the running one.",
+                Slip(own_max=True),
+            ),
+            (
+                "no maximum is subtracted",
+                "no maximum is subtracted before exp: large scores overflow.",
+                Slip(use_max=False),
+            ),
+            (
+                "the maximum starts at 0",
+                "where all scores are very negative, every exponential vanishes: start at -inf.",
+                Slip(start=0.0),
+            ),
+            ("not divided by l", "the sum is not divided by l_sum.", Slip(divide="never")),
+        )
+    ),
+    Mistake(
+        "a tile without keys gives NaN",
+        "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf "
+        "then, and -inf - (-inf) is NaN. Subtract 0 there.",
+        _window_walk(guarded=False),
+    ),
+)
+
+
+EXERCISE = Exercise(
+    id="4-star",
+    function="windowed_gqa_attention",
+    signature="(q, k, v, window, block_q, block_k)",
+    title="A window and shared heads",
+    minutes=15,
+    points=4,
+    hints=(
+        "Write the loop of 4.3 for one head, then choose the key head: h // (H // H_kv).",
+        "The rows of a Q tile stand at positions rows + n_k - n_q. The first row's oldest key "
+        "decides where the loop over keys begins, the last row's own key where it ends.",
+        "The first tile starts at max(0, at[0] - window + 1) // block_k * block_k; where "
+        "m_new is -inf subtract 0 instead.",
+    ),
+    cases=_window_cases,
+    truth=window_truth,
+    answer=output_only,
+    judge=judge_output,
+    notice="With a window the number of visited tiles grows with N, no longer with N squared. "
+    "Shared heads shrink K and V; what that saves in loads depends on who shares.",
+    mistakes=_WINDOW_MISTAKES,
+)

@@ -1,0 +1,7 @@
+"""Exercises of lesson 07, FlashAttention in Triton."""
+
+from __future__ import annotations
+
+from course_lib.specs.lesson_07.exercises import EXERCISES
+
+__all__ = ["EXERCISES"]

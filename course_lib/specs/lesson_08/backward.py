@@ -1,0 +1,418 @@
+"""8.3: the backward's first half, delta and dV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.accounting.traffic import derived_counts
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.judges import array_finding
+from course_lib.judging.kernel_judge import in_turn, was_launched
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.sandbox.faults import find_fault
+
+
+def _backward_case(name: str, arrays: Any, rng: Generator, dtype: str = "float32", **how: Any):
+    """Return a case of q, k, o, lse, do: what the forward pass saved, and a drawn gradient."""
+    import torch
+
+    flags = {key: how.pop(key) for key in ("counted", "compiled", "blind_to") if key in how}
+    q, k, v = draw.as_tensors(arrays, dtype)
+    o, lse = attention_truth(q, k, v, causal=bool(how.get("causal")))
+    do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3)
+    saved = (torch.from_numpy(o).to(q.dtype), torch.from_numpy(lse).float(), do.to(q.dtype))
+    return Case(name, (q, k, *saved), how, **flags)
+
+
+def _backward_cases(rng: Generator) -> list[Case]:
+    one = (1, 1)
+    return [
+        _backward_case(
+            "64 queries and keys in tiles of 32 and 16, d = 32",
+            draw.draw(rng, 64, 64, 32, heads=one), rng,
+            block_q=32, block_k=16,
+        ),
+        _backward_case(
+            "2 x 2 heads, 40 queries, 70 keys: short last tiles",
+            draw.draw(rng, 40, 70, 16, heads=(2, 2)), rng,
+            block_q=16, block_k=64,
+        ),
+        _backward_case(
+            "large scores (q and k times 4), tiles as tall as d",
+            draw.draw(rng, 64, 32, 32, heads=one, size=4), rng,
+            block_q=32, block_k=32,
+        ),
+        _backward_case(
+            "causal, 64 queries and keys, tiles 16 and 32",
+            draw.draw(rng, 64, 64, 16, heads=one), rng,
+            causal=True, block_q=16, block_k=32,
+        ),
+        _backward_case(
+            "causal, 35 queries, 68 keys: aligned at the end",
+            draw.draw(rng, 35, 68, 16, heads=(1, 2)), rng,
+            causal=True, block_q=16, block_k=32,
+        ),
+        _backward_case(
+            "causal, 80 queries, 50 keys: the first 30 rows see nothing",
+            draw.draw(rng, 80, 50, 32, heads=one), rng,
+            causal=True, block_q=16, block_k=64,
+        ),
+        _backward_case(
+            "float16, causal, 100 queries, 150 keys, d = 64",
+            draw.draw(rng, 100, 150, 64, heads=(1, 2)), rng, "float16",
+            causal=True, block_q=64, block_k=32, compiled=True,
+        ),
+        _backward_case(
+            "causal, 512 queries and keys, d = 16, counted",
+            draw.draw(rng, 512, 512, 16, heads=one), rng,
+            causal=True, block_q=128, block_k=64, counted=True,
+        ),
+    ]  # fmt: skip
+
+
+def _backward_parts(q: Any, k: Any, *, causal: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return scaled scores (..., n_q, n_k) and which of them are seen (n_q, n_k)."""
+    q, k = as_float64(q), as_float64(k)
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    seen = np.arange(n_k) <= np.arange(n_q)[:, None] + (n_k - n_q if causal else n_k + n_q)
+    return q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), seen
+
+
+def _backward_truth(
+    q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False, **_tiles: int
+) -> tuple[np.ndarray, np.ndarray]:
+    s, seen = _backward_parts(q, k, causal=causal)
+    with np.errstate(all="ignore"):
+        p = np.where(seen, np.exp(s - as_float64(lse)[..., None]), 0.0)
+    do = as_float64(do)
+    return (do * as_float64(o)).sum(-1), p.swapaxes(-1, -2) @ do
+
+
+def _judge_backward(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    import torch
+
+    q, k, o, _, do = case.args
+    delta_true, dv_true = expected
+    like = (
+        torch.empty(delta_true.shape, dtype=torch.float32, device=q.device),
+        torch.empty(dv_true.shape, dtype=k.dtype, device=q.device),
+    )
+    if fault := find_fault(observed.result, like):
+        return fault
+    delta, dv = observed.result
+    axes = ("batch", "head", "row", "column")
+    biggest = float(np.abs(as_float64(o) * as_float64(do)).sum(-1).max())
+    return array_finding(
+        delta, delta_true, allowed=1e-5 * max(biggest, 1.0), name="`delta`", axes=axes[:-1]
+    ) or array_finding(
+        dv, dv_true, allowed=_allowed_dv(case, dv_true), name="`dv`",
+        axes=("batch", "head", "key", "column"),
+    )  # fmt: skip
+
+
+def _allowed_dv(case: Case, dv_true: np.ndarray) -> float:
+    """Return three times what eager PyTorch is off in the inputs' dtype, plus a little.
+
+    P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
+    weight that is made of it. Eager softmax subtracts a maximum first and does not show that.
+    """
+    import torch
+
+    q, k, _, _, do = case.args
+    s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if case.kwargs.get("causal"):
+        n_q, n_k = s.shape[-2:]
+        hidden = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device).triu(n_k - n_q + 1)
+        s = s.masked_fill(hidden, -torch.inf)
+    eager = torch.nan_to_num(torch.softmax(s, -1)).transpose(-1, -2) @ do
+    dtype = str(q.dtype).removeprefix("torch.")
+    largest = max(float(s[s.isfinite()].abs().max()), 1.0)
+    of_scores = 8 * 2.0**-23 * largest * float(np.abs(as_float64(do)).sum(-2).max())
+    return 1.5 * allowed_error(dv_true, as_float64(eager), dtype) + min(of_scores, 1e-3)
+
+
+def _backward_traffic(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask of the counted case: tiles that see nothing are skipped, and no n_q x n_k buffer."""
+    ledger = observed.ledger
+    if not case.counted or ledger is None:
+        return None
+    q, k, *_ = case.args
+    n_q, n_k, d = q.shape[-2], k.shape[-2], q.shape[-1]
+    most = max(
+        size for run in ledger.launches for size in (np.prod(t[0]) for t in run.tensors.values())
+    )
+    if most >= n_q * n_k or (observed.allocated or 0) >= n_q * n_k * q.element_size():
+        return Finding(
+            "needs memory linear in N",
+            f"something as large as the scores ({n_q} x {n_k}) is held: each tile of P is computed "
+            "again and thrown away, never stored.",
+        )
+    counts = derived_counts(n_k, n_q, case.kwargs["block_k"], case.kwargs["block_q"])
+    all_rows = counts["visited_k_rows"]  # of q, and of do, if nothing is skipped
+    visited = derived_counts(n_q, n_k, case.kwargs["block_q"], case.kwargs["block_k"], causal=True)
+    wanted = visited["visited_q_rows"] * 2 * d * q.element_size()
+    got = sum(ledger.read.values()) - 2 * n_q * d * q.element_size()  # delta's o and do
+    if got < 1.1 * wanted + 3 * n_k * d * q.element_size():
+        return None
+    return Finding(
+        "skips tiles that see nothing",
+        "the numbers are right, but tiles of queries are loaded that see no key of the "
+        "program's tile: where does the loop over the queries begin?",
+        f"q and do: {2 * all_rows * d * q.element_size():,} bytes without skipping, "
+        f"{wanted:,} with; yours load {got:,} in all",
+    )
+
+
+def _slip(
+    weights: Callable[..., np.ndarray] | None = None,
+    *,
+    delta: Callable[..., np.ndarray] | None = None,
+    values: Callable[..., np.ndarray] | None = None,
+) -> Callable[..., Any]:
+    """Return a model with one thing wrong.
+
+    ``weights(s, lse, seen, where)`` returns P (..., n_q, n_k), where ``where`` holds row and key
+    numbers and tile sizes; ``delta(o, do)``; ``values(o, do)`` is what P^T multiplies.
+    """
+
+    def model(
+        q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False,
+        block_q: int = 64, block_k: int = 64,
+    ) -> Any:  # fmt: skip
+        s, seen = _backward_parts(q, k, causal=causal)
+        lse, o, do = as_float64(lse)[..., None], as_float64(o), as_float64(do)
+        n_q, n_k = seen.shape
+        where = {
+            "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": q.shape[-1],
+            "block_q": block_q, "block_k": block_k, "causal": causal,
+        }  # fmt: skip
+        with np.errstate(all="ignore"):
+            p = weights(s, lse, seen, where) if weights else _p(s, lse, seen)
+            right = delta(o, do) if delta else (o * do).sum(-1)
+            return right, p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+
+    return model
+
+
+def _summed_down(o: np.ndarray, do: np.ndarray) -> np.ndarray:
+    """Return delta summed along axis 0 of tiles (d, d): of no other shape it can be stored."""
+    d = o.shape[-1]
+    return (o * do).reshape(*o.shape[:-2], -1, d, d).sum(-2).reshape(o.shape[:-1])
+
+
+def _p(s: np.ndarray, lse: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    return np.where(seen, np.exp(s - lse), 0.0)
+
+
+def _tile_softmax(s: np.ndarray, _lse: Any, seen: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    """Return weights that each tile of keys normalises by its own sum."""
+    s, p = np.where(seen, s, -np.inf), np.zeros_like(s)
+    for start in range(0, s.shape[-1], where["block_k"]):
+        part = s[..., start : start + where["block_k"]]
+        e = np.exp(part - part.max(-1, keepdims=True))
+        p[..., start : start + where["block_k"]] = np.nan_to_num(e / e.sum(-1, keepdims=True))
+    return p
+
+
+def _from_row(begin: Callable[..., Any]) -> Callable[..., Any]:
+    """Return weights of a causal loop that begins at ``begin(first key, shift, b_q, b_k)``."""
+
+    def weights(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
+        first_key = where["key"] // where["block_k"] * where["block_k"]
+        shift = seen.shape[1] - seen.shape[0]
+        start = begin(first_key, shift, where["block_q"], where["block_k"])
+        met = where["row"] >= np.maximum(start, 0)
+        return _p(s, lse, seen & met if where["causal"] else seen)
+
+    return weights
+
+
+def _other_mask(visible: Callable[..., Any]) -> Callable[..., Any]:
+    """Return weights of a causal mask ``visible(row, key, shift)``, skipping or not."""
+
+    def weights(s: Any, lse: Any, seen: Any, where: dict[str, Any], *, skip: bool) -> np.ndarray:
+        row, key, shift = where["row"], where["key"], seen.shape[1] - seen.shape[0]
+        mask = visible(row, key, shift) if where["causal"] else seen
+        if skip and where["causal"]:
+            first = np.maximum(key // where["block_k"] * where["block_k"] - shift, 0)
+            mask = mask & (row >= first // where["block_q"] * where["block_q"])
+        return _p(s, lse, mask)
+
+    return weights
+
+
+_MASKS = (
+    (
+        "the mask is missing",
+        "causal=True makes no difference to P: set it to 0 where a query does not see a key.",
+        lambda row, key, shift: np.ones_like(row + key, dtype=bool),
+    ),
+    (
+        "the causal mask is reversed",
+        "a query sees the keys up to its own place, and rows are queries here.",
+        lambda row, key, shift: key >= row + shift,
+    ),
+    (
+        "the causal mask is one key too strict",
+        "a query sees its own key: use <=, not <.",
+        lambda row, key, shift: key < row + shift,
+    ),
+    (
+        "the causal mask is aligned at the start",
+        "with n_q != n_k query i sees key j if j <= i + n_k - n_q.",
+        lambda row, key, shift: key <= row,
+    ),
+)
+
+_BACKWARD_MISTAKES = (
+    Mistake(
+        "the softmax is computed anew in each tile",
+        "a tile does not know the sum of its rows: use the saved lse, P = exp(S - lse).",
+        _slip(_tile_softmax),
+    ),
+    Mistake(
+        "lse is not subtracted",
+        "exp(S) is not a weight yet: lse must be subtracted first.",
+        _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s), 0.0)),
+    ),
+    Mistake(
+        "lse is divided by",
+        "lse is a logarithm: subtract it inside exp.",
+        _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s) / lse, 0.0)),
+    ),
+    Mistake(
+        "base 2 and base e are mixed",
+        "lse is a natural logarithm: use exp, or multiply S and lse by log2(e) for exp2.",
+        _slip(lambda s, lse, seen, _: np.where(seen, np.exp2(s - lse), 0.0)),
+    ),
+    Mistake(
+        "the scale is missing",
+        "the scores are not divided by sqrt(d).",
+        _slip(lambda s, lse, seen, at: _p(s * np.sqrt(at["d"]), lse, seen)),
+    ),
+    Mistake(
+        "scaled twice",
+        "s has been multiplied by the scale already.",
+        _slip(lambda s, lse, seen, at: _p(s / np.sqrt(at["d"]), lse, seen)),
+    ),
+    Mistake(
+        "scores, not weights",
+        "exp is missing.",
+        _slip(lambda s, lse, seen, _: np.where(seen, s - lse, 0.0)),
+    ),
+    Mistake(
+        "only the last tile of queries counts",
+        "dv_tile is overwritten in each step: add to it.",
+        _slip(
+            lambda s, lse, seen, at: _p(
+                s, lse, seen & (at["row"] >= (len(seen) - 1) // at["block_q"] * at["block_q"])
+            )
+        ),
+    ),
+    Mistake(
+        "the loop begins too late",
+        "the first row that sees any key of this tile is the one that sees its *first* key, "
+        "rounded down to a tile of queries.",
+        _slip(_from_row(lambda key, shift, b_q, b_k: -(-(key - shift) // b_q) * b_q)),
+    ),
+    Mistake(
+        "the loop begins too late",
+        "the last key of the tile is seen by fewer rows than the first one: begin where the first "
+        "key is seen.",
+        _slip(_from_row(lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q)),
+    ),
+    Mistake(
+        "the loop begins too late",
+        "the last key of the tile is seen by fewer rows than the first one: begin where the first "
+        "key is seen.",
+        _slip(_from_row(lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q)),
+    ),
+    Mistake(
+        "the loop's start is aligned at the start",
+        "with n_q != n_k the first row that sees key j is j - (n_k - n_q).",
+        _slip(_from_row(lambda key, shift, b_q, b_k: key // b_q * b_q)),
+    ),
+    Mistake(
+        "the loop's start is aligned at the start",
+        "the first row that sees key j is j - (n_k - n_q): minus, not plus.",
+        _slip(_from_row(lambda key, shift, b_q, b_k: (key + shift) // b_q * b_q)),
+    ),
+    *(
+        Mistake(name, says, _slip(partial(_other_mask(visible), skip=skip)))
+        for name, says, visible in _MASKS
+        for skip in (True, False)
+    ),
+    Mistake(
+        "rows without a key are not guarded",
+        "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after exp, "
+        "not hidden scores to -inf before it.",
+        _slip(lambda s, lse, seen, _: np.exp(np.where(seen, s, -np.inf) - lse)),
+    ),
+    Mistake(
+        "o is taken for do",
+        "P^T multiplies the gradient do, not the output o.",
+        _slip(values=lambda o, do: o),
+    ),
+    Mistake(
+        "delta is not of do and o",
+        "delta is the sum of do * o along a row.",
+        _slip(delta=lambda o, do: (o * o).sum(-1)),
+    ),
+    Mistake(
+        "delta is not of do and o",
+        "delta is the sum of do * o along a row.",
+        _slip(delta=lambda o, do: (do * do).sum(-1)),
+    ),
+    Mistake(
+        "delta is not of do and o",
+        "delta is the sum of do * o along a row, not of do alone.",
+        _slip(delta=lambda o, do: do.sum(-1)),
+    ),
+    Mistake(
+        "a mean, not a sum",
+        "delta is the sum along the row: nothing is divided by head_dim.",
+        _slip(delta=lambda o, do: (o * do).mean(-1)),
+    ),
+    Mistake(
+        "delta is summed down the columns",
+        "delta is one number per query: sum along the row, axis 1 of (block_q, head_dim).",
+        _slip(delta=_summed_down),
+    ),
+    Mistake(
+        "delta has the wrong sign",
+        "delta is the plain sum of do * o; the minus comes later, in dP - delta.",
+        _slip(delta=lambda o, do: -(o * do).sum(-1)),
+    ),
+)
+
+BACKWARD = Exercise(
+    id="8.3",
+    function="delta_and_dv",
+    signature="(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64)",
+    title="What lse buys: delta and dV",
+    minutes=15,
+    points=5,
+    hints=(
+        "Any weight is exp(score - lse of its row): nothing else has to be kept from the forward "
+        "pass. Here a row of scores is a *column* of s.",
+        "delta_row = tl.sum(o_tile * do_tile, 1). In dv_kernel lse_row belongs to the second axis "
+        "of s: lse_row[None, :]. Query i sees key j from row i = j - (n_k - n_q) on.",
+        "p = tl.exp(s - lse_row[None, :]); where keys[:, None] > (rows + n_k - n_q)[None, :] it "
+        "is 0; dv_tile += tl.dot(p.to(do_tile.dtype), do_tile). first is "
+        "tl.maximum(tile * BLOCK_K - (n_k - n_q), 0), rounded down to a multiple of BLOCK_Q.",
+    ),
+    cases=_backward_cases,
+    truth=_backward_truth,
+    judge=in_turn(_judge_backward, was_launched, _backward_traffic),
+    notice="No P was saved, and V was not even needed. One number per row, lse, bought back the "
+    "whole N x N matrix, at the price of computing the scores again.",
+    kind="kernel",
+    mistakes=_BACKWARD_MISTAKES,
+)

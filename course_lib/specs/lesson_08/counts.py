@@ -1,0 +1,161 @@
+"""8.2a: predict masked tiles and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.random import Generator
+
+from course_lib.accounting.traffic import derived_counts
+from course_lib.judging.judges import exactly
+from course_lib.judging.spec import Case, Exercise, Mistake
+
+
+def _counts(n: int, block_q: int, block_k: int) -> tuple[int, int]:
+    counts = derived_counts(n, n, block_q, block_k, causal=True)
+    return counts["visited_tiles"], counts["partial_tiles"]
+
+
+def _count_cases(rng: Generator) -> list[Case]:
+    block, times = int(rng.choice([16, 32, 64])), int(rng.integers(3, 40))
+    wide, tall = int(rng.choice([2, 4])), int(rng.choice([2, 4]))
+    sizes = [
+        (16, 4, 4),
+        (block * times, block, block),
+        (block * tall * times, block * tall, block),
+        (block * wide * times, block, block * wide),
+        (64, 64, 64),
+    ]
+    return [Case(f"n = {n}, tiles {b_q} x {b_k}", (n, b_q, b_k)) for n, b_q, b_k in sizes]
+
+
+def _miscount(loaded: Callable[..., float], masked: Callable[..., float]) -> Callable[..., Any]:
+    """Return a model: both functions get T_q, T_k, the right counts, n, block_q, block_k."""
+
+    def model(n: int, block_q: int, block_k: int) -> tuple[float, float]:
+        at = (n // block_q, n // block_k, *_counts(n, block_q, block_k), n, block_q, block_k)
+        return loaded(*at), masked(*at)
+
+    return model
+
+
+def _right_loaded(t_q: int, t_k: int, right: int, *_: int) -> int:
+    return right
+
+
+def _right_masked(t_q: int, t_k: int, _right: int, masked: int, *_: int) -> int:
+    return masked
+
+
+def _all(t_q: int, t_k: int, *_: int) -> int:
+    return t_q * t_k
+
+
+def _half(t_q: int, t_k: int, *_: int) -> float:
+    return t_q * t_k / 2
+
+
+_COUNT_MISTAKES = tuple(
+    Mistake(name, says, _miscount(loaded, masked))
+    for name, says, loaded, masked in (
+        (
+            "causal saves half",
+            "half of the tiles would be right if tiles were single scores. Those on the diagonal "
+            "are loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
+            _half,
+            _right_masked,
+        ),
+        (
+            "causal saves half",
+            "half of the tiles would be right if tiles were single scores. Those on the diagonal "
+            "are loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
+            lambda t_q, t_k, *_: t_q * t_k // 2,
+            lambda t_q, *_: t_q,
+        ),
+        (
+            "the diagonal is not loaded",
+            "the tiles on the diagonal hold keys that some rows see: they are loaded.",
+            lambda t_q, t_k, right, masked, *_: right - masked,
+            _right_masked,
+        ),
+        ("nothing is skipped", "tiles of the future are not loaded.", _all, _right_masked),
+        (
+            "every loaded tile is masked",
+            "a tile that every row sees whole needs no mask: only those at the diagonal do.",
+            _right_loaded,
+            _right_loaded,
+        ),
+        (
+            "the diagonal needs no mask",
+            "a tile on the diagonal holds keys that its first row may not see.",
+            _right_loaded,
+            lambda *_: 0,
+        ),
+        (
+            "only square tiles",
+            "one masked tile per tile of queries is right for square tiles only: a tall tile of "
+            "queries meets the diagonal in several tiles of keys.",
+            _right_loaded,
+            lambda t_q, *_: t_q,
+        ),
+        (
+            "only square tiles",
+            "T (T + 1) / 2 is right for square tiles only.",
+            lambda t_q, *_: t_q * (t_q + 1) // 2,
+            lambda t_q, *_: t_q,
+        ),
+        (
+            "only square tiles",
+            "T (T + 1) / 2 is right for square tiles only.",
+            lambda t_q, t_k, *_: t_k * (t_k + 1) // 2,
+            lambda t_q, t_k, *_: t_k,
+        ),
+        (
+            "shares, not numbers of tiles",
+            "these are shares of all tiles: return how many tiles there are.",
+            lambda t_q, t_k, right, *_: right / (t_q * t_k),
+            lambda t_q, t_k, right, masked, *_: masked / (t_q * t_k),
+        ),
+        (
+            "the two values are exchanged",
+            "return the loaded tiles first, then the masked ones.",
+            _right_masked,
+            _right_loaded,
+        ),
+        (
+            "full tiles, not masked ones",
+            "the second number is that of the tiles that need no mask.",
+            _right_loaded,
+            lambda t_q, t_k, right, masked, *_: right - masked,
+        ),
+        (
+            "scores, not tiles",
+            "these are single scores: count tiles.",
+            lambda t_q, t_k, right, masked, n, *_: n * (n + 1) // 2,
+            lambda t_q, t_k, right, masked, n, *_: n,
+        ),
+    )
+)
+
+COUNT = Exercise(
+    id="8.2a",
+    function="causal_tiles",
+    signature="(n, block_q, block_k)",
+    title="Predict: tiles loaded, tiles masked",
+    minutes=5,
+    points=2,
+    hints=(
+        "Draw n = 16 in tiles of 4. Take one tile of queries: how far does its last row see, and "
+        "how far its first?",
+        "The last row of the tile that begins at row `first` sees first + block_q keys: that many "
+        "keys, rounded up to tiles, are loaded. The first row sees first + 1 keys.",
+        "Tiles within the first (first + 1) // block_k need no mask: masked += end - that.",
+    ),
+    cases=_count_cases,
+    truth=_counts,
+    judge=exactly,
+    notice="With T x T square tiles (T + 1) / 2T are loaded: 62.5 % at 4 x 4, towards one half as "
+    "T grows. Of T (T + 1) / 2 loaded tiles only T are masked: at T = 128 one in 64.",
+    mistakes=_COUNT_MISTAKES,
+)

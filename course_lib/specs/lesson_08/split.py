@@ -1,0 +1,248 @@
+"""8.2b: split the loop, so that only boundary tiles are masked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_judge, attention_truth
+from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
+from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+
+
+def _case(name: str, arrays: Any, dtype: str = "float32", **how: Any) -> Case:
+    """Return a case for a launcher: arrays as tensors, tile sizes and causal as keywords."""
+    flags = {key: how.pop(key) for key in ("counted", "compiled", "blind_to") if key in how}
+    return Case(name, draw.as_tensors(arrays, dtype), how, **flags)
+
+
+def _split_cases(rng: Generator) -> list[Case]:
+    one = (1, 1)
+    return [
+        _case(
+            "causal, 64 queries and keys, tiles 32 and 16",
+            draw.draw(rng, 64, 64, 64, heads=one),
+            causal=True, block_q=32, block_k=16,
+        ),
+        _case(
+            "not causal, 32 queries, 96 keys: only whole tiles",
+            draw.draw(rng, 32, 96, 16, heads=one),
+            block_q=32, block_k=32,
+        ),
+        _case(
+            "not causal, 65 keys in tiles of 32, all scores near -20: the last holds one key",
+            draw.shifted(rng, 32, 65, 16, -20, heads=one),
+            block_q=32, block_k=32,
+        ),
+        _case(
+            "causal, 35 queries, 68 keys: aligned at the end",
+            draw.draw(rng, 35, 68, 16, heads=(1, 2)),
+            causal=True, block_q=16, block_k=32,
+        ),
+        _case(
+            "causal, 80 queries, 50 keys: the first 30 rows see nothing",
+            draw.draw(rng, 80, 50, 32, heads=one),
+            causal=True, block_q=16, block_k=16,
+        ),
+        _case(
+            "causal, climbing scores, tiles as tall as d",
+            draw.sloped(rng, 96, 96, 32, 220, heads=one),
+            causal=True, block_q=64, block_k=32,
+        ),
+        _case(
+            "float16, causal, 100 queries, 150 keys, d = 64",
+            draw.draw(rng, 100, 150, 64, heads=(1, 2)), "float16",
+            causal=True, block_q=64, block_k=32, compiled=True,
+        ),
+        _case(
+            "256 queries and keys, d = 16, counted",
+            draw.draw(rng, 256, 256, 16, heads=one),
+            causal=False, block_q=128, block_k=64, counted=True,
+        ),
+        _case(
+            "causal, 256 queries and keys, d = 16, counted",
+            draw.draw(rng, 256, 256, 16, heads=one),
+            causal=True, block_q=64, block_k=32, counted=True,
+        ),
+        _case(
+            "causal, 128 queries, 160 keys, d = 16, counted",
+            draw.draw(rng, 128, 160, 16, heads=one),
+            causal=True, block_q=32, block_k=64, counted=True,
+        ),
+    ]  # fmt: skip
+
+
+def _partial_tiles(n_q: int, n_k: int, block_q: int, block_k: int, causal: bool) -> list[int]:
+    """Return how many tiles each program (one per tile of queries) has to mask."""
+    tiles = []
+    for first in range(0, n_q, block_q):
+        last = min(first + block_q, n_q)
+        end, seen = n_k, n_k
+        if causal:
+            end, seen = (min(max(row + n_k - n_q, 0), n_k) for row in (last, first + 1))
+        tiles.append(-(-end // block_k) - seen // block_k)
+    return tiles
+
+
+def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that a program's comparisons on tiles of scores grow with its boundary tiles only.
+
+    How a mask is written is free, so what one costs is not known. But in a counted case all
+    programs have as many boundary tiles, so they must make as many comparisons, however many full
+    tiles they have; and none if there is no boundary tile.
+    """
+    if not case.counted or observed.ledger is None:
+        return None
+    tiles = case.kwargs["block_q"], case.kwargs["block_k"]
+    (n_q, n_k), (block_q, block_k) = (x.shape[-2] for x in case.args[:2]), tiles
+    need = _partial_tiles(n_q, n_k, block_q, block_k, bool(case.kwargs.get("causal")))
+    made: Counter[tuple[int, ...]] = Counter()
+    for (program, shape), times in observed.ledger.compared.items():
+        if shape in (tiles, tiles[::-1]):
+            made[program] += times
+    alike = len(made) == len(need) and len({*made.values()}) == 1
+    if not made or (alike and max(need)):
+        return None
+    return Finding(
+        "masks only boundary tiles",
+        "the numbers are right, but tiles are masked that every row sees whole: a program's "
+        "comparisons on a tile of scores must come from its boundary tiles alone.",
+        f"boundary tiles of each program: {_few(need)}\n"
+        f"comparisons that yours make:    {_few([made[p] for p in sorted(made)])}",
+    )
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
+
+
+Weights = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _weighted(weights: Weights, wrong_boundary: Callable[..., Any] | None = None) -> Any:
+    """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
+
+    ``weights`` gets ``visible`` (n_q, n_k), key numbers (n_k,), and for each row how many keys all
+    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three.
+    """
+
+    def model(
+        q: Any, k: Any, v: Any, *, causal: bool = False, block_q: int = 64, block_k: int = 64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        q, k, v = as_float64(q), as_float64(k), as_float64(v)
+        n_q, n_k = q.shape[-2], k.shape[-2]
+        rows, keys = np.arange(n_q)[:, None], np.arange(n_k)
+        shift = n_k - n_q if causal else n_k + n_q  # not causal: every row sees every key
+        visible = keys <= rows + shift
+        first = rows // block_q * block_q
+        seen = np.clip(first + shift + 1, 0, n_k)
+        right = seen // block_k * block_k
+        wrong = right
+        if wrong_boundary:
+            most = n_k // block_k * block_k
+            wrong = np.clip(wrong_boundary(first, shift, block_q, block_k), 0, most)
+        if not causal:
+            wrong = right
+        w = weights(visible, keys, seen, right, wrong)
+        s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
+        with np.errstate(all="ignore"):
+            p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
+            l_sum = p.sum(-1, keepdims=True)
+            o = p @ v / np.where(l_sum == 0, 1, l_sum)
+            return o, (m + np.log(np.where(l_sum == 0, 1, l_sum)))[..., 0]
+
+    return model
+
+
+_UNMASKED = (
+    "tiles that hide keys from some rows get no mask. Either the second loop has none, or the "
+    "first runs too far: it ends where the tile's first row stops seeing whole tiles of keys."
+)
+_SPLIT_MISTAKES = (
+    Mistake(
+        "the boundary tiles are left out",
+        "the second loop does not run, or the mask of it hides everything: the tiles from "
+        "boundary to end are missing.",
+        _weighted(lambda visible, keys, _, right, __: visible & (keys < right)),
+    ),
+    Mistake(
+        "the full tiles are lost",
+        "only the tiles from boundary on count: does the second loop go on with the m, l_sum and "
+        "acc of the first?",
+        _weighted(lambda visible, keys, _, right, __: visible & (keys >= right)),
+    ),
+    Mistake(
+        "full tiles are counted twice",
+        "the second loop begins at 0 again: it begins at boundary.",
+        _weighted(lambda visible, keys, _, right, __: visible * 1.0 + (keys < right)),
+    ),
+    Mistake(
+        "the boundary is not rounded down",
+        "the first loop runs past a boundary in the middle of a tile, and the second counts that "
+        "tile's other keys again: round boundary down to a multiple of BLOCK_K.",
+        _weighted(
+            lambda visible, keys, seen, _, wrong: (keys < wrong) + 1.0 * (visible & (keys >= seen)),
+            lambda first, shift, b_q, b_k: -(-(first + shift + 1) // b_k) * b_k,
+        ),
+    ),
+    *(
+        Mistake(
+            "boundary tiles are not masked",
+            _UNMASKED,
+            _weighted(lambda visible, keys, _, __, wrong: visible | (keys < wrong), boundary),
+        )
+        for boundary in (
+            lambda first, shift, b_q, b_k: (first + b_q + shift) // b_k * b_k,
+            lambda first, shift, b_q, b_k: (first + b_q + shift - 1) // b_k * b_k,
+            lambda first, shift, b_q, b_k: -(-(first + shift) // b_k) * b_k,
+            lambda first, shift, b_q, b_k: -(-(first + shift + 1) // b_k) * b_k,
+            lambda first, shift, b_q, b_k: -(-(first + b_q + shift) // b_k) * b_k,
+            lambda first, shift, b_q, b_k: (first + shift) // b_k * b_k + b_k,
+        )
+    ),
+    Mistake(
+        "the boundary is aligned at the start",
+        "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary.",
+        _weighted(
+            lambda visible, keys, _, __, wrong: visible | (keys < wrong),
+            lambda first, shift, b_q, b_k: (first + 1) // b_k * b_k,
+        ),
+    ),
+)
+
+SPLIT = Exercise(
+    id="8.2b",
+    function="split_attention",
+    signature="(q, k, v, *, causal=False, block_q=64, block_k=64)",
+    title="Two loops: mask only the boundary",
+    minutes=10,
+    points=4,
+    hints=(
+        "Row tile * BLOCK_Q is the program's first row. How many keys does it see? All rows below "
+        "it see at least these.",
+        "It sees tile * BLOCK_Q + n_k - n_q + 1 keys, at least 0 and at most n_k. Round down to "
+        "whole tiles: that is boundary.",
+        "boundary = seen // BLOCK_K * BLOCK_K. The body of the second loop, "
+        "range(boundary, end, BLOCK_K), is that of the first with one more line: s = hide(...).",
+    ),
+    cases=_split_cases,
+    truth=attention_truth,
+    judge=in_turn(
+        stored_whole(attention_judge(with_lse=True, in_dtype=True)),
+        was_launched,
+        flash_traffic,
+        _masks_only_the_boundary,
+    ),
+    notice="Same numbers, same loads, and most tiles without a comparison. The longer the "
+    "sequence, the larger the share of tiles that are free of masks.",
+    kind="kernel",
+    mistakes=_SPLIT_MISTAKES + attention_mistakes(with_lse=True, dtype=np.float32),
+)

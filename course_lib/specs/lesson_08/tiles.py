@@ -1,0 +1,320 @@
+"""8.1: choose the tiles for a GPU by the x-ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from numpy.random import Generator
+
+from course_lib.accounting.measurements import load_measurements
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.sandbox.faults import find_fault
+
+Row = dict[str, Any]
+Choice = tuple[int, int, int, int]
+_TILES = ("block_q", "block_k", "num_warps", "num_stages")
+
+
+@cache
+def _table(gpu: str, head_dim: int) -> tuple[Row, ...]:
+    rows = load_measurements("xray_tiles")["rows"]
+    return tuple(row for row in rows if (row["gpu"], row["head_dim"]) == (gpu, head_dim))
+
+
+def _choice(row: Row) -> Choice:
+    return tuple(row[name] for name in _TILES)  # type: ignore[return-value]
+
+
+def _rules(rows: list[Row]) -> list[tuple[str, str, Callable[[Row], Any]]]:
+    """Return (property, what is wrong, what must be as large as can be) in the rule's order."""
+    return [
+        ("fits", "does not fit: a block cannot get that much shared memory", lambda r: r["fits"]),
+        ("does not spill", "spills registers into memory", lambda r: not r["stack_bytes"]),
+        (
+            "uses tensor cores",
+            "uses no tensor cores, and others of the list do",
+            lambda r: r["tensor_core"] > 0,
+        ),
+        (
+            "two blocks fit on an SM",
+            "leaves room for one block on an SM only, and others of the list let two in",
+            lambda r: r["blocks_per_sm"] >= 2,
+        ),
+        (
+            "most query rows",
+            "has fewer query rows than another row that is as good in rules 1 to 4",
+            lambda r: r["block_q"],
+        ),
+        (
+            "the tie",
+            "is equal in rules 1 to 5 to another row, which wins by rule 6",
+            lambda r: (r["block_k"], r["num_stages"], -r["registers"]),
+        ),
+    ]
+
+
+def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ()) -> list[Row]:
+    """Return the rows that the rule leaves; ``skip`` leaves steps of it out.
+
+    ``strict`` steps drop every row that breaks them, even if none is left: ValueError then.
+    """
+    left = list(rows)
+    for step, (_, _, value) in enumerate(_rules(rows)):
+        if step in skip:
+            continue
+        if step in strict:
+            left = [row for row in left if value(row)]
+        else:
+            top = max(value(row) for row in left)
+            left = [row for row in left if value(row) == top]
+    return left
+
+
+def _tile_cases(rng: Generator) -> list[Case]:
+    """Return four lists of rows in which every known mistake shows, whatever is drawn.
+
+    Drawn are the rows, from those that play the same part, and where they stand; the order of
+    those that decide is not, so that no two mistakes give the same answer in the first list that
+    shows either of them.
+    """
+    d = int(rng.choice([64, 128]))
+    lists = (
+        ("", "H100", 128, _deciding(rng)),
+        ("", "A100", 64, _by_area(rng)),
+        ("", "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
+        (": no row with two blocks on an SM", "H100", 128, _one_block(rng)),
+    )
+    cases = []
+    for remark, gpu, head_dim, choices in lists:
+        by_choice = {_choice(row): row for row in _table(gpu, head_dim)}
+        rows = [dict(by_choice[choice]) for choice in choices]
+        cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
+    return cases
+
+
+def _deciding(rng: Generator) -> list[Choice]:
+    """Return tiles of an H100 (head_dim 128) among which rules 1 to 5 decide.
+
+    The right row is the first that rules 1 to 4 leave: whoever breaks a tie otherwise, or takes
+    the most blocks, is still right here, and is found by the next list.
+    """
+    huge = _shuffled(rng, [(128, 128, 4, 2), (128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 8, 4)])
+    idle = _one(rng, (64, 128, 4, 2), (64, 128, 4, 3), (64, 128, 8, 2), (64, 128, 8, 3))
+    spills, one_block = (128, 64, 4, 2), _one(rng, (128, 64, 8, 2), (128, 64, 8, 3))
+    best = _one(rng, (128, 32, 8, 3), (128, 32, 4, 3))
+    equal = _one(rng, (128, 32, 4, 2), (128, 32, 8, 2))
+    more_keys = _one(rng, (64, 64, 4, 2), (64, 64, 8, 2))
+    small = _one(rng, (64, 32, 8, 2), (64, 32, 8, 3))
+    return [
+        idle,
+        huge[0],
+        *_shuffled(rng, [spills, one_block]),
+        best,
+        *_shuffled(rng, [equal, more_keys, small]),
+        huge[1],
+    ]
+
+
+def _by_area(rng: Generator) -> list[Choice]:
+    """Return tiles of an A100 (head_dim 64): the most query rows are not the largest area.
+
+    Three rows have as many of both, the right one between the others.
+    """
+    before, after = _shuffled(rng, [(128, 32, 4, 2), (128, 32, 8, 2)])
+    large, blocks, small, spills, one_block = (
+        _one(rng, *((*tiles, stages) for stages in (2, 3)))
+        for tiles in ((64, 128, 4), (64, 64, 4), (64, 32, 8), (128, 128, 4), (128, 64, 8))
+    )
+    first, last = _shuffled(rng, [spills, one_block])
+    best = (128, 32, 4, 3)
+    return [first, small, *_shuffled(rng, [large, blocks]), before, best, after, last]
+
+
+def _one_block(rng: Generator) -> list[Choice]:
+    """Return tiles of an H100 (head_dim 128) of which one block fits on an SM, or none."""
+    unfit, best = (128, 128, 8, 4), (64, 128, 8, 3)
+    spills = _one(rng, (128, 64, 4, 3), (128, 128, 4, 2), (128, 128, 4, 3))
+    fewer_stages = _one(rng, (64, 128, 4, 2), (64, 128, 8, 2))
+    more_registers = (64, 128, 4, 3)
+    return [
+        *_shuffled(rng, [unfit, spills]),
+        more_registers,
+        *_shuffled(rng, [best, fewer_stages]),
+    ]
+
+
+def _one(rng: Generator, *options: Any) -> Any:
+    return options[rng.integers(len(options))]
+
+
+def _shuffled(rng: Generator, items: Iterable[Choice]) -> list[Choice]:
+    items = list(items)
+    return [items[i] for i in rng.permutation(len(items))]
+
+
+def _judge_choice(case: Case, observed: Observed, expected: Choice) -> Finding | None:
+    rows, got = case.args[0], observed.result
+    if fault := find_fault(got, expected):
+        return fault
+    by_choice = {_choice(row): row for row in rows}
+    try:
+        row = by_choice[tuple(int(x) for x in got)]  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        return Finding("is a row of the list", f"{got!r} is not the tiles of any row of the list.")
+    left = list(rows)
+    for name, says, value in _rules(rows):
+        top = max(value(r) for r in left)
+        if value(row) != top:
+            return Finding(name, f"your choice {tuple(got)} {says}.", _facts(row))
+        left = [r for r in left if value(r) == top]
+    return None
+
+
+def _facts(row: Row) -> str:
+    return (
+        f"{row['shared_bytes'] / 1024:.0f} KiB shared, {row['registers']} registers, "
+        f"{row['stack_bytes']} bytes spilled, {row['blocks_per_sm']} block(s) on an SM"
+    )
+
+
+def _area(row: Row) -> int:
+    return row["block_q"] * row["block_k"]
+
+
+def _largest(rows: list[Row]) -> Choice:
+    return _choice(max(rows, key=_area))
+
+
+def _left(*steps: int, strict: Sequence[int] = ()) -> Callable[[list[Row]], list[Row]]:
+    """Return a sieve that leaves out these steps of the rule; see ``_best``."""
+    return lambda rows: _best(rows, steps, strict)
+
+
+_CHOOSE_MISTAKES = tuple(
+    Mistake(name, says, model)
+    for name, says, models in (
+        (
+            "bigger is better",
+            "the largest tile of all was taken. It re-reads least, but what does not fit does not "
+            "start, and what spills goes through memory in every step.",
+            (_largest, lambda rows: _largest(rows[::-1])),
+        ),
+        (
+            "bigger is better",
+            "the most query rows of all were taken, whatever the compiler says about them.",
+            (
+                lambda rows: _choice(max(rows, key=lambda r: r["block_q"])),
+                lambda rows: _choice(max(rows[::-1], key=lambda r: r["block_q"])),
+            ),
+        ),
+        (
+            "what does not fit is taken",
+            "rule 1 was left out: a kernel that asks for more shared memory than a block can get "
+            "does not start.",
+            (lambda rows: _choice(_left(0)(rows)[0]),),
+        ),
+        (
+            "spills are ignored",
+            "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
+            (lambda rows: _choice(_left(1)(rows)[0]),),
+        ),
+        (
+            "a T4 is left without a choice",
+            "on a T4 no row has a tensor-core instruction: rule 3 holds only if any row has one.",
+            (lambda rows: _choice_or_none(_left(strict=(2,)), rows),),
+        ),
+        (
+            "one block on an SM is no choice",
+            "no row of this list lets two blocks in: rule 4 holds only if any row does.",
+            (lambda rows: _choice_or_none(_left(strict=(3,)), rows),),
+        ),
+        (
+            "occupancy is ignored",
+            "rule 4 was left out: with one block on an SM nothing computes while it waits.",
+            (lambda rows: _choice(_left(3)(rows)[0]),),
+        ),
+        (
+            "smaller is better",
+            "the smallest tile always fits, and K and V are loaded most often.",
+            (lambda rows: _choice(min(rows, key=_area)),),
+        ),
+        (
+            "smaller is better",
+            "the fewest registers were taken. Registers are there to be used: they matter only if "
+            "they spill.",
+            (lambda rows: _choice(min(rows, key=lambda r: r["registers"])),),
+        ),
+        (
+            "most blocks on an SM",
+            "two blocks are enough for rule 4; more of them mean smaller tiles.",
+            (lambda rows: _choice(max(_left(3, 4, 5)(rows), key=lambda r: r["blocks_per_sm"])),),
+        ),
+        (
+            "keys before queries",
+            "block_k was maximised before block_q, or decided between tiles of one area. K and V "
+            "are loaded once per tile of *queries*.",
+            (
+                lambda rows: _choice(
+                    max(_left(4, 5)(rows), key=lambda r: (r["block_k"], r["block_q"]))
+                ),
+            ),
+        ),
+        (
+            "area before query rows",
+            "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 "
+            "asks for block_q alone, however few keys the tile has.",
+            (lambda rows: _choice(max(_left(4, 5)(rows), key=_area)),),
+        ),
+        (
+            "the tie is broken otherwise",
+            "several rows are equal in rules 1 to 5. Rule 6 decides between them: keys before "
+            "stages, stages before registers, and never their order in the list.",
+            (
+                lambda rows: _choice(_left(5)(rows)[0]),
+                lambda rows: _choice(_left(5)(rows)[-1]),
+                lambda rows: _choice(
+                    max(_left(5)(rows), key=lambda r: (r["block_k"], r["num_stages"]))
+                ),
+            ),
+        ),
+        (
+            "rules 5 and 6 are left out",
+            "this is the first row that obeys rules 1 to 4: of these, which has the most queries?",
+            (lambda rows: _choice(_left(4, 5)(rows)[0]),),
+        ),
+        ("the first row", "this is simply the first row.", (lambda rows: _choice(rows[0]),)),
+    )
+    for model in models
+)
+
+
+def _choice_or_none(sieve: Callable[[list[Row]], list[Row]], rows: list[Row]) -> Choice | None:
+    try:
+        return _choice(sieve(rows)[0])
+    except (ValueError, IndexError):  # nothing is left
+        return None
+
+
+CHOOSE = Exercise(
+    id="8.1",
+    function="choose_tiles",
+    signature="(rows)",
+    title="Choose tiles by x-ray",
+    minutes=10,
+    points=3,
+    hints=(
+        "A rule is a sieve. Which rows may not be taken at all, and which of the rest is wanted?",
+        "left = [r for r in rows if ...] for rules 1 and 2. Rules 3 and 4 hold only if a row is "
+        "left that obeys them: [...] or left.",
+        "min(left, key=lambda r: (-r['block_q'], -r['block_k'], -r['num_stages'], "
+        "r['registers'])) is rules 5 and 6; return four of its values.",
+    ),
+    cases=_tile_cases,
+    truth=lambda rows: _choice(_best(rows)[0]),
+    judge=_judge_choice,
+    notice="The largest tile of the list was never the answer. The x-ray throws away what cannot "
+    "be fast; which of the rest is fastest, only a clock says.",
+    mistakes=_CHOOSE_MISTAKES,
+)

@@ -1,0 +1,88 @@
+"""Load solved exercises, blanks and submissions as modules that inspect can read; judge them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from course_lib.authoring.percent import Cell, read_cells
+from course_lib.authoring.regions import blank
+from course_lib.judging.check import report_for
+from course_lib.judging.report import Report
+from course_lib.specs import find
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "tests" / "submissions"
+_FINAL_CALLS = re.compile(r"^(progress|hint|check)\(.*\)$", re.MULTILINE)
+
+
+def code(lesson: int, text: Callable[[Path, Cell], str] = lambda file, cell: cell.source) -> str:
+    """Return the code of a lesson's exercise source, without calls of check and progress."""
+    (file,) = (ROOT / "sources" / "exercises").glob(f"{lesson:02}_*.py")
+    cells = [text(file, cell) for cell in read_cells(file) if cell.kind == "code"]
+    return _FINAL_CALLS.sub("", "\n\n".join(["import course_lib", *cells]))
+
+
+def module_from(source: str, name: str = "student") -> ModuleType:
+    """Write ``source`` to a real file and import it, as a notebook's code would be seen."""
+    folder = Path(tempfile.mkdtemp(prefix="course-test-"))
+    file = folder / f"{name}_{abs(hash(source)):x}.py"
+    file.write_text(source, encoding="utf-8")
+    return _imported(file, file.stem)
+
+
+def _imported(file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with contextlib.redirect_stdout(io.StringIO()):  # what the notebook's cells print
+        spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def solutions(lesson: int) -> ModuleType:
+    """Return a module with all solved functions of a lesson."""
+    return module_from(code(lesson), f"solved_{lesson:02}")
+
+
+@cache
+def stubs(lesson: int) -> ModuleType:
+    """Return the module that a student starts from: every solution region is a stub."""
+    return module_from(code(lesson, blank), f"stub_{lesson:02}")
+
+
+def report_on(file: Path | str) -> Report:
+    """Return the check's report on a submission, such as "5.2/wrong/mask_one_too_many.py"."""
+    file = CORPUS / file
+    exercise = find(file.parts[-3])
+    module = _imported(file, f"submission_{exercise.function}_{file.stem}")
+    return report_for(getattr(module, exercise.function), seed=1)
+
+
+def changed(lesson: int, name: str, *changes: tuple[str, str], seed: int = 3) -> Report:
+    """Return the report on the lesson's solution in which each (old, new) text was replaced."""
+    source = code(lesson)
+    for old, new in changes:
+        assert old in source, old
+        source = source.replace(old, new)
+    return report_for(getattr(module_from(source), name), seed=seed)
+
+
+def renamed(function: Callable[..., object], name: str) -> Report:
+    """Return the report on ``function`` as an answer to the exercise called ``name``."""
+    function.__name__ = name
+    return report_for(function, seed=7)
+
+
+def words_of(report: Report) -> str:
+    """Return the report's text on one line."""
+    return " ".join(report.text().split())

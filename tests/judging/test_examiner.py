@@ -1,0 +1,418 @@
+"""The examiner: right kernels pass in every honest style, wrong ones fail as in a notebook."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+from judging.helpers import CORPUS, ROOT, code
+
+from course_lib.judging import examiner
+from course_lib.judging.examiner import compiles, draw_cases, examine
+from course_lib.judging.origins import MOST_SCALARS, MOST_SOURCES, Origins
+from course_lib.judging.replay import Replay, Unclear
+from course_lib.judging.report import Verdict
+from course_lib.judging.spec import Case
+from course_lib.sandbox.frame import TooLate
+from course_lib.sandbox.workshop import Workshop
+from course_lib.specs import find
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    with Workshop() as workshop:
+        yield workshop
+
+
+def examined(workshop, name, program, cases=slice(None)):
+    exercise = find(name)
+    return examine(workshop, exercise, program, draw_cases(exercise, b"secret", "x")[cases])
+
+
+# Right, and written differently -------------------------------------------------------------------
+
+HEAD = """
+import torch
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+MINUS_INFINITY: tl.constexpr = float("-inf")
+"""
+
+DESCRIPTORS = """
+@triton.jit
+def kernel(q, k, v, o, scale, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    h = tl.program_id(0)
+    qd = tl.make_tensor_descriptor(q + h * M * D, [M, D], [D, 1], [M, D])
+    kd = tl.make_tensor_descriptor(k + h * N * D, [N, D], [D, 1], [N, D])
+    vd = tl.make_tensor_descriptor(v + h * N * D, [N, D], [D, 1], [N, D])
+    s = tl.dot(qd.load([0, 0]), kd.load([0, 0]).T, input_precision="ieee") * (scale * LOG2E)
+    p = tl.exp2(s - tl.max(s, 1, keep_dims=True))
+    p = p / tl.sum(p, 1)[:, None]
+    value = vd.load([0, 0])
+    od = tl.make_tensor_descriptor(o + h * M * D, [M, D], [D, 1], [M, D])
+    acc = tl.dot(p.to(value.dtype), value, input_precision="ieee")
+    od.store([0, 0], acc.to(o.dtype.element_ty))
+
+
+def one_tile_attention(q, k, v):
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    o = torch.zeros_like(q)
+    m, n, d = q.shape[2], k.shape[2], q.shape[3]
+    kernel[(q.shape[0] * q.shape[1],)](q, k, v, o, d**-0.5, d, m, n)
+    return o
+"""
+
+HOST_PREPARES = """
+@triton.autotune(configs=[triton.Config({}, num_warps=4)], key=["M"])
+@triton.jit
+def kernel(scaled, kt, v, o, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    h, rows, cols, d = tl.program_id(0), tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+    a = tl.load(scaled + h * M * D + rows[:, None] * D + d[None, :])
+    b = tl.load(kt + h * N * D + d[:, None] * N + cols[None, :])
+    c = tl.load(v + h * N * D + cols[:, None] * D + d[None, :])
+    s = tl.dot(a, b, input_precision="ieee")
+    p = tl.exp(s - tl.max(s, 1)[:, None])
+    acc = tl.dot(p, c.to(tl.float32), input_precision="ieee") / tl.sum(p, axis=1)[:, None]
+    tl.store(o + h * M * D + rows[:, None] * D + d[None, :], acc)
+
+
+def one_tile_attention(q, k, v):
+    b, h, n, d = q.shape
+    o = torch.full((b * h, n, d), float("nan"), dtype=torch.float32)
+    kernel[lambda meta: (b * h,)](
+        (q.float() * d**-0.5).reshape(-1, n, d), k.transpose(-1, -2).float().contiguous(),
+        v.reshape(b * h, -1, d), o, D=d, M=n, N=k.shape[2],
+    )
+    return o.view(b, h, n, d).to(q.dtype)
+"""
+
+MADE_IN_A_FUNCTION = """
+def make(size):
+    @triton.jit
+    def helper(x):
+        return x - tl.max(x, 1)[:, None]
+
+    @triton.jit
+    def kernel(q, k, v, o, scale, stride, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+        h = tl.program_id(axis=0).to(tl.int64)
+        rows = tl.arange(0, M)[:, None]
+        cols = tl.arange(0, N)[:, None]
+        d = tl.arange(0, D)[None, :]
+        a, b = tl.load(q + h * M * D + rows * D + d), tl.load(k + h * N * D + cols * D + d)
+        s = tl.dot(a, tl.trans(b), input_precision="ieee") * scale
+        p = tl.exp(helper(s))
+        total = tl.zeros((M,), dtype=tl.float32)
+        for _ in tl.static_range(1):
+            total += tl.sum(p, 1)
+        x = tl.load(v + h * N * D + cols * D + d)
+        acc = tl.dot(p.to(x.dtype), x, input_precision="ieee") / total[:, None]
+        tl.store(o + h * M * D + rows * D + d, acc)
+
+    return kernel
+
+
+kernel = make(1)
+
+
+def one_tile_attention(q, k, v):
+    o = q.new_empty(q.shape)
+    kernel[q.shape[0] * q.shape[1], 1, 1](
+        q.contiguous(), k.contiguous(), v.contiguous(), o, q.shape[-1] ** -0.5, 0,
+        D=q.shape[3], M=q.shape[2], N=k.shape[2], num_warps=4,
+    )
+    return o
+"""
+
+
+A_LAUNCH_FOR_EACH_HEAD = """
+@triton.jit
+def kernel(tensors, strides, shape, scale, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    rows, cols, d = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+    q = tl.load(tensors[0] + rows[:, None] * strides[0][0] + d[None, :] * strides[0][1])
+    k = tl.load(tensors[1] + cols[:, None] * strides[1][0] + d[None, :] * strides[1][1])
+    v = tl.load(tensors[2] + cols[:, None] * strides[2][0] + d[None, :] * strides[2][1])
+    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    p = tl.exp(s - tl.max(s, 1)[:, None])
+    p = (p / tl.sum(p, 1)[:, None]).to(v.dtype)
+    acc = tl.dot(p, v, input_precision="ieee").to(tensors[3].dtype.element_ty)
+    tl.store(tensors[3] + rows[:, None] * strides[3][0] + d[None, :] * strides[3][1], acc)
+
+
+def one_tile_attention(q, k, v):
+    o = torch.empty_like(q)
+    for at in ((b, h) for b in range(q.shape[0]) for h in range(q.shape[1])):
+        tensors = tuple(x[at] for x in (q, k, v, o))
+        strides = tuple(x.stride() for x in tensors)
+        kernel[(1,)](tensors, strides, tuple(q.shape), q.shape[3] ** -0.5,
+                     D=q.shape[3], M=q.shape[2], N=k.shape[2])
+    return o
+"""
+
+STYLES = [DESCRIPTORS, HOST_PREPARES, MADE_IN_A_FUNCTION, A_LAUNCH_FOR_EACH_HEAD]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_right_kernels_pass_in_other_styles(workshop, style):
+    result = examined(workshop, "7.1", HEAD + style)
+    assert result.report.passed, result.report.text()
+    assert 0 < len(result.launches) <= 8
+
+
+# Wrong --------------------------------------------------------------------------------------------
+
+
+SAYS = "# Expected: misconception: "
+WRONG = [
+    pytest.param(text, text.splitlines()[1].removeprefix(SAYS), id=file.stem)
+    for file in sorted((ROOT / "tests" / "submissions" / "7.4" / "wrong").glob("*.py"))
+    if SAYS in (text := file.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("source", "name"), WRONG[::6])
+def test_a_mistake_is_called_as_in_a_notebook(workshop, source, name):
+    """The corpus says the name for a notebook; here the sandbox has to find the same."""
+    result = examined(workshop, "7.4", source)
+    assert result.report.verdict is Verdict.INCORRECT
+    assert result.report.misconception == name, result.report.text()
+
+
+def test_nan_that_nobody_computed_is_no_misconception(workshop):
+    source = (CORPUS / "7.4" / "wrong" / "never_stores_o.py").read_text()
+    report = examined(workshop, "7.4", source).report
+    assert (report.failed_property, report.misconception) == ("stores every row", "")
+
+
+def test_what_leaves_its_tensors_is_named_and_ends_there(workshop):
+    source = code(5).replace("mask=mask", "mask=None")
+    result = examined(workshop, "5.2", source)
+    assert result.report.failed_property == "stays inside its tensors", result.report.text()
+
+
+def test_a_kernel_that_does_not_compile_is_right_here_and_not_on_a_gpu(workshop):
+    old = 'm = tl.full((BLOCK_Q,), float("-inf"), tl.float32)'
+    source = code(7)
+    assert old in source
+    result = examined(workshop, "7.2", source.replace(old, 'm = float("-inf")'), slice(-1, None))
+    assert result.report.passed, result.report.text()
+    report = compiles(workshop, find("7.2"), result.launches)
+    assert report.verdict is Verdict.NOT_ON_A_GPU
+    assert "loop_kernel" in report.text()
+    fine = examined(workshop, "7.2", source, slice(-1, None))
+    assert compiles(workshop, find("7.2"), fine.launches) is None
+
+
+def test_a_compiler_that_takes_too_long_says_nothing_against_a_kernel(workshop, monkeypatch):
+    result = examined(workshop, "7.1", code(7), slice(-1, None))
+    monkeypatch.setattr(examiner, "COMPILE_SECONDS", 0.01)
+    report = compiles(workshop, find("7.1"), result.launches)
+    assert report.passed
+    assert "not within" in report.text()
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(1, Verdict.PASSED), (2, Verdict.ERROR)])
+def test_a_device_that_dies_twice_in_a_launch_is_the_launchs_fault(
+    workshop, monkeypatch, times, verdict
+):
+    """Nobody chooses *infrastructure*, which a person must look at, by ending the device."""
+    left, start = [None] * times, workshop.device
+
+    def device(**limits):
+        child = start(**limits)
+        ask = child.ask
+
+        def killed(message, deadline):
+            if message["do"] == "launch" and left:
+                left.pop()
+                os.kill(child.pid, signal.SIGKILL)
+            return ask(message, deadline)
+
+        child.ask = killed
+        return child
+
+    monkeypatch.setattr(workshop, "device", device)
+    report = examined(workshop, "5.2", code(5)).report
+    assert report.verdict is verdict, report.text()
+
+
+# Where numbers come from --------------------------------------------------------------------------
+
+
+def drawn(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_what_a_launcher_may_do_with_its_inputs(dtype):
+    q, k = drawn(2, 33, 16, dtype=dtype), drawn(2, 50, 16, seed=1, dtype=dtype)
+    honest = {
+        "transposed": k.transpose(1, 2).contiguous(),
+        "padded": torch.nn.functional.pad(q, (0, 0, 0, 31)),
+        "padded with -inf": torch.nn.functional.pad(q, (0, 0, 0, 31), value=-torch.inf),
+        "scaled": q * 0.25,
+        "scaled in fp32": q.float() * 0.17677,
+        "negated": -q,
+        "repeated": k.repeat_interleave(4, 0),
+        "packed": torch.cat([q, k], 1),
+        "one head": q[0],
+        "zeros": torch.zeros(512, 64),
+        "unwritten": torch.full((512, 64), torch.nan),
+        "offsets": torch.arange(100),
+        "many offsets": torch.arange(0, 1 << 14, 2),
+        "padded on all sides": torch.nn.functional.pad(torch.ones(5, 7), (1, 2, 3, 4)),
+        "a row with a border": torch.tensor([1.0, 1.0, 0.0, 0.0]),
+        "windows": q[0].flatten().unfold(0, 16, 8),
+        "float64": q.double(),
+    }
+    for name, tensor in honest.items():
+        assert Origins([q, k]).stranger({"x": tensor}) is None, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_answers_computed_elsewhere_are_strangers(dtype):
+    q, k, v = (drawn(1, 1, 40, 16, seed=i, dtype=dtype) for i in range(3))
+    answer = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    for x in (answer, answer.float(), answer.mT, -2 * answer, answer.float().view(torch.int32)):
+        bits = {"x": x if x.is_floating_point() else x.repeat(1, 1, 2, 1)}
+        assert Origins([q, k, v]).stranger(bits) == "x"
+    origins = Origins([q, k, v])
+    assert not origins.from_a_kernel(answer)
+    origins.note_written([answer.clone()])
+    assert origins.from_a_kernel((answer,))
+    assert not origins.from_a_kernel((answer, answer.sum(-1)))
+    assert origins.stranger({"x": answer}) is None
+
+
+def carriers():
+    """Return tensors that hold a hidden answer beside the values that are looked at."""
+    bits = drawn(4096).view(torch.int32)
+    planes = ((bits[None] >> torch.arange(32, dtype=torch.int32)[:, None]) & 1).to(torch.uint8)
+    gaps = torch.zeros(8195)
+    gaps[1:8192:2] = drawn(4096)
+    nans = (bits.long() & 0xFFFFFFFF) | (0x7FF8 << 48)
+    return {
+        "payload of NaN": nans.view(torch.float64),
+        "planes of bits": planes,
+        "signs of zeros": torch.where(planes.bool(), 0.0, -0.0),
+        "two infinities": torch.where(planes.bool(), torch.inf, -torch.inf),
+        "between the elements": gaps.as_strided((2, 4097), (2, 2)),
+        "integers": bits,
+        "last bits": (drawn(4096, seed=1).view(torch.int32) ^ (bits & 15)).view(torch.float32),
+    }
+
+
+@pytest.mark.parametrize("name", carriers())
+def test_hidden_answers_are_strangers(name):
+    origins = Origins([drawn(4096, seed=1), drawn(4096, seed=2)])
+    assert origins.stranger({"x": (1, (carriers()[name], 2))}) == "x[1][0]"
+
+
+def launch(source="", **args):
+    return {"source": source, "name": "kernel", "grid": [1], "args": args, "options": {}}
+
+
+def test_numbers_and_sources_of_launches_are_counted():
+    few = {f"x{i}": i for i in range(MOST_SCALARS - 1)}
+    assert Origins([]).too_many(launch(**few)) is None
+    assert Origins([]).too_many(launch(**few, y=(1, 2))) == "numbers as arguments"
+    assert Origins([]).too_many(launch(x="a" * 600)) == "numbers as arguments"
+    one = Origins([])
+    found = [one.too_many(launch(x=i / 7)) for i in range(2000)]
+    assert found[0] is None
+    assert found[-1] == "numbers as arguments"
+    one = Origins([])
+    found = [one.too_many(launch(f"x = {i}")) for i in range(MOST_SOURCES + 1)]
+    assert found == [None] * MOST_SOURCES + ["different kernels"]
+    assert Origins([]).too_many(launch(f"x = {list(range(300))}")) == "numbers in its source"
+
+
+def test_every_part_of_a_result_is_asked_where_it_comes_from():
+    o, m, l_sum = drawn(4, 8), drawn(4, seed=1), drawn(4, seed=2).exp()
+    origins = Origins([])
+    origins.note_written([o, m, l_sum])
+    assert origins.from_a_kernel((o.half(), m, m + l_sum.log()))
+    assert origins.from_a_kernel((2 * o, (m + l_sum.log2()) * 0.6931472))
+    assert not origins.from_a_kernel((o, drawn(4, seed=3)))
+
+
+def test_a_total_adds_partial_sums_not_a_copy():
+    x = drawn(1000) + 0.5
+    for written, right in ((x.reshape(-1, 10).sum(1), True), (x.clone(), False)):
+        origins = Origins([x])
+        origins.note_written([written])
+        assert origins.from_a_kernel(x.sum(0, keepdim=True)) is right
+
+
+def test_looking_at_tensors_ends_in_time_and_memory():
+    with pytest.raises(TooLate):
+        Origins([drawn(8)], deadline=time.monotonic() - 1).stranger({"x": drawn(9)})
+    origins = Origins([])
+    for _ in range(100):
+        origins.note_written([torch.zeros(1).expand(1 << 22)])
+    assert sum(x.numel() for x in origins._written) <= 1 << 24
+
+
+# The replay ---------------------------------------------------------------------------------------
+
+
+def other(x):
+    return torch.where(x > 0, x / 2, x / 4)
+
+
+def replayed(prepare, finish, kernel=torch.exp):
+    """Return what a replay makes of ``finish(kernel(prepare(x)))``, and what is right for it."""
+    x = drawn(6, 8)
+    given = prepare(x)
+    replay = Replay(Case("", (x,)))
+    written = kernel(given)
+    replay.note(launch(x=given, o=torch.zeros_like(written)), {"o": written})
+    again = replay.again(lambda now: {"o": kernel(now["args"]["x"])}, finish(written))
+    (changed,) = replay.other_case().args
+    assert torch.equal(changed, other(x))
+    return again, finish(kernel(prepare(changed)))
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        torch.clone,
+        lambda x: x.T,
+        lambda x: x[:, 1:5],
+        lambda x: 0.3 * x.double(),
+        lambda x: torch.nn.functional.pad(x, (0, 8)),
+        lambda x: torch.nn.functional.pad(x, (0, 8), value=-torch.inf),
+        lambda x: x.expand(3, 6, 8),
+    ],
+)
+@pytest.mark.parametrize(
+    "finish", [torch.clone, lambda o: o.half(), lambda o: o[:, :4], lambda o: o.mT]
+)
+def test_an_answer_of_a_kernel_follows_the_inputs(prepare, finish):
+    got, right = replayed(prepare, finish)
+    assert torch.allclose(got, right)
+
+
+def test_an_answer_from_elsewhere_does_not_follow():
+    """The kernel copies numbers of its own, whatever it is given."""
+    got, right = replayed(torch.clone, torch.clone, lambda x: torch.arange(48.0).reshape(6, 8))
+    assert not torch.allclose(got, right.exp())
+    assert torch.equal(got, torch.arange(48.0).reshape(6, 8))
+
+
+def test_what_cannot_be_done_again_is_unclear():
+    with pytest.raises(Unclear):
+        replayed(torch.clone, torch.sin)
+    with pytest.raises(Unclear):
+        replayed(lambda x: x + 1, torch.clone)
+    with pytest.raises(Unclear):
+        Replay(Case("", (drawn(2),))).again(lambda now: {}, drawn(2))
+    many = Replay(Case("", (drawn(2),)))
+    for _ in range(300):  # so many that none is kept: a part of them would prove nothing
+        many.note(launch(x=drawn(2)), {"o": drawn(2)})
+    with pytest.raises(Unclear):
+        many.again(lambda now: {"o": drawn(2)}, drawn(2))

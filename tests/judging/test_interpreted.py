@@ -1,0 +1,155 @@
+"""On a GPU a check is the laptop's check in a child, and then the GPU's own numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+import course_lib  # noqa: F401  (before triton: it chooses the mode)
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from judging.helpers import CORPUS, module_from, report_on, stubs  # noqa: E402
+
+from course_lib.judging import check  # noqa: E402
+from course_lib.judging.check import report_for  # noqa: E402
+from course_lib.judging.interpreted import judge_interpreted  # noqa: E402
+from course_lib.judging.report import Verdict  # noqa: E402
+from course_lib.specs import find  # noqa: E402
+
+ALIKE = [
+    "5.2/right/descriptors.py",
+    "5.2/wrong/adds_in_torch.py",  # no kernel at all
+    "5.3/wrong/store_without_mask.py",  # leaves its tensors
+    "5.3/wrong/useless_kernel_beside_torch.py",
+    "6.1/wrong/one_dimension.py",  # an error, with its line
+    "6.4b/wrong/load_add_store.py",  # races
+    "7.2/wrong/program_ids_exchanged.py",
+    "7.4/wrong/causal_no_skip.py",  # bars
+    "7.4/wrong/rows_without_keys_unwritten.py",  # an error map
+    "8.2b/wrong/mask_everywhere.py",
+]
+REPEATED = {ALIKE[3], ALIKE[6], ALIKE[9]}  # another of its kind is judged in `make test`
+
+
+def function_of(file: str):
+    function = find(file.split("/")[0]).function
+    return getattr(module_from((CORPUS / file).read_text(encoding="utf-8")), function)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=[pytest.mark.slow] if file in REPEATED else []) for file in ALIKE],
+)
+def test_the_child_says_what_a_laptop_says(file, monkeypatch):
+    monkeypatch.setattr(check, "_compiled", lambda report, *_: report)
+    function = function_of(file)
+    wanted = report_for(function, seed=1)
+    got = judge_interpreted(wanted.exercise, function, 1)
+    assert got.text(width=100) == wanted.text(width=100)
+    assert (got.verdict, got.misconception) == (wanted.verdict, wanted.misconception)
+    assert got.failed_property == wanted.failed_property
+    if wanted.picture is not None:
+        assert got.picture.record() == wanted.picture.record()
+
+
+@pytest.mark.parametrize("exercise", ["5.2", "7.2", "8.3"])
+def test_a_stub_is_not_attempted_though_names_are_missing_in_it(exercise):
+    found = find(exercise)
+    stub = getattr(stubs(found.lesson), found.function)
+    assert judge_interpreted(found, stub, 1).verdict is Verdict.NOT_ATTEMPTED
+
+
+def test_a_name_that_is_nowhere_defined_is_an_error_with_its_line():
+    answer = module_from("def vector_add(x, y, *, block=16):\n    return x + yy\n").vector_add
+    found = judge_interpreted(find("5.2"), answer, 1)
+    assert found.failed_property == "NameError"
+    assert "line 2, in vector_add:  return x + yy" in found.text()
+
+
+def test_what_the_answer_prints_is_printed(capsys):
+    function = module_from(
+        'def vector_add(x, y, *, block=16):\n    print("seen", block)'
+    ).vector_add
+    judge_interpreted(find("5.2"), function, 1)
+    assert "seen 16" in capsys.readouterr().out
+
+
+def test_a_device_by_name_is_answered_with_what_to_write():
+    named = (
+        "import torch\n\n\ndef vector_add(x, y, *, block=16):\n"
+        "    return torch.empty(len(x), device='cuda')\n"
+    )
+    found = judge_interpreted(find("5.2"), module_from(named).vector_add, 1)
+    assert found.verdict is Verdict.ERROR
+    assert "line 5, in vector_add" in found.text()
+    assert "device=x.device" in found.text()
+
+
+def test_a_helper_that_cannot_be_loaded_and_a_child_that_dies_do_not_pass():
+    lost = "import os\n\n\ndef vector_add(x, y, *, block=16):\n    os._exit(3)\n"
+    found = judge_interpreted(find("5.2"), module_from(lost).vector_add, 1)
+    assert found.verdict is Verdict.ERROR
+    assert "exit status 3" in found.text()
+    broken = (
+        "class Loud:\n    made = 1 // (not __name__.startswith('student_c'))\n\n\n"
+        "def vector_add(x, y, *, block=16):\n    return Loud.made\n"
+    )
+    found = judge_interpreted(find("5.2"), module_from(broken).vector_add, 1)
+    assert found.verdict is Verdict.ERROR
+    assert "ZeroDivisionError" in found.text()
+
+
+ON_A_GPU = [
+    *(file for file in ALIKE if "/wrong/" in file),
+    "5.3/wrong/softmax_in_torch.py",
+    "5.4/wrong/whole_number_as_start.py",  # does not compile
+    "6.3/wrong/acc_float16.py",
+    "7.2/wrong/calls_the_library.py",
+    "7.4/wrong/calls_the_library.py",
+    "7.4/wrong/never_stores_o.py",
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("file", ON_A_GPU)
+def test_a_wrong_submission_gets_the_name_that_a_laptop_gives(file):
+    second = (CORPUS / file).read_text(encoding="utf-8").splitlines()[1]
+    kind, expected = second.removeprefix("# Expected: ").split(": ", 1)
+    report = report_on(file)
+    found = {
+        "misconception": report.misconception,
+        "property": "" if report.misconception else report.failed_property,
+        "verdict": report.verdict.value,
+    }
+    assert found[kind] == expected, report.text()
+
+
+RIGHT = [
+    str(file.relative_to(CORPUS))
+    for exercise in ("5.2", "5.3", "6.2", "7.2", "7.4")
+    for file in sorted(CORPUS.glob(f"{exercise}/right/*.py"))
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("file", RIGHT)
+def test_a_right_submission_passes_compiled(file):
+    report = report_on(file)
+    assert report.passed, report.text()
+
+
+@pytest.mark.gpu
+def test_right_in_the_interpreter_and_wrong_compiled_is_not_right():
+    """tl.dot rounds float32 to ten bits unless asked for more; the interpreter does not."""
+    text = (CORPUS / "6.2/right/both_to_float32.py").read_text(encoding="utf-8")
+    hasty = text.replace(', input_precision="ieee"', "")
+    assert hasty != text
+    found = report_for(module_from(hasty).tile_scores, seed=1)
+    assert found.verdict is Verdict.NOT_ON_A_GPU, found.text()
+    assert "on this GPU" in found.text()
+
+
+@pytest.mark.gpu
+def test_the_stub_is_not_attempted_on_a_gpu_either():
+    assert report_for(stubs(7).looped_attention).verdict is Verdict.NOT_ATTEMPTED

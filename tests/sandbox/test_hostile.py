@@ -1,0 +1,78 @@
+"""Every file of tests/hostile is graded: none gains a point, stops the batch, or gets out."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.submission import grade
+from course_lib.handin.files import Submission
+from course_lib.sandbox.workshop import Workshop
+from course_lib.specs import EXERCISES
+
+FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))
+# the same exercises with a shorter patience, so that the endless ones are over soon
+SHORT = [replace(e, seconds=4.0) for e in EXERCISES]
+HONEST = Submission("honest", (("e.py", b"def echo(x):\n    return x.copy()\n"),))
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    with Workshop() as workshop:
+        if workshop.level != "full":
+            pytest.fail(f"hostile code needs the full sandbox; here it is {workshop.level}")
+        yield workshop
+
+
+def target(text: str):
+    """Return the exercise whose function the file defines."""
+    (exercise,) = [e for e in SHORT if re.search(rf"^def {e.function}\(", text, re.MULTILINE)]
+    return exercise
+
+
+def test_the_corpus_is_large_and_says_what_it_tries():
+    assert len(FILES) >= 35
+    for file in FILES:
+        assert re.match(r"# tries: .+; must: [a-z, ]+\n", file.read_text()), file.name
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_hostile(workshop, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "of the grader")
+    text = file.read_text()
+    allowed = re.match(r"# tries: .+; must: (.+)\n", text)[1].split(", ")
+    exercise = target(text)
+    submission = Submission("mallory", ((file.name, text.encode()),))
+    before = set(_processes())
+
+    lines = grade(workshop, submission, [exercise], b"a secret", SPLITTER)
+
+    (line,) = lines
+    assert line["outcome"] in allowed, line
+    assert line["score"] == (exercise.points if line["outcome"] == "passed" else 0)
+    assert line["sandbox"] == "full"
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", line["message"])
+    assert not list(Path("/tmp").glob("hostile_was_here"))
+    assert not set(_processes()) - before, "a process was left behind"
+    (after,) = grade(workshop, HONEST, [e for e in SHORT if e.id == "0.1"], b"s", SPLITTER)
+    assert after["outcome"] == "passed", "the next submission suffered"
+
+
+def _processes():
+    """Return the processes below this one, by id; the zygotes live on."""
+    below = {os.getpid()}
+    found = []
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda f: int(f.name)):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) in below:
+            below.add(int(folder.name))
+            found.append(int(folder.name))
+    return found

@@ -1,0 +1,617 @@
+"""The walls themselves: what a confined child cannot do, and what a frame cannot bring in."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from course_lib.sandbox import allowed, folder, frame, syscalls
+from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox import workshop as workshop_module
+from course_lib.sandbox.workshop import InfrastructureError, Workshop, probe
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    with Workshop() as workshop:
+        yield workshop
+
+
+def test_the_probe_finds_every_way_out_closed(workshop):
+    level, held = probe(workshop)
+    assert [name for name, was_refused in held.items() if not was_refused] == []
+    assert len(held) >= 11
+    assert level == "full"
+
+
+def test_the_list_of_what_is_open_holds_no_answers_and_nothing_that_is_gone(monkeypatch):
+    """After a move the walls still stand around something: a name that is gone is an error."""
+    closed = {file.relative_to(allowed.COURSE).parts[0] for file in allowed.closed_files()}
+    assert {"attention", "kernels", "cli.py"} <= closed
+    specs = Path(importlib.util.find_spec("course_lib.specs").origin)
+    assert specs in allowed.closed_files()
+    monkeypatch.setattr(allowed, "_READABLE", (*allowed._READABLE, "accounting_of_old"))
+    with pytest.raises(RuntimeError, match="accounting_of_old"):
+        allowed.readable()
+
+
+def test_a_zygote_that_holds_answers_does_not_start(monkeypatch):
+    """The guard sees a module that is not on the list, and every module of the course is asked."""
+    holding = ("course_lib.attention.naive", *workshop_module._IMPORTS["interpreter"])
+    monkeypatch.setitem(workshop_module._IMPORTS, "interpreter", holding)
+    with pytest.raises(InfrastructureError, match=r"imported answers: .*attention\.naive"):
+        workshop_module.Zygote("interpreter").close()
+
+
+def test_an_answer_that_can_be_read_or_is_not_there_lowers_the_level(workshop, tmp_path):
+    there, gone = Path(os.__file__), tmp_path / "gone.py"
+    with workshop.student() as child:
+        for closed in ([str(there)], [str(gone)], []):
+            held = _ask(child, do="probe", victim=os.getpid(), closed=closed)
+            assert held["answers"] is False
+            assert held["memory"]
+
+
+def test_the_zygotes_environment_is_not_ours(workshop, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    program = "import os\ndef echo(x):\n    return sorted(os.environ)\n"
+    with Workshop() as fresh, fresh.student() as child:
+        _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
+        names = _case(child, 1)["result"]
+    assert "SECRET_TOKEN" not in names
+    assert {"OMP_NUM_THREADS", "TRITON_INTERPRET"} <= set(names)
+
+
+def test_a_child_holds_no_answers(workshop):
+    program = "import sys\ndef echo(x):\n    return [m for m in sys.modules if m[:6] == 'course']\n"
+    with workshop.student() as child:
+        _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
+        loaded = _case(child, 1)["result"]
+    secret = ("course_lib.specs", "course_lib.attention", "course_lib.kernels")
+    assert "course_lib" in loaded
+    assert not [name for name in loaded if name.startswith(secret)]
+    assert "course_lib.judging.check" not in loaded
+
+
+def test_the_zygote_has_one_thread_or_its_children_could_hang(workshop):
+    with workshop.student():
+        pid = workshop._zygotes["interpreter"]._process.pid
+        assert len(os.listdir(f"/proc/{pid}/task")) == 1
+
+
+def test_a_zygote_that_was_killed_is_replaced(workshop):
+    with workshop.student():
+        pass
+    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
+    with workshop.student() as child:
+        assert _ask(child, do="probe", victim=os.getpid(), closed=[])["fork"]
+
+
+def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(workshop):
+    child = workshop.student()
+    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
+    with pytest.raises(InfrastructureError):
+        child.end()
+
+
+KILLED = """
+import os, sys
+from course_lib.sandbox.folder import Folder
+kept = Folder()
+print(kept.name, flush=True)
+sys.stdin.read()
+"""
+
+HOLDS_A_ZYGOTE = """
+import sys
+from course_lib.sandbox.workshop import Workshop
+workshop = Workshop()
+with workshop.student():
+    print(workshop._zygotes["interpreter"].folder.name, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_folders_of_killed_owners_are_removed_and_no_others(tmp_path, monkeypatch):
+    """Left alone: a living owner's, one just being made, a link, and whatever has another name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("course-grade-new", "other-folder"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "course-grade-link").symlink_to(tmp_path / "other-folder")
+    owners = [
+        subprocess.Popen(
+            [sys.executable, "-c", KILLED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+        for _ in range(2)
+    ]
+    try:
+        dead, living = (Path(owner.stdout.readline().strip()) for owner in owners)
+        mine = folder.Folder()
+        owners[0].kill()
+        owners[0].wait()
+        assert dead.exists()
+        assert folder.sweep() == [dead]
+        left = {path.name for path in tmp_path.iterdir()}
+        names = {living.name, Path(mine.name).name}
+        assert left == {"course-grade-new", "other-folder", "course-grade-link"} | names
+    finally:
+        for owner in owners:
+            owner.kill()
+            owner.communicate()
+    mine.cleanup()
+    assert folder.sweep() == [living]
+
+
+def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    worker = subprocess.Popen(
+        [sys.executable, "-c", HOLDS_A_ZYGOTE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    with worker:
+        left = Path(worker.stdout.readline().strip())
+        worker.kill()
+    assert left.parent == tmp_path
+    assert left.exists()
+    with Workshop() as fresh, fresh.student():
+        assert not left.exists()
+
+
+def test_numbers_of_system_calls_agree_between_the_lists():
+    for machine in ("x86_64", "aarch64"):
+        allowed = syscalls._table(syscalls._ALLOWED[machine])
+        denied = syscalls._table(syscalls._DENIED[machine])
+        guarded = syscalls._table(syscalls._GUARDED[machine])
+        numbers = [*allowed.values(), *denied.values()]
+        assert len(set(numbers)) == len(numbers)
+        assert not set(guarded.values()) & set(allowed.values())
+        for way_out in ("socket", "connect", "ptrace", "kill", "execve", "clone", "fork", "memfd"):
+            assert way_out not in allowed
+
+
+def _ask(child, **request):
+    return child.ask(request, time.monotonic() + 30)
+
+
+def _case(child, *args):
+    return _ask(child, do="case", args=args, kwargs={}, counted=False, kernel=False, fits=False)
+
+
+# Frames -----------------------------------------------------------------------------------------
+
+NUMBERS = hnp.arrays(
+    dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),
+    shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+NUMPY_TEXTS = st.builds(np.str_, st.text(max_size=9)) | st.builds(np.bytes_, st.binary(max_size=9))
+PLAIN = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats() | st.text(max_size=9)
+VALUES = st.recursive(
+    PLAIN | NUMBERS | st.binary(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES)
+def test_what_is_sent_arrives(value):
+    _same(frame.decode(*frame.encode(value)), value)
+
+
+def _same(got, sent):
+    assert type(got) is type(sent)
+    if isinstance(sent, np.ndarray):
+        assert got.dtype == sent.dtype
+        np.testing.assert_array_equal(got, sent)
+    elif isinstance(sent, list | tuple):
+        assert len(got) == len(sent)
+        for a, b in zip(got, sent, strict=True):
+            _same(a, b)
+    elif isinstance(sent, dict):
+        assert list(got) == list(sent)
+        for key in sent:
+            _same(got[key], sent[key])
+    elif isinstance(sent, float):
+        assert got == sent or (np.isnan(got) and np.isnan(sent))
+    elif isinstance(sent, str):
+        assert got == sent.encode("utf-8", "replace").decode()
+    else:
+        assert got == sent
+
+
+def test_tensors_keep_strides_and_shared_memory():
+    packed = torch.arange(24, dtype=torch.bfloat16).reshape(2, 3, 4)
+    q, k = frame.decode(*frame.encode((packed[0].T, packed[1])))
+    assert q.stride() == packed[0].T.stride()
+    assert torch.equal(q, packed[0].T)
+    assert torch.equal(k, packed[1])
+    assert q.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
+
+
+@settings(max_examples=30, deadline=None)
+@given(NUMPY_TEXTS)
+def test_numpys_strings_arrive_as_strings(text):
+    """A label taken out of an array of labels is a string like any other."""
+    got = frame.decode(*frame.encode(text))
+    assert got == text.item()
+    assert type(got) in (str, bytes)
+
+
+def test_a_message_is_no_larger_when_it_is_unpacked():
+    """Few bytes that stand for many elements, or that are copied many times, are refused."""
+    wide = torch.zeros(1).expand(frame.MAX_ELEMENTS // 2 - 1024)
+    assert len(frame.decode(*frame.encode([wide, wide]))) == 2
+    for many in ([wide] * 3, [torch.empty(0)] * 20_000):
+        with pytest.raises(frame.BadFrame, match="too many elements in all"):
+            frame.decode(*frame.encode(many))
+    for again in (["a", "u1", [16], 0, 16], ["b", 0, 16], ["T", "uint8", [1], [1], 0, 0, 16]):
+        other = [*again[:-2], 8, 8] if again[0] == "T" else again
+        other = [other[0], other[1], [8], 8, 8] if again[0] == "a" else other
+        with pytest.raises(frame.BadFrame, match="the same bytes twice"):
+            frame.decode(json.dumps(["l", [again, other]]).encode(), b"\0" * 16)
+
+
+MALFORMED = [
+    ["a", "f4", [1 << 40], 0, 16],
+    ["a", "f4", [4], 0, 1 << 40],
+    ["a", "f4", [-4, -1], 0, 16],
+    ["a", "O", [2], 0, 16],
+    ["a", "f4", [2, True], 0, 8],
+    ["T", "float32", [4], [1], 1, 0, 16],
+    ["T", "float32", [4], [-1], 3, 0, 16],
+    ["T", "float32", [1 << 20, 1 << 20], [0, 0], 0, 0, 16],
+    ["T", "complex64", [1], [1], 0, 0, 16],
+    ["b", -1, 4],
+    ["unknown", 1],
+    ["f", "not hexadecimal"],
+    ["p", "GPU", {"name": "x"}],
+    ["d", [[["l", []], 1]]],
+    [],
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED, ids=str)
+def test_malformed_values_are_refused_before_anything_is_allocated(data):
+    with pytest.raises(frame.BadFrame):
+        frame.decode(json.dumps(data).encode(), b"\0" * 16)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=80), st.binary(max_size=20))
+def test_noise_is_refused_with_one_kind_of_error(text, blob):
+    with contextlib.suppress(frame.BadFrame):
+        frame.decode(text, blob)
+
+
+def test_a_frame_with_another_nonce_is_refused():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        frame.Channel(theirs.fileno(), b"a" * 16).send("passed")
+        with pytest.raises(frame.BadFrame):
+            frame.Channel(ours.fileno(), b"b" * 16).receive(time.monotonic() + 1)
+
+
+def test_half_a_frame_is_too_late_and_a_closed_end_is_closed():
+    ours, theirs = socket.socketpair()
+    channel = frame.Channel(ours.fileno(), b"a" * 16)
+    with ours:
+        theirs.send(b"course01")
+        with pytest.raises(frame.TooLate):
+            channel.receive(time.monotonic() + 0.05)
+        theirs.close()
+        with pytest.raises(frame.Closed):
+            channel.receive(time.monotonic() + 1)
+
+
+def test_a_frame_that_nobody_reads_is_too_late_and_one_that_is_read_arrives():
+    """A child that sleeps instead of reading its answer cannot hold the grader."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = frame.Channel(ours.fileno(), b"a" * 16)
+        started = time.monotonic()
+        with pytest.raises(frame.TooLate):
+            channel.send(b"\0" * (8 << 20), deadline=started + 0.2)
+        assert time.monotonic() - started < 5
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as pool:
+        soon = time.monotonic() + 30
+        read = pool.submit(frame.Channel(theirs.fileno(), b"a" * 16).receive, soon)
+        channel = frame.Channel(ours.fileno(), b"a" * 16)
+        channel.send(b"x" * (8 << 20), deadline=soon)
+        assert read.result() == b"x" * (8 << 20)
+        assert os.get_blocking(ours.fileno())
+        theirs.close()
+        with pytest.raises(frame.Closed):
+            channel.send(b"x" * (8 << 20), deadline=soon)
+
+
+# Kernels ----------------------------------------------------------------------------------------
+
+HEAD = "import triton\nimport triton.language as tl\n\n"
+GOOD = """@triton.jit
+def helper(x, BLOCK: tl.constexpr = 16):
+    return x + tl.zeros((BLOCK,), tl.float32)
+
+
+@triton.jit
+def kernel(x, out, n, BLOCK: tl.constexpr):
+    m = tl.full((BLOCK,), float("-inf"), tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tile = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        m = tl.maximum(m, tile)
+        if start == 0:
+            m += helper(m, BLOCK)[:]
+    tl.static_assert(BLOCK > 0, "positive")
+    tl.store(out, tl.max(tl.where(m > 0, m, -m), 0).to(out.dtype.element_ty))
+"""
+
+
+def test_a_gathered_source_is_forgotten_when_a_name_changes_its_meaning(tmp_path):
+    """What is remembered between launches follows globals, helpers and captured values."""
+    file = tmp_path / "gathered.py"
+    file.write_text(
+        HEAD + "SCALE = tl.constexpr(2.0)\n\n\n"
+        "@triton.jit\ndef scaled(x):\n    tl.store(x, tl.load(x) * SCALE)\n"
+    )
+    spec = importlib.util.spec_from_file_location("gathered", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    first = kernels.gather(module.scaled)
+    assert kernels.gather(module.scaled) is first
+    module.SCALE = module.tl.constexpr(3.0)
+    assert "3.0" in kernels.gather(module.scaled)[0]
+    assert "3.0" not in first[0]
+
+
+def test_the_shortcuts_of_the_device_change_no_result():
+    """dtypes and broadcasts are what Triton's own are, in a process that has not been changed."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORTCUTS], capture_output=True, text=True, cwd=Path.cwd()
+    )
+    assert done.returncode == 0, done.stderr
+
+
+SHORTCUTS = """
+import course_lib, itertools
+import triton.language as tl
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter
+from course_lib.sandbox import interpreter as device
+
+own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
+device._shorten()
+scalars = [tl.int1, tl.float16, tl.float32, tl.bfloat16, tl.int32, tl.int64, tl.uint8]
+scalars.append(tl.pointer_type(tl.float32))
+kinds = scalars + [tl.block_type(kind, [4, 2]) for kind in scalars]
+assert all(interpreter._get_np_dtype(kind) == own_dtype(kind) for kind in kinds)
+assert interpreter._get_np_dtype is not own_dtype
+
+semantic = TritonSemantic(interpreter.interpreter_builder)
+
+def made(shape):
+    value = semantic.scalar_constant(3.0, tl.float32)
+    return semantic.splat(value, shape) if shape else value
+
+shapes = [[], [1], [4], [4, 4], [1, 4], [4, 1], [2, 4, 4]]
+for a, b in itertools.product(shapes, shapes):
+    ours = semantic.broadcast_impl_value(made(a), made(b))
+    theirs = own_broadcast(semantic, made(a), made(b))
+    for x, y in zip(ours, theirs):
+        assert x.type == y.type, (a, b)
+        assert x.handle.data.shape == y.handle.data.shape
+"""
+
+
+def test_an_ordinary_kernel_is_let_pass():
+    assert "def kernel" in kernels.clean(HEAD + "LOG2E = tl.constexpr(1.44)\n\n" + GOOD)
+
+
+def test_a_kernel_may_call_its_own_names_what_it_likes():
+    """Arguments, assignments, loop variables, helpers and constants may hide Python's builtins."""
+    body = """type = 3
+
+
+@triton.jit
+def sorted(x):
+    return x + type
+
+
+@triton.jit
+def kernel(input, out, n, BLOCK: tl.constexpr = type):
+    id = tl.program_id(0)
+    sum, (open) = 0.0, id
+    for next in range(0, n, BLOCK):
+        sum += sorted(tl.load(input + next + open))
+    hash: tl.constexpr = 2
+    tl.store(out, sum * hash)
+"""
+    assert "sorted(tl.load(input" in kernels.clean(HEAD + body)
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import triton.language as tla", "tla"),
+        ("from triton import language as lang", "lang"),
+        ("import triton as t", "t.language"),
+        ("import triton.language as tl\nimport triton.language as tl2", "tl2"),
+    ],
+)
+def test_tritons_language_may_have_any_name(imports, name):
+    """It is run as it would be in Triton, and what is not for kernels stays so under any name."""
+    text = f"{imports}\n\n{GOOD}".replace("tl.", f"{name}.")
+    module = kernels.load(f"{text}    {name}.static_assert({name}.math.exp(1.0) > 2)\n", "kernel")
+    x, out = torch.randn(40), torch.zeros(1)
+    module.kernel[(1,)](x, out, 40, BLOCK=16)
+    assert out > 0
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(text.replace("arange(", "core.builtin("))
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from triton.language.standard import zeros, sum",
+        "from triton.language import load, float32 as f4, math as m",
+        "from triton import cdiv, jit, autotune, Config",
+        "from triton.runtime.jit import jit",
+        "from triton.runtime.autotuner import autotune, Config",
+        "from triton.language.core import constexpr",
+        "from triton.language.extra import libdevice",
+        "CONFIGS = [triton.Config({'BLOCK': 16}, num_warps=4)]",
+    ],
+)
+def test_what_extraction_imports_for_a_kernel_is_let_pass(imports):
+    assert "def kernel" in kernels.clean(f"{HEAD}{imports}\n\n{GOOD}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tl.static_assert(n > 0, f'n is {n}')",
+        "tl.static_assert(n > 0, msg=f'{n.__class__}')",
+        "tl.device_assert(n > 0, f'{open}')",
+        "tl.static_print(f'{n}')",
+        "assert n > 0, f'{n}'",
+    ],
+)
+def test_an_f_string_in_a_message_is_kept_as_text(line):
+    text = kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x, n):\n    {line}\n")
+    assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)]
+    assert "{n" in text or "{open}" in text
+
+
+def test_a_docstring_cannot_hide_a_kernel():
+    """Triton's interpreter runs what follows the last line that begins with "def "."""
+    quotes, hidden = '"""', "def kernel(x):\n        import os\n        x = "
+    head = f"{HEAD}@triton.jit\ndef kernel(x):\n    {quotes}\n    {hidden}{quotes}\n"
+    assert "os" not in kernels.clean(f"{head}    y = '{quotes}'\n")
+    assert "pass" in kernels.clean(head)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.load('f')",
+        "np.load('f', allow_pickle=True)",
+        "_interpreter.load(x, x, x, x)",
+        "_patch_attr(x, x, x, x)",
+        "inspect.type",
+        "tl.load(x, _semantic=x)",
+        "tl.load(**x)",
+        "interpreter_builder.load(x)",
+        "TensorHandle(x, x)",
+        "y = undefined",
+        "math.sqrt(x)",
+        "import os",
+        "x.handle.data.tofile('f')",
+        "().__class__",
+        "getattr(x, 'handle')",
+        "open('f')",
+        "tl.core.os.system('id')",
+        "tl.core.builtin",
+        "triton.runtime.driver.active",
+        "triton.language.core.sys",
+        "triton.compiler",
+        "torch.load('f')",
+        "tl.inline_asm_elementwise('', '', [], tl.int32, True, 1)",
+        "tl.store.fn.__globals__",
+        "x.to = 1",
+        "tl.load = 1",
+        "x[0] = 1",
+        "f'{x}'",
+        "[y for y in x]",
+        "(lambda: 0)()",
+        "global x",
+        "with x: pass",
+        "eval('1')",
+        "exec('1')",
+        "print(x)",
+        "__import__('os')",
+        "(y := x)",
+        "del x",
+        "raise x",
+        "try:\n        pass\n    except: pass",
+        "def inner(): pass",
+        "tl = x",
+        "x.interpreter_builder",
+        "tl.math.sys",
+    ],
+)
+def test_a_kernel_with_python_in_it_is_refused(line):
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x):\n    {line}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\n",
+        "print(1)\n",
+        "class A: pass\n",
+        "x = open('f')\n",
+        "from os import system\n",
+        "from triton.runtime import driver\n",
+        "from triton.language import core\n",
+        "@triton.jit\ndef f(x=open('f')): pass\n",
+        "@triton.jit\ndef f(*x): pass\n",
+        "tl = 1\n",
+        "x = open\n",
+        "x = open\nopen = 1\n",
+        "@triton.jit\ndef f(x=open): pass\n\nopen = 1\n",
+        "x = [eval]\n",
+        "__builtins__ = 1\n",
+        "x = tl.load(1)\n",
+        "float = 1\nx = float(2)\n",
+        "import triton.language as triton\n",
+        "import triton.language as t\n@triton.jit\ndef t(x): pass\n",
+        "from triton import compile\n",
+        "from triton.runtime.jit import JITFunction\n",
+        "from triton.language import *\n",
+        "from .triton import cdiv\n",
+        "import triton.runtime\n",
+        "import numpy as np\n",
+        "x" * (100 << 10),
+        "-" * 20_000 + "1",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_file_with_python_in_it_is_refused(text):
+    with pytest.raises(kernels.NotTriton):
+        kernels.clean(HEAD + text)
+
+
+def test_decorators_are_replaced_not_run():
+    text = kernels.clean(HEAD + "@open('/tmp/f', 'w')\n@triton.jit\ndef kernel(x): pass\n")
+    assert "open" not in text
+    assert "@triton.jit" in text

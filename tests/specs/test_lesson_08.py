@@ -1,0 +1,229 @@
+"""Lesson 08: solutions pass, stubs are not attempted, masks on whole tiles are found by counting.
+
+Wrong submissions of all kinds, and right ones of other styles, are in ``tests/submissions/8.*``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from judging.helpers import CORPUS, code, module_from, report_on, solutions, stubs, words_of
+
+from course_lib.accounting.kernel_ledger import KernelLedger
+from course_lib.accounting.traffic import derived_counts
+from course_lib.judging.check import report_for
+from course_lib.judging.report import Verdict
+from course_lib.kernels.ladder import Tiles, edge_masks, skip_tiles
+from course_lib.specs import find
+from course_lib.specs.lesson_08 import backward, split, tiles
+
+ALL = ["choose_tiles", "causal_tiles", "split_attention", "delta_and_dv"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_solution_passes(name):
+    report = report_for(getattr(solutions(8), name), seed=1)
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_stub_is_not_attempted(name):
+    report = report_for(getattr(stubs(8), name), seed=1)
+    assert report.verdict is Verdict.NOT_ATTEMPTED, report.text()
+
+
+# 8.1 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_drawn_the_rule_has_one_answer_and_it_is_not_the_largest_tile(seed):
+    for case in find("8.1").cases(np.random.default_rng(seed)):
+        (rows,) = case.args
+        (best,) = tiles._best(rows)
+        assert best["fits"]
+        assert best["stack_bytes"] == 0
+        assert tiles._choice(best) == solutions(8).choose_tiles(rows)
+        assert tiles._choice(best) != tiles._largest(rows)
+
+
+@pytest.mark.parametrize("seed", range(1, 41))
+def test_whatever_is_drawn_each_known_mistake_fails_under_its_own_name(seed):
+    """The models of the spec and the submissions of the corpus; and the right ones pass."""
+    for mistake in find("8.1").mistakes:
+        assert named(mistake.model, seed) == mistake.name
+    for file, function in corpus_of_8_1("wrong"):
+        expected = file.read_text(encoding="utf-8").splitlines()[1]
+        report = report_for(function, seed=seed)
+        kind, name = expected.removeprefix("# Expected: ").split(": ", 1)
+        found = report.misconception if kind == "misconception" else report.failed_property
+        assert (found, report.passed) == (name, False), (file, report.text())
+    for function in (solutions(8).choose_tiles, *(f for _, f in corpus_of_8_1("right"))):
+        report = report_for(function, seed=seed)
+        assert report.passed, report.text()
+
+
+def named(model, seed):
+    """Return the name that the check gives to somebody who makes this mistake."""
+
+    def choose_tiles(rows):
+        return model(rows)
+
+    return report_for(choose_tiles, seed=seed).misconception
+
+
+@cache
+def corpus_of_8_1(folder):
+    files = sorted((CORPUS / "8.1" / folder).glob("*.py"))
+    return [(f, module_from(f.read_text(encoding="utf-8"), f.stem).choose_tiles) for f in files]
+
+
+@pytest.mark.parametrize("area", [("num_stages",), ("block_q", "num_stages"), ()])
+def test_the_largest_area_is_recognised_however_ties_are_broken(area):
+    def model(rows):
+        left = tiles._best(rows, skip=(4, 5))
+        tie = lambda r: [r["block_q"] * r["block_k"], *(r[name] for name in area)]  # noqa: E731
+        return tiles._choice(max(left, key=tie))
+
+    assert {named(model, seed) for seed in range(1, 30)} == {"area before query rows"}
+
+
+def test_draws_differ():
+    """A list of answers learnt by heart does not pass."""
+    rng = np.random.default_rng(1)
+    first = {str(find("8.1").cases(rng)[0].args) for _ in range(20)}
+    assert len(first) > 15
+
+
+def test_each_gpu_of_the_record_has_tiles_that_spill_and_tiles_that_do_not():
+    for gpu in ("T4", "A100", "H100"):
+        for head_dim in (64, 128):
+            spilled = {row["stack_bytes"] > 0 for row in tiles._table(gpu, head_dim)}
+            assert spilled == {True, False}
+
+
+@pytest.mark.parametrize("answer", [None, (), "64", (64.5, 64, 4, 2), {"block_q": 64}])
+def test_an_answer_of_another_form_gets_a_sentence(answer):
+    def choose_tiles(rows):
+        return answer
+
+    assert report_for(choose_tiles, seed=1).verdict is Verdict.INCORRECT
+
+
+# 8.2 --------------------------------------------------------------------------------------------
+
+
+def test_four_by_four_tiles_load_five_eighths_and_many_tiles_one_half():
+    """62.5 % at 4 x 4, towards one half; the masked share goes to nothing."""
+    causal_tiles = solutions(8).causal_tiles
+    assert causal_tiles(16, 4, 4) == (10, 4)
+    loaded, masked = causal_tiles(4096 * 4, 4, 4)
+    assert loaded / 4096**2 == pytest.approx(0.5, abs=2e-4)
+    assert masked / loaded < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("rung", "masked"), [(skip_tiles, "visited_tiles"), (edge_masks, "partial_tiles")]
+)
+def test_the_ledger_counts_comparisons_on_tiles_of_scores(rung, masked):
+    """Rung 3 masks every tile, rung 4 those at the boundary; a mask compares and selects."""
+    q, k, v = (torch.randn(1, 1, 256, 16) for _ in range(3))
+    with KernelLedger() as ledger:
+        rung(q, k, v, causal=True, tiles=Tiles(64, 32))
+    on_tiles = sum(n for (_, shape), n in ledger.compared.items() if shape == (64, 32))
+    assert on_tiles == 2 * derived_counts(256, 256, 64, 32, causal=True)[masked]
+    assert KernelLedger.from_json(ledger.to_json()).compared == ledger.compared
+
+
+def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
+    """What the judge of masks rests on; and it sees both kinds: with a boundary and without."""
+    cases = [c for c in find("8.2b").cases(np.random.default_rng(1)) if c.counted]
+    kinds = set()
+    for case in cases:
+        n_q, n_k = (x.shape[-2] for x in case.args[:2])
+        tiles = case.kwargs["block_q"], case.kwargs["block_k"]
+        partial = split._partial_tiles(n_q, n_k, *tiles, case.kwargs["causal"])
+        counts = derived_counts(n_q, n_k, *tiles, causal=case.kwargs["causal"])
+        assert sum(partial) == counts["partial_tiles"]
+        assert len(set(partial)) == 1
+        assert len({*tiles, case.args[0].shape[-1]}) == 3  # a mask's shape is nothing else's
+        kinds.add(partial[0] > 0)
+    assert kinds == {True, False}
+
+
+def test_a_negative_boundary_is_looked_for_in_the_program_that_has_it():
+    """Not in the last one; and it is no mask that lets row -16 through."""
+    text = words_of(report_on("8.2b/wrong/not_clamped.py"))
+    assert "in program (0, 0, 0): which of them are negative" in text
+    assert "last" not in text.partition("Next: ")[2]
+
+
+# Null models ------------------------------------------------------------------------------------
+
+NULLS = {
+    "zeros": lambda q, k, v: torch.zeros_like(q),
+    "mean of V": lambda q, k, v: v.mean(-2, keepdim=True).expand_as(q).contiguous(),
+    "the input": lambda q, k, v: q.clone(),
+    "V": lambda q, k, v: v.clone() if v.shape == q.shape else torch.zeros_like(q),
+}
+
+
+@pytest.mark.parametrize("null", NULLS)
+def test_null_models_fail(null):
+    def split_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
+        return NULLS[null](q, k, v), torch.zeros(q.shape[:-1])
+
+    def delta_and_dv(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64):
+        dv = NULLS[null](k, k, do if do.shape == k.shape else k)
+        return (o * do).sum(-1).float(), dv
+
+    assert report_for(split_attention, seed=1).verdict is Verdict.INCORRECT
+    assert report_for(delta_and_dv, seed=1).verdict is Verdict.INCORRECT
+
+
+# 8.3 --------------------------------------------------------------------------------------------
+
+
+def test_the_truth_of_8_3_is_what_autograd_says():
+    """dV and delta of float64 autograd, where every row has a key."""
+    q, k, v = (torch.randn(1, 2, n, 16, dtype=torch.float64) for n in (40, 56, 56))
+    v.requires_grad_()
+    hidden = torch.ones(40, 56, dtype=torch.bool).triu(17)
+    s = (q @ k.mT / 4).masked_fill(hidden, -torch.inf)
+    o, do = torch.softmax(s, -1) @ v, torch.randn(1, 2, 40, 16, dtype=torch.float64)
+    o.backward(do)
+    lse = torch.logsumexp(s, -1)
+    delta, dv = backward._backward_truth(q, k, o.detach(), lse, do, causal=True)
+    assert np.allclose(dv, v.grad, atol=1e-12)
+    assert np.allclose(delta, (o.detach() * do).sum(-1), atol=1e-12)
+
+
+def test_what_is_wrong_in_dv_is_said_of_keys_and_their_tiles():
+    """68 keys in tiles of 32, and 16 queries a tile: dv is cut by 32, delta by 16."""
+    report = report_on("8.3/wrong/begins_too_late.py")
+    assert report.picture.tile[0] == 32
+    assert [band.label for band in report.picture.bands] == ["tile 0", "tile 1", "tile 2"]
+    text = words_of(report)
+    assert "1 of 3 key tiles is wrong (tile 2, keys 64 to 67)" in text
+    assert "follow key tile 2 (keys 64 to 67)" in text
+    assert "query tile" not in text.partition("known mistake")[0]
+    delta = words_of(report_on("8.3/wrong/delta_mean.py"))
+    assert "both query tiles are wrong (all 64 rows)" in delta
+
+
+def test_a_buffer_for_the_weights_is_found():
+    source = code(8).replace(
+        "    dv_kernel[(triton.cdiv(n_k, block_k), b * h)](",
+        "    weights = torch.empty(b * h, n_q, n_k)\n"
+        "    dv_kernel[(triton.cdiv(n_k, block_k), b * h)](",
+    )
+    report = report_for(module_from(source).delta_and_dv, seed=1)
+    assert report.failed_property == "needs memory linear in N", report.text()
+
+
+def test_p_left_in_float32_does_not_compile():
+    source = code(8).replace("p.to(do_tile.dtype), do_tile", "p, do_tile")
+    report = report_for(module_from(source).delta_and_dv, seed=1)
+    assert not report.passed
