@@ -22,8 +22,8 @@ from _bench import table
 from judging.helpers import solutions
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
+from course_lib.checking import report_for
 from course_lib.child import compile_check
-from course_lib.judging.check import report_for
 from course_lib.specs import EXERCISES
 
 RUNS = 5

@@ -18,8 +18,8 @@ _mode.choose()
 
 # name a student types -> module that defines it; imported on first use
 _LAZY = {
-    "check": "course_lib.judging.check",
-    "hint": "course_lib.judging.check",
+    "check": "course_lib.checking",
+    "hint": "course_lib.checking",
     "progress": "course_lib.progress_view",
     "CheckFailed": "course_lib.judging.report",
     "count": "course_lib.child.count",

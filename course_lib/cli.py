@@ -340,8 +340,8 @@ def _exercise(name: str) -> Any:
 
 def _report(cells: Any, exercise: Any) -> Any:
     """Return the report on an exercise; a cell that cannot be loaded is an error like any other."""
+    from course_lib.checking import report_for
     from course_lib.handin.cells import BrokenCell, load
-    from course_lib.judging.check import report_for
     from course_lib.judging.report import Report, Verdict
 
     try:

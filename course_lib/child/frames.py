@@ -39,8 +39,8 @@ def student_lines(error: BaseException, function: Callable[..., Any]) -> list[st
 
 def _is_theirs(frame: traceback.FrameSummary, function: Callable[..., Any]) -> bool:
     """A frame is the student's if it is from their file or from a notebook cell."""
-    theirs = inspect.unwrap(function).__code__.co_filename
-    if frame.filename == theirs:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if frame.filename == (code.co_filename if code else inspect.getfile(function)):
         return True
     return "ipykernel" in frame.filename or frame.filename.startswith("<ipython-input")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.judging import faults
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.spec import Case, Finding, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
-from course_lib.sandbox import faults
 
 
 def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:

@@ -9,10 +9,7 @@ from typing import Any
 
 from course_lib.judging.judges import Judge
 from course_lib.judging.picture import TrafficBars
-from course_lib.judging.spec import Case, Finding, Observed
-
-STORED = "stores every row"
-BY_THE_KERNEL = "is computed by the kernel"
+from course_lib.judging.spec import STORED, Case, Finding, Observed
 
 
 def in_turn(*judges: Judge) -> Judge:
@@ -110,39 +107,10 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
             "is your own kernel",
             f"the kernel that ran, {borrowed[0].kernel}, belongs to course_lib: write your own.",
         )
-    if ledger.launches and ledger.total:
-        return _computed_elsewhere(observed)
-    return Finding(
-        "is a Triton kernel",
-        "the answer is right, but no Triton kernel computed it: launch yours, kernel[grid](...).",
-    )
-
-
-def _computed_elsewhere(observed: Observed) -> Finding | None:
-    """Return a finding if a kernel ran, but the answer's numbers come from somewhere else.
-
-    Only of a ledger that kept what its launches were given and what they wrote (`Evidence`).
-    """
-    from course_lib.judging.origins import Origins
-
-    ledger = observed.ledger
-    if not hasattr(ledger, "evidence"):
-        return None
-    origins = Origins(ledger.inputs)
-    for given, written in ledger.evidence:
-        if name := origins.stranger(given):
-            return Finding(
-                BY_THE_KERNEL,
-                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
-                "by a kernel: the kernel is to compute them.",
-            )
-        origins.note_written(written)
-    if origins.from_a_kernel(observed.result):
-        return None
-    return Finding(
-        BY_THE_KERNEL,
-        "the result holds numbers that no kernel wrote: return what the kernel computed.",
-    )
+    if not (ledger.launches and ledger.total):
+        says = "the answer is right, but no Triton kernel computed it"
+        return Finding("is a Triton kernel", f"{says}: launch yours, kernel[grid](...).")
+    return observed.provenance.finding(observed.result) if observed.provenance else None
 
 
 def flash_traffic(case: Case, observed: Observed, expected: Any) -> Finding | None:

@@ -1,7 +1,8 @@
 """The launches of a case once more, on other inputs: does the answer follow?
 
-Where numbers come from (`origins`) cannot be told from values alone: an answer hides in the order
-of the inputs, in their last bits, in a grid. So the device does the launches of one case again,
+Where numbers come from (`provenance`) cannot be told from values alone: an answer hides in the
+order of the inputs, in their last bits, in a grid. So the interpreter does the launches of one
+case again,
 with x / 2 in place of every positive number x of the inputs and x / 4 of every negative one.
 Copying, transposing, converting, scaling, padding with zeros or infinities give the same before
 and after that; what a kernel computes follows, and what was computed beside it does not. Where a
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.origins import Origins, bits_of, is_plain, leaves
+from course_lib.judging.provenance import Provenance, bits_of, is_plain, leaves
 from course_lib.judging.spec import Case
 
 _MOST_LAUNCHES, _MOST_BYTES = 256, 64 << 20
@@ -93,7 +94,7 @@ class Replay:
         is_input = any(x.dtype == value.dtype and _same(x, value) for x in self._inputs)
         if not value.dtype.is_floating_point or (not is_input and is_plain(bits_of(value))):
             return value
-        if is_input or Origins(self._inputs).stranger({"": value}) is None:
+        if is_input or Provenance(self._inputs).stranger({"": value}) is None:
             reach = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
             whole = value.as_strided((reach + 1,), (1,))
             return _other(whole).as_strided(value.shape, value.stride(), 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from course_lib.judging.picture import Picture
 
 Kind = Literal["question", "python", "torch", "kernel"]
+STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class Observed:
 
     ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
     FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
-    that a counted kernel's launcher held at once beyond its inputs.
+    that a counted kernel's launcher held at once beyond its inputs. ``provenance`` knows which
+    numbers its launches were given and wrote, where that was watched.
     """
 
     result: Any
     ledger: Any = None
     allocated: int | None = None
+    provenance: Any = None  # a `Provenance`; `Observed` itself is copied into the sandbox
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,36 @@ class Mistake:
     model: Callable[..., Any]
 
 
+class Subject(Protocol):
+    """What an exercise's ``play`` holds in its hands: a function, a class or an object of theirs.
+
+    ``play(subject, case)`` runs beside the judge, wherever the student's code runs, and returns
+    the result to be judged. So it may draw one input after it has seen the answer to another.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it and return what it returns."""
+        ...
+
+    def make(self, *args: Any, **kwargs: Any) -> Subject:
+        """Call it (a class, most often) and keep what it returns where it is: a new subject."""
+        ...
+
+    def method(self, name: str) -> Subject:
+        """Return the method of that name."""
+        ...
+
+    def together(self, *calls: tuple[Any, ...]) -> list[Any]:
+        """Make several calls at once, one for each tuple of arguments: ranks that exchange."""
+        ...
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One exercise. ``id`` is "3.3", "7-star" or, for a seeded variant, "7-star:SEED".
 
-    ``function`` is unique across lessons; all variants share one.
+    ``function`` is unique across lessons; all variants share one. ``run`` calls it in its own
+    process, beside it (to measure memory, say); ``play`` uses it from where answers are judged.
     """
 
     id: str
@@ -99,6 +127,8 @@ class Exercise:
     notice: str
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
+    play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
+    races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()
     seconds: float = 20.0  # an endless loop is stopped after this long, per case

@@ -14,17 +14,16 @@ import mmap
 import os
 import sys
 import types
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox.calling import Failure, call
 from course_lib.sandbox.frame import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
-
-_TEXT = 4000  # characters of a message
 
 
 def warm_up() -> None:
@@ -32,8 +31,6 @@ def warm_up() -> None:
     import course_lib.accounting.eager_ledger
     import course_lib.accounting.memory
     import course_lib.child.extract
-    import course_lib.child.frames
-    import course_lib.sandbox.faults
 
     with contextlib.suppress(ImportError):
         import IPython.core.inputtransformer2  # noqa: F401
@@ -90,34 +87,26 @@ class _Student:
         try:
             module = _execute(program, slug.replace("-", "_"))
         except BaseException as error:
-            return {"error": _describe(error, None) | {"loading": True}}
+            failure = Failure.of(error, None)
+            return {
+                "error": asdict(failure) | {"text": f"{failure.text} (while its cells were loaded)"}
+            }
         self.function = getattr(module, function, None)
         if run is not None:
             self.run = _execute(run, "course_run").run
         return {"found": callable(self.function)}
 
-    def do_case(
-        self, args: tuple, kwargs: dict, counted: bool, kernel: bool, fits: bool
-    ) -> dict[str, Any]:
+    def do_case(self, args: tuple, kwargs: dict, counted: bool, kernel: bool) -> dict[str, Any]:
         """Call the function on one input and describe what came of it."""
-        from course_lib.sandbox.faults import copy_inputs, find_tampering
-
-        before = copy_inputs((args, kwargs))
-        if fits and (complaint := self._does_not_fit(args, kwargs)):
-            return {"error": {"type": "signature", "text": complaint, "lines": []}}
-        try:
-            with _as_in_a_check(kernel):
-                result, ledger, allocated = self._call(args, kwargs, counted, kernel)
-        except BaseException as error:
-            return {"error": _describe(error, self.function)}
-        tampering = None
-        with contextlib.suppress(Exception):  # a result that cannot even be looked at
-            tampering = find_tampering((args, kwargs), before, result)
+        assert self.function is not None
+        called = call(self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run)
+        if called.failure:
+            return {"error": asdict(called.failure)}
         return {
-            "result": _compact(result),
-            "ledger": _books(ledger),
-            "allocated": allocated,
-            "tampering": [tampering.property, tampering.says] if tampering else None,
+            "result": _compact(called.result),
+            "ledger": _books(called.ledger),
+            "allocated": called.allocated,
+            "tampering": called.tampering,
         }
 
     def do_probe(self, victim: int, closed: list[str]) -> dict[str, bool]:
@@ -125,26 +114,6 @@ class _Student:
         held = {name: _is_refused(attempt, victim) for name, attempt in _ATTEMPTS.items()}
         answers = (_is_refused(_read, Path(file)) for file in closed)
         return held | {"answers": bool(closed) and all(answers)}
-
-    def _call(self, args: tuple, kwargs: dict, counted: bool, kernel: bool) -> tuple:
-        if self.run is not None:
-            case = types.SimpleNamespace(args=args, kwargs=kwargs, counted=counted)
-            observed = self.run(self.function, case)
-            return observed.result, observed.ledger, None
-        if not counted:
-            return self.function(*args, **kwargs), None, None
-        from course_lib.accounting.eager_ledger import EagerLedger
-
-        with EagerLedger() as ledger:
-            result = self.function(*args, **kwargs)
-        return result, None if kernel else ledger, ledger.peak_bytes
-
-    def _does_not_fit(self, args: tuple, kwargs: dict) -> str | None:
-        try:
-            inspect.signature(self.function).bind(*args, **kwargs)
-        except (TypeError, ValueError) as error:
-            return str(error)[:_TEXT]
-        return None
 
 
 def _execute(text: str, name: str) -> types.ModuleType:
@@ -155,40 +124,6 @@ def _execute(text: str, name: str) -> types.ModuleType:
     sys.modules[name] = module
     exec(compile(text, file, "exec"), vars(module))
     return module
-
-
-@contextlib.contextmanager
-def _as_in_a_check(kernel: bool) -> Iterator[None]:
-    """Make unwritten memory NaN for launchers, and keep NumPy's warnings to itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if not kernel:
-            yield
-            return
-        import torch
-
-        # torch.use_deterministic_algorithms does the same and imports the compiler: 1.7 s
-        torch._C._set_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield
-        finally:
-            torch._C._set_deterministic_algorithms(False)
-
-
-def _describe(error: BaseException, function: Callable[..., Any] | None) -> dict[str, Any]:
-    from course_lib.child import frames
-
-    cause = frames.root_cause(error)
-    lines: list[str] = []
-    if function is not None:
-        with contextlib.suppress(Exception):
-            lines = frames.student_lines(error, function)
-    kinds = [kind.__name__ for kind in type(cause).__mro__]
-    try:
-        text = frames.describe(cause)
-    except BaseException:  # a message that cannot be printed
-        text = type(cause).__name__
-    return {"type": kinds[0], "kinds": kinds, "text": text[:_TEXT], "lines": lines}
 
 
 def _compact(result: Any) -> Any:

@@ -85,7 +85,7 @@ view = Predict(
 view
 
 # %% try-view-checked
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 
 report_for(echo)
 

@@ -373,7 +373,7 @@ def test_the_secret_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_pat
 
 
 def test_inputs_differ_between_submissions_and_secrets_and_are_repeatable():
-    from course_lib.judging.examiner import draw_cases
+    from course_lib.classroom.examine import draw_cases
 
     def drawn(secret: bytes, content: str):
         return draw_cases(find("0.1"), secret, content)[1].args[0].tolist()

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from course_lib.authoring.percent import Cell, read_cells
 from course_lib.authoring.regions import blank
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Report
 from course_lib.specs import find
 

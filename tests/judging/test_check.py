@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from course_lib import specs, store
-from course_lib.judging.check import check, hint, report_for
+from course_lib.checking import check, hint, report_for
 from course_lib.judging.judges import within
 from course_lib.judging.report import CheckFailed, Verdict
 from course_lib.judging.spec import Case, Exercise, Mistake

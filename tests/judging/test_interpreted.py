@@ -11,12 +11,13 @@ pytest.importorskip("triton")
 
 from judging.helpers import CORPUS, module_from, report_on, stubs  # noqa: E402
 
-from course_lib.judging import check  # noqa: E402
-from course_lib.judging.check import report_for  # noqa: E402
-from course_lib.judging.interpreted import judge_interpreted  # noqa: E402
+from course_lib import checking as check  # noqa: E402
+from course_lib.checking import report_for  # noqa: E402
+from course_lib.judging.hosts.interpreted import judge_interpreted  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402
 from course_lib.specs import find  # noqa: E402
 
+TASK = "course_lib.checking:_in_the_child"
 ALIKE = [
     "5.2/right/descriptors.py",
     "5.2/wrong/adds_in_torch.py",  # no kernel at all
@@ -45,7 +46,7 @@ def test_the_child_says_what_a_laptop_says(file, monkeypatch):
     monkeypatch.setattr(check, "_compiled", lambda report, *_: report)
     function = function_of(file)
     wanted = report_for(function, seed=1)
-    got = judge_interpreted(wanted.exercise, function, 1)
+    got = judge_interpreted(wanted.exercise, function, 1, TASK)
     assert got.text(width=100) == wanted.text(width=100)
     assert (got.verdict, got.misconception) == (wanted.verdict, wanted.misconception)
     assert got.failed_property == wanted.failed_property
@@ -57,12 +58,12 @@ def test_the_child_says_what_a_laptop_says(file, monkeypatch):
 def test_a_stub_is_not_attempted_though_names_are_missing_in_it(exercise):
     found = find(exercise)
     stub = getattr(stubs(found.lesson), found.function)
-    assert judge_interpreted(found, stub, 1).verdict is Verdict.NOT_ATTEMPTED
+    assert judge_interpreted(found, stub, 1, TASK).verdict is Verdict.NOT_ATTEMPTED
 
 
 def test_a_name_that_is_nowhere_defined_is_an_error_with_its_line():
     answer = module_from("def vector_add(x, y, *, block=16):\n    return x + yy\n").vector_add
-    found = judge_interpreted(find("5.2"), answer, 1)
+    found = judge_interpreted(find("5.2"), answer, 1, TASK)
     assert found.failed_property == "NameError"
     assert "line 2, in vector_add:  return x + yy" in found.text()
 
@@ -71,7 +72,7 @@ def test_what_the_answer_prints_is_printed(capsys):
     function = module_from(
         'def vector_add(x, y, *, block=16):\n    print("seen", block)'
     ).vector_add
-    judge_interpreted(find("5.2"), function, 1)
+    judge_interpreted(find("5.2"), function, 1, TASK)
     assert "seen 16" in capsys.readouterr().out
 
 
@@ -80,7 +81,7 @@ def test_a_device_by_name_is_answered_with_what_to_write():
         "import torch\n\n\ndef vector_add(x, y, *, block=16):\n"
         "    return torch.empty(len(x), device='cuda')\n"
     )
-    found = judge_interpreted(find("5.2"), module_from(named).vector_add, 1)
+    found = judge_interpreted(find("5.2"), module_from(named).vector_add, 1, TASK)
     assert found.verdict is Verdict.ERROR
     assert "line 5, in vector_add" in found.text()
     assert "device=x.device" in found.text()
@@ -88,14 +89,14 @@ def test_a_device_by_name_is_answered_with_what_to_write():
 
 def test_a_helper_that_cannot_be_loaded_and_a_child_that_dies_do_not_pass():
     lost = "import os\n\n\ndef vector_add(x, y, *, block=16):\n    os._exit(3)\n"
-    found = judge_interpreted(find("5.2"), module_from(lost).vector_add, 1)
+    found = judge_interpreted(find("5.2"), module_from(lost).vector_add, 1, TASK)
     assert found.verdict is Verdict.ERROR
     assert "exit status 3" in found.text()
     broken = (
         "class Loud:\n    made = 1 // (not __name__.startswith('student_c'))\n\n\n"
         "def vector_add(x, y, *, block=16):\n    return Loud.made\n"
     )
-    found = judge_interpreted(find("5.2"), module_from(broken).vector_add, 1)
+    found = judge_interpreted(find("5.2"), module_from(broken).vector_add, 1, TASK)
     assert found.verdict is Verdict.ERROR
     assert "ZeroDivisionError" in found.text()
 

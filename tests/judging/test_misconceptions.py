@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from judging.helpers import CORPUS, ROOT
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.specs import find
 from course_lib.specs.lesson_06.exercises import FINE, ON_A_GPU
 

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judging.helpers import ROOT, module_from
 
+from course_lib.checking import report_for
 from course_lib.classroom.record import from_report
-from course_lib.judging import check
+from course_lib.judging.engine import incorrect
 from course_lib.judging.judges import array_finding
 from course_lib.judging.picture import (
     MEANING,
@@ -44,7 +45,7 @@ sizes = st.integers(1, 200)
 def report_on(got, truth, *, axes=(), **kwargs) -> Report:
     """Return the report on an array that is compared with its truth, tiles from keywords."""
     finding = array_finding(got, truth, allowed=1e-3, name="`o`", axes=axes)
-    return check.incorrect(FLASH, Case("a case", (), kwargs), finding)
+    return incorrect(FLASH, Case("a case", (), kwargs), finding)
 
 
 def words(markup: str) -> set[str]:
@@ -154,7 +155,7 @@ def test_a_vector_is_a_strip_with_its_blocks():
     got = truth.copy()
     got[128:] = 1
     finding = array_finding(got, truth, allowed=1e-3)
-    report = check.incorrect(find("5.2"), Case("", (truth, truth), {"block": 64}), finding)
+    report = incorrect(find("5.2"), Case("", (truth, truth), {"block": 64}), finding)
     assert report.picture.wrong_tiles == (2,)
     assert "tile 2  entries 128 to 149" in report.text()
 
@@ -184,7 +185,7 @@ def test_rows_that_are_keys_are_called_so_and_cut_by_block_k(strip):
     ],
 )  # fmt: skip
 def test_who_leaves_a_tensor_is_told_in_which_program(says, look):
-    report = check.incorrect(FLASH, Case("c"), Finding("stays inside its tensors", says))
+    report = incorrect(FLASH, Case("c"), Finding("stays inside its tensors", says))
     assert any(line.startswith(look) for line in report.lines), report.lines
 
 
@@ -192,7 +193,7 @@ def test_inputs_that_are_ragged_lists_have_no_tiles():
     """Lesson 03's arguments are lists of arrays of many lengths: the map has no tiles then."""
     finding = array_finding(np.ones(4), np.zeros(4), allowed=1e-3)
     case = Case("", ([np.zeros(2), np.zeros(3)],), {"block": 2})
-    assert check.incorrect(find("3.3"), case, finding).picture.tiles == ()
+    assert incorrect(find("3.3"), case, finding).picture.tiles == ()
 
 
 # --- size ----------------------------------------------------------------------------------------
@@ -249,9 +250,9 @@ def examples() -> list[Report]:
     return [
         report_on(got, np.zeros(got.shape), axes=AXES, block_q=16),
         report_on(got[1, 0], np.zeros((40, 8))),
-        check.incorrect(FLASH, Case("c"), Finding("moves", "too much.", picture=bars)),
-        check.incorrect(FLASH, Case("c"), Finding("the shape", "has shape (1,), not (2,).")),
-        check.incorrect(find("1.1"), Case("c"), Finding("the answer", "is 3: that is not it.")),
+        incorrect(FLASH, Case("c"), Finding("moves", "too much.", picture=bars)),
+        incorrect(FLASH, Case("c"), Finding("the shape", "has shape (1,), not (2,).")),
+        incorrect(find("1.1"), Case("c"), Finding("the answer", "is 3: that is not it.")),
     ]
 
 
@@ -273,7 +274,7 @@ def test_each_report_has_exactly_one_sentence_on_what_to_look_at_next(report):
 
 
 def test_next_is_the_judges_own_sentence_if_it_has_one():
-    report = check.incorrect(FLASH, Case(""), Finding("p", "wrong.", look="look at alpha."))
+    report = incorrect(FLASH, Case(""), Finding("p", "wrong.", look="look at alpha."))
     assert "Next: look at alpha." in report.lines
 
 
@@ -290,7 +291,7 @@ def test_everything_that_a_student_named_is_escaped():
     """Markup in names and messages stays text; escape sequences lose their escape."""
     nasty = "<script>alert(1)</script>\x1b[31m\x9b2J\u202e'\""
     bars = TrafficBars.of("loads", {nasty: 1, "k": 2}, {"k": 2})
-    report = check.incorrect(FLASH, Case("c"), Finding("p", nasty, nasty, picture=bars))
+    report = incorrect(FLASH, Case("c"), Finding("p", nasty, nasty, picture=bars))
     for shown in (report.text(), report._repr_html_(), report.body()):
         assert not set(shown) & {"\x1b", "\x9b", "\u202e"}
     assert "<script" not in report._repr_html_()
@@ -329,7 +330,7 @@ def test_the_bars_numbers_are_the_ledgers(monkeypatch):
     watched = replace(FLASH, judge=watch, cases=lambda rng: counted)
     monkeypatch.setattr(check, "_exercise_of", lambda *_: watched)
     source = (ROOT / "tests/submissions/7.4/wrong/k_read_twice.py").read_text(encoding="utf-8")
-    report = check.report_for(getattr(module_from(source), FLASH.function), seed=1)
+    report = report_for(getattr(module_from(source), FLASH.function), seed=1)
     (case, ledger), (q, k) = seen[-1], counted[0].args[:2]
     bars = {bar.name: bar for bar in report.picture.bars}
     assert {name: bar.yours for name, bar in bars.items()} == dict(ledger.read)

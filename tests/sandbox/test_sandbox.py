@@ -87,7 +87,7 @@ def test_a_child_holds_no_answers(workshop):
     secret = ("course_lib.specs", "course_lib.attention", "course_lib.kernels")
     assert "course_lib" in loaded
     assert not [name for name in loaded if name.startswith(secret)]
-    assert "course_lib.judging.check" not in loaded
+    assert "course_lib.checking" not in loaded
 
 
 def test_the_zygote_has_one_thread_or_its_children_could_hang(workshop):
@@ -198,7 +198,7 @@ def _ask(child, **request):
 
 
 def _case(child, *args):
-    return _ask(child, do="case", args=args, kwargs={}, counted=False, kernel=False, fits=False)
+    return _ask(child, do="case", args=args, kwargs={}, counted=False, kernel=False)
 
 
 # Frames -----------------------------------------------------------------------------------------

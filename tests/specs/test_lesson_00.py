@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from judging.helpers import report_on, solutions, stubs
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 
 SEEDS = range(5)

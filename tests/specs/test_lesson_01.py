@@ -9,7 +9,7 @@ import pytest
 from judging import helpers
 from judging.helpers import solutions, stubs
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs import find
 

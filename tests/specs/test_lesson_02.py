@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from judging.helpers import solutions, stubs
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs.lesson_02.exercises import EXERCISES
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judging.helpers import report_on, solutions, stubs
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs.lesson_03.exercises import _BROKEN, EXERCISES, _walk
 

@@ -14,7 +14,7 @@ from judging.helpers import code, module_from, report_on, solutions, stubs
 from course_lib.accounting.memory import FlatMemory
 from course_lib.attention import masks
 from course_lib.attention.truth import attention_float64
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs import find
 from course_lib.specs.lesson_04 import EXERCISES

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from judging.helpers import changed, renamed, report_on, solutions, stubs, words_of
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Observed
 from course_lib.judging.tolerance import same
@@ -132,7 +132,7 @@ def test_entries_that_were_never_written_are_counted():
 def test_an_endless_loop_ends_with_a_sentence(monkeypatch):
     from dataclasses import replace
 
-    from course_lib.judging import check
+    from course_lib import checking as check
 
     short = replace(SPECS["long_logsumexp"], seconds=1.0)
     monkeypatch.setattr(check, "find", lambda _name: short)

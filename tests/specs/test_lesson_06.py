@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from judging.helpers import changed, renamed, report_on, solutions, stubs, words_of  # noqa: E402
 
-from course_lib.judging.check import report_for  # noqa: E402
+from course_lib.checking import report_for  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402
 from course_lib.judging.spec import Observed  # noqa: E402
 from course_lib.specs.lesson_06.exercises import EXERCISES, FINE, ON_A_GPU, RACES, REFUSED  # noqa: E402

@@ -6,7 +6,7 @@ import pytest
 import torch
 from judging.helpers import report_on, solutions, stubs
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 
 STEPS = ["one_tile_attention", "looped_attention", "ragged_attention", "my_flash_attention"]

@@ -14,7 +14,7 @@ from judging.helpers import CORPUS, code, module_from, report_on, solutions, stu
 
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.kernels.ladder import Tiles, edge_masks, skip_tiles
 from course_lib.specs import find

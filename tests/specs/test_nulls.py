@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
+from course_lib.judging import faults
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
 from course_lib.judging.tolerance import as_float64, same
-from course_lib.sandbox import faults
 from course_lib.specs import EXERCISES
 
 CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]

@@ -21,7 +21,7 @@ import pytest
 import triton
 from judging.helpers import CORPUS, report_on
 
-from course_lib.judging import check
+from course_lib import checking as check
 from course_lib.judging.report import Verdict
 from course_lib.specs import EXERCISES
 

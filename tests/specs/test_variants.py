@@ -18,7 +18,7 @@ from course_lib import cli
 from course_lib.attention import masks
 from course_lib.attention.truth import attention_float64
 from course_lib.authoring.variant_notebook import notebook
-from course_lib.judging.check import report_for
+from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs import UnknownExercise, find, variants
 from course_lib.specs.variants import alibi, prefix, soft_cap

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging import faults
 from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.sandbox import faults
 
 
 def _cases(rng: Generator) -> list[Case]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging import cases
+from course_lib.judging import cases, faults
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.judges import array_finding, within
 from course_lib.judging.misconceptions import attention_mistakes
@@ -16,7 +16,6 @@ from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
-from course_lib.sandbox import faults
 
 # --- 1.1 -----------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from numpy.random import Generator
 
 from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
+from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import exactly, within
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.sandbox.faults import find_fault
 
 # --- 2.1 ----------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
+from course_lib.judging import faults
 from course_lib.judging.judges import Judge, array_finding, within
 from course_lib.judging.peak import with_peak
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.sandbox import faults
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
 State = tuple[Any, ...]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging import faults
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.kernel_judge import in_turn, stored_whole, was_launched
 from course_lib.judging.picture import TrafficBars, error_map
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.sandbox import faults
 
 
 def _tensor(x: Any) -> Any:

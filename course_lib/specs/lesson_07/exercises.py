@@ -9,12 +9,12 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
+from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.sandbox.faults import find_fault
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
 

@@ -12,11 +12,11 @@ from numpy.random import Generator
 from course_lib.accounting.traffic import derived_counts
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, was_launched
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
-from course_lib.sandbox.faults import find_fault
 
 
 def _backward_case(name: str, arrays: Any, rng: Generator, dtype: str = "float32", **how: Any):

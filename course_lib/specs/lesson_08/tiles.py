@@ -9,8 +9,8 @@ from typing import Any
 from numpy.random import Generator
 
 from course_lib.accounting.measurements import load_measurements
+from course_lib.judging.faults import find_fault
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.sandbox.faults import find_fault
 
 Row = dict[str, Any]
 Choice = tuple[int, int, int, int]

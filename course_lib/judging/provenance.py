@@ -19,7 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.judging.spec import Finding
 from course_lib.sandbox.frame import TooLate
+
+BY_THE_KERNEL = "is computed by the kernel"
 
 MOST_NUMBERS = 1024  # in a case: offsets and lengths; more could hide an answer
 MOST_SCALARS = 64  # of a launch
@@ -29,7 +32,7 @@ _MOST_KEPT = 1 << 24  # elements of what launches wrote
 _FEW_PLACES = 128  # that may be added up after a launch, even if the input is shorter
 
 
-class Origins:
+class Provenance:
     """The numbers known so far in one case. ``deadline`` is a time of ``time.monotonic()``."""
 
     def __init__(self, inputs: Iterable[Any], deadline: float = math.inf) -> None:
@@ -40,12 +43,37 @@ class Origins:
         self._written: list[Any] = []
         self._fine: set[Any] = set()  # tensors that have been looked at
         self._numbers = 0
+        self._forged: Finding | None = None
         self._scalars: set[str] = set()
         self._sources: set[str] = set()
         if len(self._known) > 1 and len({x.dtype for x in self._known}) == 1:
             import torch
 
             self._known.append(torch.cat([x.reshape(-1) for x in self._known]))  # packed
+
+    def launched(self, launch: dict[str, Any]) -> Finding | None:
+        """Look at a launch (``args``, ``grid``, ``source``); return what is wrong with it, if so.
+
+        The first such finding is remembered for `finding`. Raises TooLate after the deadline.
+        """
+        says = ""
+        if name := self.stranger(launch["args"]):
+            says = (
+                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
+                "by a kernel: the kernel is to compute them."
+            )
+        elif many := self.too_many(launch):
+            says = f"your launches have more {many} than a kernel needs."
+        if says and self._forged is None:
+            self._forged = Finding(BY_THE_KERNEL, says)
+        return self._forged
+
+    def finding(self, result: Any) -> Finding | None:
+        """Return why a launcher's ``result`` is not the kernel's own work, None if it is."""
+        if self._forged or self.from_a_kernel(result):
+            return self._forged
+        says = "the result holds numbers that no kernel wrote: return what the kernel computed."
+        return Finding(BY_THE_KERNEL, says)
 
     def stranger(self, arguments: dict[str, Any]) -> str | None:
         """Return the name of a launch argument whose numbers come from nowhere, else None.

@@ -10,9 +10,9 @@ import pytest
 import torch
 from judging.helpers import CORPUS, ROOT, code
 
-from course_lib.judging import examiner
-from course_lib.judging.examiner import compiles, draw_cases, examine
-from course_lib.judging.origins import MOST_SCALARS, MOST_SOURCES, Origins
+from course_lib.classroom import examine as examiner
+from course_lib.classroom.examine import compiles, draw_cases, examine
+from course_lib.judging.provenance import MOST_SCALARS, MOST_SOURCES, Provenance
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
@@ -270,7 +270,7 @@ def test_what_a_launcher_may_do_with_its_inputs(dtype):
         "float64": q.double(),
     }
     for name, tensor in honest.items():
-        assert Origins([q, k]).stranger({"x": tensor}) is None, name
+        assert Provenance([q, k]).stranger({"x": tensor}) is None, name
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -279,8 +279,8 @@ def test_answers_computed_elsewhere_are_strangers(dtype):
     answer = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     for x in (answer, answer.float(), answer.mT, -2 * answer, answer.float().view(torch.int32)):
         bits = {"x": x if x.is_floating_point() else x.repeat(1, 1, 2, 1)}
-        assert Origins([q, k, v]).stranger(bits) == "x"
-    origins = Origins([q, k, v])
+        assert Provenance([q, k, v]).stranger(bits) == "x"
+    origins = Provenance([q, k, v])
     assert not origins.from_a_kernel(answer)
     origins.note_written([answer.clone()])
     assert origins.from_a_kernel((answer,))
@@ -308,7 +308,7 @@ def carriers():
 
 @pytest.mark.parametrize("name", carriers())
 def test_hidden_answers_are_strangers(name):
-    origins = Origins([drawn(4096, seed=1), drawn(4096, seed=2)])
+    origins = Provenance([drawn(4096, seed=1), drawn(4096, seed=2)])
     assert origins.stranger({"x": (1, (carriers()[name], 2))}) == "x[1][0]"
 
 
@@ -318,22 +318,22 @@ def launch(source="", **args):
 
 def test_numbers_and_sources_of_launches_are_counted():
     few = {f"x{i}": i for i in range(MOST_SCALARS - 1)}
-    assert Origins([]).too_many(launch(**few)) is None
-    assert Origins([]).too_many(launch(**few, y=(1, 2))) == "numbers as arguments"
-    assert Origins([]).too_many(launch(x="a" * 600)) == "numbers as arguments"
-    one = Origins([])
+    assert Provenance([]).too_many(launch(**few)) is None
+    assert Provenance([]).too_many(launch(**few, y=(1, 2))) == "numbers as arguments"
+    assert Provenance([]).too_many(launch(x="a" * 600)) == "numbers as arguments"
+    one = Provenance([])
     found = [one.too_many(launch(x=i / 7)) for i in range(2000)]
     assert found[0] is None
     assert found[-1] == "numbers as arguments"
-    one = Origins([])
+    one = Provenance([])
     found = [one.too_many(launch(f"x = {i}")) for i in range(MOST_SOURCES + 1)]
     assert found == [None] * MOST_SOURCES + ["different kernels"]
-    assert Origins([]).too_many(launch(f"x = {list(range(300))}")) == "numbers in its source"
+    assert Provenance([]).too_many(launch(f"x = {list(range(300))}")) == "numbers in its source"
 
 
 def test_every_part_of_a_result_is_asked_where_it_comes_from():
     o, m, l_sum = drawn(4, 8), drawn(4, seed=1), drawn(4, seed=2).exp()
-    origins = Origins([])
+    origins = Provenance([])
     origins.note_written([o, m, l_sum])
     assert origins.from_a_kernel((o.half(), m, m + l_sum.log()))
     assert origins.from_a_kernel((2 * o, (m + l_sum.log2()) * 0.6931472))
@@ -343,15 +343,15 @@ def test_every_part_of_a_result_is_asked_where_it_comes_from():
 def test_a_total_adds_partial_sums_not_a_copy():
     x = drawn(1000) + 0.5
     for written, right in ((x.reshape(-1, 10).sum(1), True), (x.clone(), False)):
-        origins = Origins([x])
+        origins = Provenance([x])
         origins.note_written([written])
         assert origins.from_a_kernel(x.sum(0, keepdim=True)) is right
 
 
 def test_looking_at_tensors_ends_in_time_and_memory():
     with pytest.raises(TooLate):
-        Origins([drawn(8)], deadline=time.monotonic() - 1).stranger({"x": drawn(9)})
-    origins = Origins([])
+        Provenance([drawn(8)], deadline=time.monotonic() - 1).stranger({"x": drawn(9)})
+    origins = Provenance([])
     for _ in range(100):
         origins.note_written([torch.zeros(1).expand(1 << 22)])
     assert sum(x.numel() for x in origins._written) <= 1 << 24

@@ -1,4 +1,4 @@
-"""Faults that any answer can have, whatever the exercise: each gets a sentence of its own."""
+"""Faults of form that any answer can have, whatever the exercise: each gets a sentence."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.spec import Finding
-
-
-def is_array(x: Any) -> bool:
-    """Return whether ``x`` is a NumPy array or a torch tensor."""
-    return isinstance(x, np.ndarray) or is_tensor(x)
-
-
-def is_tensor(x: Any) -> bool:
-    """Return whether ``x`` is a torch tensor, without importing torch."""
-    return type(x).__module__.startswith("torch") and hasattr(x, "data_ptr")
+from course_lib.sandbox.inputs import is_array, is_tensor
 
 
 def find_fault(result: Any, expected: Any, name: str = "the result") -> Finding | None:
@@ -85,69 +76,6 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
     except (TypeError, ValueError):
         return Finding("the type", f"{name} should be one array of numbers.")
     return None
-
-
-def copy_inputs(x: Any) -> Any:
-    """Return a deep copy of arrays, tensors (strides kept) and containers of them."""
-    if isinstance(x, np.ndarray):
-        return x.copy(order="K")
-    if is_tensor(x):
-        # a tensor that is a strided view of a larger buffer stays one
-        base = (
-            x.detach()
-            .new_empty(0)
-            .set_(x.untyped_storage().clone(), x.storage_offset(), x.size(), x.stride())
-        )
-        return base
-    if isinstance(x, dict):
-        return {key: copy_inputs(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return type(x)(copy_inputs(value) for value in x)
-    return x
-
-
-def find_tampering(given: Any, before: Any, result: Any) -> Finding | None:
-    """Return a finding if an input was modified or the result shares memory with an input."""
-    for label, array, original in _arrays(given, before):
-        if not _equal(array, original):
-            return Finding(
-                "leaves its inputs alone",
-                f"your function changed its input {label}: work on a copy (x = x + y, not x += y).",
-            )
-        for one in result if isinstance(result, tuple | list) else [result]:
-            if is_array(one) and _shares_memory(one, array):
-                return Finding(
-                    "returns new memory",
-                    f"the result shares its memory with the input {label}: "
-                    "return an array of its own.",
-                )
-    return None
-
-
-def _arrays(given: Any, before: Any, label: str = "") -> Any:
-    if is_array(given):
-        yield label or "argument", given, before
-    elif isinstance(given, dict):
-        for key in given:
-            yield from _arrays(given[key], before[key], f"`{key}`")
-    elif isinstance(given, list | tuple) and len(given) == len(before):
-        for i, (one, original) in enumerate(zip(given, before, strict=True)):
-            yield from _arrays(one, original, label or f"number {i + 1}")
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if is_tensor(a):
-        import torch
-
-        return torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.to(a.device)))
-    return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-
-
-def _shares_memory(a: Any, b: Any) -> bool:
-    if is_tensor(a) and is_tensor(b):
-        mine = a.untyped_storage().data_ptr()
-        return mine != 0 and mine == b.untyped_storage().data_ptr()
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 def _kind(x: Any) -> str:

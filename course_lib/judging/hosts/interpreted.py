@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.child import frames
 from course_lib.child.extract import extract
 from course_lib.child.process import Failure, run
 from course_lib.judging.picture import Bar, ErrorMap, Picture, TrafficBars
@@ -23,8 +22,13 @@ from course_lib.judging.spec import Exercise
 _START = 60.0  # seconds for the child to begin, on a slow machine
 
 
-def judge_interpreted(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+def judge_interpreted(
+    exercise: Exercise, function: Callable[..., Any], seed: int, task: str
+) -> Report:
     """Return the report of a child process that interprets; what it printed is printed here.
+
+    ``task`` names the function of the course that judges there ("module:function"): it finds the
+    exercise by its id, which this room cannot, and returns `packed` (report).
 
     Raises NotExtractable if the function cannot be copied into another process.
     """
@@ -38,7 +42,7 @@ def judge_interpreted(exercise: Exercise, function: Callable[..., Any], seed: in
     cases = len(exercise.cases(np.random.default_rng(seed)))
     result = run(
         piece,
-        f"{__name__}:_task",
+        task,
         payload,
         mode="interpreter",
         timeout=_START + cases * exercise.seconds,
@@ -61,7 +65,8 @@ def _not_judged(exercise: Exercise, failure: Failure) -> Report:
     )
 
 
-def _packed(report: Report) -> dict[str, Any]:
+def packed(report: Report) -> dict[str, Any]:
+    """Return a report as data that JSON can carry."""
     picture = None
     if isinstance(report.picture, ErrorMap):
         picture = {"map": {**asdict(report.picture), "codes": report.picture.codes.tolist()}}
@@ -92,13 +97,3 @@ def _picture(data: dict[str, Any] | None) -> Picture | None:
         return ErrorMap(**{**fields, **tuples, "codes": codes})
     fields = data["bars"]
     return TrafficBars(**{**fields, "bars": tuple(Bar(**bar) for bar in fields["bars"])})
-
-
-def _task(student: Any, payload: dict[str, Any], blobs: dict[str, bytes]) -> dict[str, Any]:
-    """In the child: judge every case as a machine without a GPU does."""
-    from course_lib.judging.check import judge_cases
-    from course_lib.specs import find
-
-    frames.COPIES[student.__file__] = payload["origins"]
-    function = getattr(student, payload["name"])
-    return _packed(judge_cases(find(payload["exercise"]), function, payload["seed"]))

@@ -1,0 +1,162 @@
+"""``check(function)``: run a student's function on fresh inputs and say what was found.
+
+This is formative: it runs in the student's own process, draws new inputs each time, and its only
+aim is to say in one sentence what to look at next.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from course_lib import _mode, store
+from course_lib.judging import engine
+from course_lib.judging.hosts.here import Here
+from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
+from course_lib.judging.spec import Exercise
+from course_lib.specs import find
+
+_TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
+
+
+def check(function: Callable[..., Any], *, variant: str | None = None) -> None:
+    """Judge ``function`` (the exercise is found by its name), print the verdict, remember it.
+
+    ``variant`` names a seeded variant, "7-star:SEED", as its notebook does.
+
+    Raises ``CheckFailed``, which carries the report, unless the verdict is *passed*.
+    ``COURSE_SEED`` in the environment fixes the drawn inputs.
+    """
+    report = report_for(function, variant=variant)
+    store.record_attempt(report.exercise.id, report.verdict.value)
+    if not report.passed:
+        raise CheckFailed(report)
+    _show(report)
+
+
+def hint(exercise: Callable[..., Any] | str) -> None:
+    """Print one more hint for an exercise (its function, or its id) each time; three at most."""
+    found = _exercise_of(exercise)
+    number = store.next_hint(found.id, len(found.hints))
+    print(f"Hint {number + 1} of {len(found.hints)} for {found.label}: {found.hints[number]}")
+
+
+def report_for(
+    function: Callable[..., Any], *, seed: int | None = None, variant: str | None = None
+) -> Report:
+    """Return the report on ``function``. Nothing that the student's code does raises here.
+
+    Raises TypeError or LookupError, in one sentence, if ``function`` is no exercise at all.
+    """
+    if isinstance(function, str):
+        raise TypeError(f"check takes your function itself, not a text: got {function!r}.")
+    exercise = _exercise_of(function, variant)
+    if seed is None:
+        seed = int(os.environ.get("COURSE_SEED", "0")) or None
+    if seed is None:  # both halves of a kernel's check are to draw the same inputs
+        seed = int(np.random.default_rng().integers(1, 2**32))
+    if exercise.kind != "kernel":
+        return _here(exercise, function, seed)
+    if _mode.mode() == "none":
+        says = "This exercise needs Triton, which exists for Linux only."
+        does = "Open the notebook on Colab, in WSL, or in a Linux container."
+        return Report(exercise, Verdict.CANNOT_RUN, (says, does))
+    if _mode.mode() == "gpu":
+        return _judge_on_gpu(exercise, function, seed)
+    report = _here(exercise, function, seed)
+    return _compiled(report, function, seed) if report.passed else report
+
+
+def _here(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+    """Return the report on ``function`` run on every case, in the mode that this process has."""
+    cases = exercise.cases(np.random.default_rng(seed))
+    return engine.first_failure(exercise, Here(exercise, function), cases)
+
+
+def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+    """Judge a launcher interpreted, in a child, and what passes there compiled, here."""
+    from course_lib.child.extract import NotExtractable
+    from course_lib.judging.hosts.interpreted import judge_interpreted
+
+    compiling = replace(exercise, seconds=_TO_COMPILE)
+    try:
+        interpreted = judge_interpreted(exercise, function, seed, f"{__name__}:_in_the_child")
+    except NotExtractable as why:
+        here = _here(compiling, function, seed)
+        says = ("The numbers are right, but the rest could not be checked:", f"{why}")
+        return engine.error(exercise, "can be copied", *says) if here.passed else here
+    if not interpreted.passed:
+        return interpreted
+    here = _here(compiling, function, seed)
+    if here.passed:
+        return here
+    # the compiler's own words are long: the compile check knows what they mean
+    explained = _compiled(here, function, seed)
+    if explained.verdict is Verdict.NOT_ON_A_GPU:
+        return explained
+    first = "The interpreter runs it and every answer is right. Compiled, on this GPU:"
+    return replace(
+        here,
+        verdict=Verdict.NOT_ON_A_GPU,
+        lines=(first, *here.lines),
+        drawn_after=here.drawn_after + 1,
+    )
+
+
+def _in_the_child(student: Any, payload: dict[str, Any], _blobs: Any) -> dict[str, Any]:
+    """In an interpreting child: judge every case as a machine without a GPU does."""
+    from course_lib.child import frames
+    from course_lib.judging.hosts.interpreted import packed
+
+    frames.COPIES[student.__file__] = payload["origins"]
+    function = getattr(student, payload["name"])
+    return packed(_here(find(payload["exercise"]), function, payload["seed"]))
+
+
+def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None) -> Exercise:
+    if isinstance(function, str):
+        return find(function)
+    plain = inspect.unwrap(getattr(function, "fn", function))
+    if not callable(function) and not hasattr(function, "fn"):
+        raise TypeError(
+            f"a function is wanted, as in check(my_function), not {type(function).__name__}."
+        )
+    name = getattr(plain, "__name__", type(function).__name__)
+    if (getattr(plain, "__module__", None) or "").split(".")[0] == "course_lib":
+        raise TypeError(f"{name} belongs to course_lib: write your own and check that.")
+    if hasattr(function, "fn"):
+        raise TypeError(f"{name} is a kernel: check the launcher, the function that starts it.")
+    if variant is None:
+        return find(name)
+    exercise = find(variant)
+    if exercise.function != name:
+        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
+    return exercise
+
+
+def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:
+    """Compile for sm_80 in a child. Return ``report``, or one that says why that fails."""
+    from course_lib.child.compile_check import compile_for
+
+    exercise, notes = report.exercise, []
+    for case in exercise.cases(np.random.default_rng(seed)):
+        outcome = compile_for(function, *case.args, **case.kwargs) if case.compiled else None
+        if outcome is None or outcome.ok:
+            continue
+        if outcome.kind not in ("infrastructure", "timeout"):
+            return engine.not_on_a_gpu(exercise, outcome.message)
+        notes.append(f"Whether it compiles for a GPU could not be tried: {outcome.message}")
+    return replace(report, lines=(*report.lines, *dict.fromkeys(notes)))
+
+
+def _show(report: Report) -> None:
+    """Print the report, in colour if the terminal has any; display it in a notebook."""
+    if not display_in_notebook(report):
+        from rich.console import Console
+
+        Console().print(report, soft_wrap=True)

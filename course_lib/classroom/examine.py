@@ -1,0 +1,118 @@
+"""Examine one exercise of a submission: the engine in the sandbox, and what the record keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging import books, engine
+from course_lib.judging.hosts.sandboxed import TOO_LONG, InterpreterDied, Sandboxed, any_of
+from course_lib.judging.report import Report
+from course_lib.judging.spec import Case, Exercise
+from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.workshop import InfrastructureError, Workshop
+
+FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases
+COMPILE_SECONDS = 120.0
+COMPILE_FOR = 80  # sm_80
+
+
+@dataclass
+class Result:
+    """What came of one exercise: the report, what each case showed, what it cost."""
+
+    report: Report
+    properties: list[dict[str, Any]] = field(default_factory=list)
+    traffic: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the confined processes
+    judging_seconds: float = 0.0  # CPU, of truth and comparison
+    launches: list[dict[str, Any]] = field(default_factory=list)  # of the case to compile
+
+
+def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
+    """Return the cases for one submission: its own, the same every time, unknown beforehand."""
+    seed = hashlib.sha256(b"|".join([secret, content.encode(), exercise.id.encode()])).digest()
+    return list(exercise.cases(np.random.default_rng(int.from_bytes(seed))))
+
+
+def examine(workshop: Workshop, exercise: Exercise, program: str, cases: Sequence[Case]) -> Result:
+    """Run and judge one exercise. Raises InfrastructureError if the machine is at fault.
+
+    A process that runs kernels and dies once may be the machine's fault; if it dies again, it is
+    the launch's.
+    """
+    started, cpu = time.monotonic(), time.process_time()
+    replayed = any_of(cases) if exercise.kind == "kernel" else None
+    for _ in range(2):
+        result = Result(engine.passed(exercise))
+        host = Sandboxed(workshop, exercise, replayed)
+        with host:
+            try:
+                _try_all(host, program, cases, result)
+            except InterpreterDied as died:
+                result.report = engine.error(exercise, "ProcessEnded", str(died))
+                continue
+        break
+    result.launches, result.cpu_seconds = host.launches, host.cpu_seconds
+    result.seconds = time.monotonic() - started
+    result.judging_seconds = time.process_time() - cpu
+    return result
+
+
+def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Result) -> None:
+    """Judge every case; the first failure decides, the rest is feedback while time allows."""
+    exercise, until = host.exercise, float("inf")
+    if (why := host.load(program)) is not None:
+        loading = Case("loading your cells" if why is TOO_LONG else "")
+        result.report = engine.failed(exercise, loading, why)
+        return
+    for judged in engine.judge(exercise, host, cases):
+        result.properties.append(_shown(judged))
+        ledger = judged.observed.ledger if judged.observed and judged.case.counted else None
+        if seen := books.traffic(ledger):
+            result.traffic[judged.case.name] = seen
+        if judged.report is not None and result.report.passed:
+            result.report, until = judged.report, time.monotonic() + FEEDBACK_SECONDS
+        if time.monotonic() > until:
+            return
+
+
+def _shown(judged: engine.Judged) -> dict[str, Any]:
+    case, report = judged.case, judged.report
+    if report is None:
+        return {"case": case.name, "passed": True}
+    found = {"property": report.failed_property, "misconception": report.misconception}
+    return {"case": case.name, "passed": False, **found}
+
+
+def compiles(
+    workshop: Workshop, exercise: Exercise, launches: list[dict[str, Any]]
+) -> Report | None:
+    """Compile the launches for a GPU; return a report if one does not compile, else None.
+
+    A compiler that takes too long says nothing against the kernel: the report is *passed*, with a
+    note. Raises InfrastructureError if it cannot be found out here.
+    """
+    deadline = time.monotonic() + COMPILE_SECONDS
+    for launch in launches:
+        cpu_seconds = int(COMPILE_SECONDS) + 30  # the deadline comes first
+        with workshop.compiler(cpu_seconds=cpu_seconds, memory_bytes=8 << 30) as child:
+            try:
+                answer = child.ask({**launch, "arch": COMPILE_FOR}, deadline)
+            except TooLate:
+                says = f"Whether it compiles for a GPU is open: not within {COMPILE_SECONDS:g} s."
+                return engine.passed(exercise, says)
+            except (Closed, BadFrame) as error:
+                raise InfrastructureError(f"The compiler died: {type(error).__name__}.") from None
+        if answer["ok"]:
+            continue
+        if answer["kind"] == "infrastructure":
+            raise InfrastructureError(str(answer["message"]))
+        return engine.not_on_a_gpu(exercise, str(answer["message"]))
+    return None

@@ -1,0 +1,41 @@
+"""Where a student's function runs: in this process, in an interpreted child, in the sandbox.
+
+The engine asks a `Host` to run a case and judges what it hands back. What differs from place to
+place (time limits, how a launch is watched, who may be trusted) is known here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.sandbox.calling import Failure
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a host brings back from one case: what was observed there, or the failure instead.
+
+    ``given`` is the case as the function got it (on a GPU its tensors lie there). ``found`` is
+    what is wrong whatever the numbers are: a changed input, say. After a ``fatal`` one there is
+    nobody left to run another case.
+    """
+
+    given: Case
+    observed: Observed | None = None
+    failure: Failure | None = None
+    found: Finding | None = None
+    fatal: bool = False
+
+
+class Host(Protocol):
+    """Runs one student's function, class or object on one case after the other."""
+
+    def run(self, case: Case) -> Ran:
+        """Run one case. Raises InfrastructureError if the fault is the machine's."""
+        ...
+
+    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+        """Say what speaks against an answer that was judged right, None if nothing does."""
+        ...

@@ -1,0 +1,156 @@
+"""The student's own process: a time limit, one thread, kernels watched in the interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from course_lib import _mode
+from course_lib.judging.hosts import Ran
+from course_lib.judging.provenance import Provenance
+from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.sandbox import calling
+from course_lib.sandbox.calling import Called, Failure
+from course_lib.sandbox.inputs import copy_inputs, is_tensor
+from course_lib.sandbox.limit import TookTooLong, at_most
+
+
+class Here:
+    """Runs ``function`` where it stands. What goes wrong in the course's own code is raised."""
+
+    def __init__(self, exercise: Exercise, function: Callable[..., Any]) -> None:
+        self.exercise, self.function = exercise, function
+        self._is_kernel = exercise.kind == "kernel"
+        self._compiled = self._is_kernel and _mode.mode() == "gpu"
+
+    def run(self, case: Case) -> Ran:
+        """Run one case within the time limit."""
+        args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
+        if self._compiled:
+            args, kwargs = _on_the_gpu((args, kwargs))
+        given = replace(case, args=args, kwargs=kwargs)
+        provenance = Provenance(case.args) if self._is_kernel and not self._compiled else None
+        try:
+            with at_most(self.exercise.seconds):
+                called = self._called(given, provenance)
+        except TookTooLong as error:
+            called = Called(failure=Failure.of(error, None))
+        self._raise_ours(called)
+        if called.failure:
+            return Ran(given, failure=called.failure)
+        observed = Observed(called.result, called.ledger, called.allocated, provenance)
+        return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
+
+    def doubt(self, case: Case, observed: Observed) -> None:
+        """Doubt nothing: whoever can deceive this process only deceives themselves."""
+
+    def _called(self, case: Case, provenance: Provenance | None) -> Called:
+        if self.exercise.play is not None:
+            try:
+                return Called(self.exercise.play(_Subject(self.function), case))
+            except _Raised as raised:
+                return raised.called
+        watched = _watched(provenance, self.exercise.races) if provenance else None
+        called = calling.call(
+            self.function,
+            case.args,
+            case.kwargs,
+            counted=case.counted and not self._compiled,
+            kernel=self._is_kernel,
+            run=self.exercise.run,
+            watched=watched,
+        )
+        if self._compiled and called.failure is None:
+            import torch
+
+            torch.cuda.synchronize()
+        return called
+
+    def _raise_ours(self, called: Called) -> None:
+        """Raise an error in which none of the student's lines took part: the fault is ours."""
+        if called.error is None or called.failure is None:
+            return
+        theirs = called.failure.lines or called.failure.kinds[0] in ("TookTooLong", "OutOfBounds")
+        if isinstance(called.error, KeyboardInterrupt) or not theirs:
+            raise called.error
+
+
+class _Raised(Exception):
+    """A student's code failed in the middle of a ``play``."""
+
+    def __init__(self, called: Called) -> None:
+        super().__init__(called.failure)
+        self.called = called
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A function, class or object of the student's, in this process."""
+
+    thing: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        called = calling.call(self.thing, args, kwargs)
+        if called.failure:
+            raise _Raised(called)
+        return called.result
+
+    def make(self, *args: Any, **kwargs: Any) -> _Subject:
+        return _Subject(self(*args, **kwargs))
+
+    def method(self, name: str) -> _Subject:
+        return _Subject(getattr(self.thing, name))
+
+    def together(self, *calls: tuple[Any, ...]) -> list[Any]:
+        with ThreadPoolExecutor(len(calls)) as ranks:
+            return list(ranks.map(lambda args: self(*args), calls))
+
+
+def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextManager[Any]:
+    """Return a ledger that also tells ``provenance`` what launches are given and write."""
+    from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused, _walk
+    from course_lib.accounting.races import RaceLedger
+
+    kind = RaceLedger if races else KernelLedger
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+            named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
+            tensors = dict(part for key, value in named.items() for part in _walk(key, value))
+            before = dict(self.written)
+            with _eager_paused():
+                given = {name: t.detach().clone() for name, t in tensors.items()}
+            result = super().launch(executor, args, kwargs, run)
+            with _eager_paused():
+                numbers = {
+                    k: v for k, v in named.items() if isinstance(v, bool | int | float | str)
+                }
+                launch = {"args": {**numbers, **given}, "grid": self.launches[-1].grid}
+                provenance.launched(launch | {"source": _source(executor.fn)})
+                changed = (n for n in tensors if self.written.get(n, 0) > before.get(n, 0))
+                provenance.note_written([tensors[name].detach().clone() for name in changed])
+            return result
+
+    return Watched()
+
+
+def _source(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+
+
+def _on_the_gpu(inputs: Any) -> Any:
+    """Return ``inputs`` with every tensor on the GPU."""
+    if is_tensor(inputs):
+        return inputs.cuda()
+    if isinstance(inputs, dict):
+        return {key: _on_the_gpu(value) for key, value in inputs.items()}
+    if isinstance(inputs, list | tuple):
+        return type(inputs)(map(_on_the_gpu, inputs))
+    return inputs

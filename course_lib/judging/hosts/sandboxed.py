@@ -1,0 +1,322 @@
+"""The sandbox: a confined process for the student's code, another one that runs kernels.
+
+Truths, seeds, tolerances and the clock stay with the engine. A student's process only ever sees
+one input after the other, and a launch becomes a message that is carried to the other process: so
+neither results nor traffic of a kernel can be made up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from course_lib.judging import books
+from course_lib.judging.hosts import Ran
+from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, leaves
+from course_lib.judging.replay import Replay, Unclear
+from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.sandbox.calling import SIGNATURE, Failure
+from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
+
+MOST_PROGRAMS = 1 << 16  # of one launch
+MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
+_KEPT_TO_COMPILE = 8  # launches of a case
+_PLAIN = (bool, int, float, str, type(None))
+TOO_LONG = Failure(("TookTooLong",), "")
+
+
+class InterpreterDied(Exception):
+    """The process that runs kernels ended during a student's case."""
+
+
+class _Over(Exception):
+    """A case came to an end without an answer."""
+
+    def __init__(
+        self,
+        failure: Failure | None = None,
+        *,
+        found: Finding | None = None,
+        fatal: bool = True,
+    ) -> None:
+        super().__init__(failure or found)
+        self.failure, self.found, self.fatal = failure, found, fatal
+
+
+class Sandboxed:
+    """One exercise of one submission. Use as a context manager: its processes end with it.
+
+    ``launches`` are those of the case to be compiled, ``cpu_seconds`` what the processes used.
+    ``replayed`` is the case whose launches are done again on other inputs.
+    """
+
+    def __init__(
+        self, workshop: Workshop, exercise: Exercise, replayed: Case | None = None
+    ) -> None:
+        self.exercise, self.workshop, self.replayed = exercise, workshop, replayed
+        self.launches: list[dict[str, Any]] = []
+        self.cpu_seconds = 0.0
+        self._is_kernel = exercise.kind == "kernel"
+        self._stack = contextlib.ExitStack()
+        self._children: list[Child] = []
+        self._has_launched = False
+        self._replay: Replay | None = None
+        self._deadline = math.inf
+
+    def __enter__(self) -> Sandboxed:
+        cpu = int(3 * self.exercise.seconds) + 5
+        self._student = self._start(self.workshop.student(cpu_seconds=cpu))
+        if self._is_kernel:
+            self._interpreter = self._start(self.workshop.device(cpu_seconds=4 * cpu))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        self.cpu_seconds = sum(child.usage.get("cpu_seconds", 0.0) for child in self._children)
+
+    def _start(self, child: Child) -> Child:
+        self._children.append(child)
+        return self._stack.enter_context(child)
+
+    def load(self, program: str) -> Failure | None:
+        """Let the child execute the student's program; return what went wrong, if anything."""
+        exercise, self._deadline = self.exercise, time.monotonic() + self.exercise.seconds
+        request = {"do": "load", "program": program, "slug": exercise.slug}
+        request |= {"function": exercise.function, "run": self._run()}
+        try:
+            with self._the_students_fault():
+                answer = _message(self._student.ask(request, self._deadline))
+        except _Over as over:
+            return over.failure
+        if "launch" in answer:
+            says = "your cells start a kernel while they are loaded: start it in the function."
+            return Failure(("loads",), says)
+        if failure := _failure(answer):
+            return failure
+        if answer.get("found") is not True:
+            return Failure((SIGNATURE,), "it is no function")
+        return None
+
+    def run(self, case: Case) -> Ran:
+        """Run one case. Raises InterpreterDied, and InfrastructureError for the machine's fault."""
+        self._deadline = time.monotonic() + self.exercise.seconds
+        self._replay = Replay(case) if case is self.replayed else None
+        provenance = Provenance(_tensors(case), self._deadline) if self._is_kernel else None
+        try:
+            with self._the_students_fault():
+                return self._answered(case, provenance)
+        except _Over as over:
+            return Ran(case, failure=over.failure, found=over.found, fatal=over.fatal)
+
+    def _answered(self, case: Case, provenance: Provenance | None) -> Ran:
+        if self._is_kernel:
+            self._open_books()
+        request = {"do": "case", "args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        request |= {"counted": case.counted, "kernel": self._is_kernel}
+        self._student.send(request, deadline=self._deadline)
+        answer = self._next(case, provenance)
+        if failure := _failure(answer):
+            return Ran(case, failure=failure)
+        allocated = answer.get("allocated")
+        ledger = self._books() if self._is_kernel else books.rebuilt(answer.get("ledger"))
+        observed = Observed(
+            answer.get("result"),
+            ledger,
+            allocated if isinstance(allocated, int) else None,
+            provenance,
+        )
+        changed = _texts(answer.get("tampering"))
+        return Ran(case, observed, found=Finding(changed[0], changed[-1]) if changed else None)
+
+    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+        """Do the launches of a case that passed again, on other inputs; judge what they give."""
+        if self._replay is None:
+            return None
+        replay, self._replay = self._replay, None
+        self._deadline = time.monotonic() + self.exercise.seconds
+        other = replay.other_case()
+        try:
+            self._open_books()
+            result = replay.again(self._launch_once_more, observed.result)
+            seen = Observed(result, self._books(), observed.allocated)
+        except Unclear:
+            return None
+        except _Over:
+            seen = Observed(None)
+        expected = self.exercise.truth(*other.args, **other.kwargs)
+        if self.exercise.judge(other, seen, expected) is None:
+            return None
+        return Finding(
+            BY_THE_KERNEL,
+            "the answer is right, but the same launches on other inputs do not give theirs: some "
+            "of its numbers come from beside the kernel.",
+        )
+
+    # Launches -----------------------------------------------------------------------------------
+
+    def _next(self, case: Case, provenance: Provenance | None) -> dict[str, Any]:
+        """Return the student's answer, serving launches until it comes."""
+        launches: list[dict[str, Any]] = []
+        while True:
+            answer = _message(self._student.receive(self._deadline))
+            if "launch" not in answer:
+                if case.compiled:
+                    self.launches = launches
+                return answer
+            if provenance is None:
+                says = "this exercise is not about launching kernels."
+                raise _Over(found=Finding("needs no kernel", says), fatal=False)
+            launch = clean_launch(answer["launch"])
+            if case.compiled and len(launches) < _KEPT_TO_COMPILE:
+                launches.append(launch)
+            written = self._launch(launch, provenance)
+            self._student.send({"written": written}, deadline=self._deadline)
+
+    def _launch(self, launch: dict[str, Any], provenance: Provenance) -> dict[str, Any]:
+        """Have a launch interpreted; return the tensors that it wrote."""
+        if forged := provenance.launched(launch):
+            raise _Over(found=forged)
+        self._has_launched = True
+        written = self._launch_once_more(launch)
+        provenance.note_written(written.values())
+        if self._replay:
+            self._replay.note(launch, written)
+        return written
+
+    def _launch_once_more(self, launch: dict[str, Any]) -> dict[str, Any]:
+        return self._ask_interpreter({"do": "launch", **launch})["written"]
+
+    def _open_books(self) -> None:
+        self._ask_interpreter({"do": "open", "races": self.exercise.races})
+
+    def _books(self) -> Any:
+        counted = self._ask_interpreter({"do": "books"})
+        return books.kernel_ledger(counted["books"], counted["races"])
+
+    def _ask_interpreter(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self._interpreter.ask(request, self._deadline)
+        except TooLate:
+            raise _Over(TOO_LONG) from None
+        except BadFrame:
+            says = "a launch asks for more memory than this exercise needs."
+            raise _Over(Failure(("memory",), says)) from None
+        except Closed:
+            status = self._interpreter.end()["status"]
+            if not self._has_launched:
+                says = f"The process that runs kernels died ({status})."
+                raise InfrastructureError(says) from None
+            says = f"a launch ended the process that runs the kernels (exit status {status})."
+            raise InterpreterDied(says) from None
+        if failure := _failure(answer):
+            raise _Over(failure)
+        return answer
+
+    # The student's process ----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _the_students_fault(self) -> Iterator[None]:
+        """Turn silence, garbage and death of the student's process into a failure."""
+        try:
+            yield
+        except TooLate:
+            raise _Over(TOO_LONG) from None
+        except BadFrame as error:
+            says = f"what came back cannot be read as a result ({error})."
+            raise _Over(Failure(("the form",), says)) from None
+        except Closed:
+            raise _Over(self._died()) from None
+
+    def _died(self) -> Failure:
+        usage = self._student.end()
+        if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
+            return TOO_LONG
+        status = usage["status"]
+        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        says = f"your code ended the whole process ({how}) instead of returning."
+        return Failure(("ProcessEnded",), says)
+
+    def _run(self) -> str | None:
+        """Return the source of an unusual way to call the function; it holds no answers."""
+        from course_lib.child.extract import extract
+
+        if self.exercise.run is None or self._is_kernel:
+            return None
+        piece = extract(self.exercise.run, inline_library=True)
+        return f"{piece.source}\n\nrun = {piece.name}\n"
+
+
+def any_of(cases: Sequence[Case]) -> Case:
+    """Return one of the cases: which, only those who know the inputs can tell."""
+    drawn = hashlib.sha256()
+    for tensor in (x for case in cases for x in _tensors(case)):
+        drawn.update(tensor.detach().double().numpy().tobytes())
+    return cases[int.from_bytes(drawn.digest()) % len(cases)]
+
+
+def clean_launch(launch: Any) -> dict[str, Any]:
+    """Return a launch with the fields it must have and no others. Raises BadFrame."""
+    try:
+        grid = [int(n) for n in launch["grid"]]
+        args, options = dict(launch["args"]), dict(launch["options"])
+        names = [launch["source"], launch["name"], *args, *options]
+    except (KeyError, TypeError, ValueError):
+        raise BadFrame("a launch without its parts") from None
+    for key, value in args.items():
+        _check_argument(str(key), value)
+    if not all(isinstance(x, str) for x in names) or not 1 <= len(grid) <= 3:
+        raise BadFrame("a launch with strange names or a strange grid")
+    if min(grid) < 0 or math.prod(grid) > MOST_PROGRAMS:
+        raise BadFrame(f"a launch of more than {MOST_PROGRAMS} programs")
+    sizes = [value.numel() for _, value in leaves(args) if hasattr(value, "data_ptr")]
+    if len(sizes) > MOST_TENSORS or sum(sizes) > MOST_ELEMENTS:
+        raise BadFrame(f"a launch with over {MOST_TENSORS} tensors or {MOST_ELEMENTS} elements")
+    options = {k: v for k, v in options.items() if isinstance(v, int)}
+    fields = {"source": launch["source"], "name": launch["name"], "grid": grid}
+    return {**fields, "args": args, "options": options}
+
+
+def _check_argument(key: str, value: Any) -> None:
+    """Raise BadFrame unless this is a plain value, a tensor, a descriptor, or a tuple of them."""
+    import torch
+
+    if isinstance(value, dict):
+        parts = value.get("descriptor")
+        base, *numbers = parts if isinstance(parts, tuple) and parts else (None,)
+        whole = all(isinstance(n, list) and all(isinstance(i, int) for i in n) for n in numbers)
+        if len(numbers) != 3 or not isinstance(base, torch.Tensor) or not whole:
+            raise BadFrame(f"the launch argument {key!r} is no descriptor")
+    elif isinstance(value, tuple):
+        for item in value:
+            _check_argument(key, item)
+    elif not isinstance(value, (*_PLAIN, torch.Tensor, torch.dtype)):
+        raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+
+
+def _message(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise BadFrame("no answer")
+    return answer
+
+
+def _failure(answer: dict[str, Any]) -> Failure | None:
+    """Return the exception in an answer, None if it holds none; all of it is only text."""
+    if not (error := answer.get("error")):
+        return None
+    error = error if isinstance(error, dict) else {}
+    kinds = tuple(_texts(error.get("kinds"))) or (str(error.get("type", "Error"))[:100],)
+    return Failure(kinds, str(error.get("text", ""))[:4000], tuple(_texts(error.get("lines"))))
+
+
+def _texts(lines: Any) -> list[str]:
+    """Return the first few of a list of untrusted texts, each cut."""
+    return [str(line)[:300] for line in lines[:8]] if isinstance(lines, list | tuple) else []
+
+
+def _tensors(case: Case) -> list[Any]:
+    return [x for x in [*case.args, *case.kwargs.values()] if hasattr(x, "data_ptr")]

@@ -1,0 +1,164 @@
+"""Call a student's function on one input and say what came of it: one way for every host.
+
+A notebook's own process and the sandbox both call here, so that an input, a warning, memory that
+nobody wrote, an exception and a changed argument mean the same in `check` and in `course grade`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.child import frames
+from course_lib.sandbox.inputs import copy_inputs, find_tampering
+
+MOST_TEXT = 4000  # characters of a message
+SIGNATURE = "signature"  # the kind of an exception that says: it cannot be called like this
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception, as text: what it is (and what that is), what it says, the student's lines."""
+
+    kinds: tuple[str, ...]
+    text: str
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: BaseException, function: Callable[..., Any] | None) -> Failure:
+        """Return what ``error`` says; Triton's wrappers and the course's frames are taken off."""
+        cause = frames.root_cause(error)
+        lines: list[str] = []
+        if function is not None:
+            with contextlib.suppress(Exception):
+                lines = frames.student_lines(error, function)
+        try:
+            text = frames.describe(cause)
+        except BaseException:  # a message that cannot be printed
+            text = type(cause).__name__
+        kinds = tuple(kind.__name__ for kind in type(cause).__mro__)
+        return cls(kinds, text[:MOST_TEXT], tuple(lines))
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a call gave: a result with what was counted beside it, or the failure instead.
+
+    ``tampering`` is (property, sentence) if the inputs were not left alone. ``allocated`` is the
+    most memory in bytes that a counted call held at once beyond its inputs.
+    """
+
+    result: Any = None
+    ledger: Any = None
+    allocated: int | None = None
+    tampering: tuple[str, str] | None = None
+    failure: Failure | None = None
+    error: BaseException | None = None  # what `failure` describes, where it happened
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A case as far as an unusual way to call (``run``) looks at it."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    counted: bool
+
+
+def call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    counted: bool = False,
+    kernel: bool = False,
+    run: Callable[..., Any] | None = None,
+    watched: contextlib.AbstractContextManager[Any] | None = None,
+) -> Called:
+    """Call ``function`` and return what came of it; what it raises is in there too.
+
+    Args:
+        counted: under a ledger of PyTorch's traffic and memory.
+        kernel: it starts Triton kernels: memory that nobody wrote is NaN.
+        run: ``run(function, case)``, an unusual way to call it.
+        watched: for kernels, what keeps the books of their launches while it runs.
+    """
+    before = copy_inputs((args, dict(kwargs)))
+    if run is None and (complaint := misfit(function, *args, **kwargs)):
+        return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
+    try:
+        with as_in_a_check(kernel):
+            if run is not None:
+                seen = run(function, _Case(args, kwargs, counted))
+                result, ledger, allocated = seen.result, seen.ledger, seen.allocated
+            else:
+                result, ledger, allocated = _measured(
+                    function, args, kwargs, counted, watched or contextlib.nullcontext()
+                )
+    except BaseException as error:
+        return Called(failure=Failure.of(error, function), error=error)
+    tampering = None
+    with contextlib.suppress(Exception):  # a result that cannot even be looked at
+        tampering = find_tampering((args, dict(kwargs)), before, result)
+    return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def _measured(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    counted: bool,
+    watched: contextlib.AbstractContextManager[Any],
+) -> tuple[Any, Any, int | None]:
+    """Return (result, ledger, most bytes held at once) of one plain call."""
+    if not counted:
+        with watched as books:
+            return function(*args, **kwargs), books, None
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    with EagerLedger() as eager, watched as books:
+        result = function(*args, **kwargs)
+    return result, eager if books is None else books, eager.peak_bytes
+
+
+def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
+    """Return why ``function`` cannot be called like this, None if it can."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def as_in_a_check(kernel: bool) -> Iterator[None]:
+    """Keep NumPy's warnings quiet (the report says it better); for kernels, unwritten is NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with unwritten_is_nan() if kernel else contextlib.nullcontext():
+            yield
+
+
+@contextlib.contextmanager
+def unwritten_is_nan() -> Iterator[None]:
+    """Make torch fill fresh memory with NaN, so that what a kernel never writes is seen."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    _set_deterministic(True)
+    try:
+        yield
+    finally:
+        _set_deterministic(before)
+
+
+def _set_deterministic(on: bool) -> None:
+    """Turn torch's deterministic mode on or off; its public setter imports inductor, 1.7 s."""
+    import torch
+
+    quick = getattr(torch._C, "_set_deterministic_algorithms", torch.use_deterministic_algorithms)
+    quick(on, warn_only=True)

@@ -1,0 +1,75 @@
+"""The inputs of a call: copied before it, and compared with their copies after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_array(x: Any) -> bool:
+    """Return whether ``x`` is a NumPy array or a torch tensor."""
+    return isinstance(x, np.ndarray) or is_tensor(x)
+
+
+def is_tensor(x: Any) -> bool:
+    """Return whether ``x`` is a torch tensor, without importing torch."""
+    return type(x).__module__.startswith("torch") and hasattr(x, "data_ptr")
+
+
+def copy_inputs(x: Any) -> Any:
+    """Return a deep copy of arrays, tensors (strides kept) and containers of them."""
+    if isinstance(x, np.ndarray):
+        return x.copy(order="K")
+    if is_tensor(x):
+        # a tensor that is a strided view of a larger buffer stays one
+        base = (
+            x.detach()
+            .new_empty(0)
+            .set_(x.untyped_storage().clone(), x.storage_offset(), x.size(), x.stride())
+        )
+        return base
+    if isinstance(x, dict):
+        return {key: copy_inputs(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(copy_inputs(value) for value in x)
+    return x
+
+
+def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | None:
+    """Return (property, sentence) if an input was modified or shares memory with the result."""
+    for label, array, original in _arrays(given, before):
+        if not _equal(array, original):
+            says = f"changed its input {label}: work on a copy (x = x + y, not x += y)."
+            return "leaves its inputs alone", f"your function {says}"
+        for one in result if isinstance(result, tuple | list) else [result]:
+            if is_array(one) and _shares_memory(one, array):
+                says = f"shares its memory with the input {label}: return an array of its own."
+                return "returns new memory", f"the result {says}"
+    return None
+
+
+def _arrays(given: Any, before: Any, label: str = "") -> Any:
+    if is_array(given):
+        yield label or "argument", given, before
+    elif isinstance(given, dict):
+        for key in given:
+            yield from _arrays(given[key], before[key], f"`{key}`")
+    elif isinstance(given, list | tuple) and len(given) == len(before):
+        for i, (one, original) in enumerate(zip(given, before, strict=True)):
+            yield from _arrays(one, original, label or f"number {i + 1}")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if is_tensor(a):
+        import torch
+
+        return torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.to(a.device)))
+    return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+def _shares_memory(a: Any, b: Any) -> bool:
+    if is_tensor(a) and is_tensor(b):
+        mine = a.untyped_storage().data_ptr()
+        return mine != 0 and mine == b.untyped_storage().data_ptr()
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
