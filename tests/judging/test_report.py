@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judging.helpers import ROOT, module_from
 
+from course_lib import checking
 from course_lib.checking import report_for
 from course_lib.classroom.record import from_report
 from course_lib.judging.engine import incorrect
@@ -328,7 +329,7 @@ def test_the_bars_numbers_are_the_ledgers(monkeypatch):
 
     counted = [case for case in FLASH.cases(np.random.default_rng(1)) if case.counted][:1]
     watched = replace(FLASH, judge=watch, cases=lambda rng: counted)
-    monkeypatch.setattr(check, "_exercise_of", lambda *_: watched)
+    monkeypatch.setattr(checking, "_exercise_of", lambda *_: watched)
     source = (ROOT / "tests/submissions/7.4/wrong/k_read_twice.py").read_text(encoding="utf-8")
     report = report_for(getattr(module_from(source), FLASH.function), seed=1)
     (case, ledger), (q, k) = seen[-1], counted[0].args[:2]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
-from course_lib.judging import faults
+from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import Judge, array_finding, within
 from course_lib.judging.peak import with_peak
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
@@ -443,7 +443,7 @@ STREAM_DENOMINATOR = Exercise(
 def _judge_state(names: tuple[str, ...], observed: Observed, expected: State) -> Finding | None:
     """Judge a state, each number under its name, to one part in a million."""
     got = observed.result
-    if fault := faults.find_fault(got, tuple(np.asarray(x) for x in expected)):
+    if fault := find_fault(got, tuple(np.asarray(x) for x in expected)):
         return fault
     for name, one, wanted in zip(names, got, expected, strict=True):
         if finding := array_finding(one, np.asarray(wanted, dtype=np.float64), name=name):
@@ -589,7 +589,7 @@ def _run_merge(function: Any, case: Case) -> Observed:
     with np.errstate(all="ignore"):
         result = function(*copy.deepcopy(case.args[0][:2]))
         like = tuple(np.asarray(x) for x in case.args[0][0])
-        if faults.find_fault(result, like) is None:  # else one call tells enough
+        if find_fault(result, like) is None:  # else one call tells enough
             result = _reduce(function, *case.args)
     return Observed(copy.deepcopy(result) if isinstance(result, tuple | list) else result)
 
@@ -767,7 +767,7 @@ def _short(x: np.ndarray) -> str:
 
 def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
     """Return the student's piles and values as arrays, or what is wrong with them."""
-    if fault := faults.find_fault(result, (None, None)):
+    if fault := find_fault(result, (None, None)):
         return fault
     piles, values = result
     try:
