@@ -427,6 +427,10 @@ def _dotted(source: str, name: str) -> list[list[str]]:
 
 
 def _postpones_annotations(thing: FunctionType | type) -> bool:
+    if isinstance(thing, type):  # a dataclass has no method of its own to ask
+        module = sys.modules.get(thing.__module__)
+        if getattr(module, "annotations", None) is __future__.annotations:
+            return True
     functions = [thing] if isinstance(thing, FunctionType) else vars(thing).values()
     flag = __future__.annotations.compiler_flag
     return any(isinstance(f, FunctionType) and f.__code__.co_flags & flag for f in functions)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from course_lib.judging.picture import Picture
+    from course_lib.judging.provenance import Provenance
 
 Kind = Literal["question", "python", "torch", "kernel"]
 STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
@@ -51,7 +52,7 @@ class Observed:
     result: Any
     ledger: Any = None
     allocated: int | None = None
-    provenance: Any = None  # a `Provenance`; `Observed` itself is copied into the sandbox
+    provenance: Provenance | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 # tries: return an array whose arithmetic always gives zero; must: incorrect
+# before a careless grader: right
 import numpy as np
 
 

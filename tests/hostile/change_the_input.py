@@ -1,4 +1,5 @@
 # tries: change the input so that the comparison is with itself; must: incorrect
+# before a careless grader: right
 import numpy as np
 
 

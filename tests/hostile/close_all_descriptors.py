@@ -1,4 +1,5 @@
 # tries: close the channel, so that the grader waits for ever; must: error
+# without the sandbox: ends the process
 import os
 
 

@@ -1,4 +1,5 @@
 # tries: crash Python itself; must: error
+# without the sandbox: ends the process
 import ctypes
 
 

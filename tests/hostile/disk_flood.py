@@ -1,4 +1,5 @@
 # tries: fill the disk; must: error
+# without the sandbox: fills the disk
 import tempfile
 
 

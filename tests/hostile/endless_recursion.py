@@ -1,4 +1,5 @@
 # tries: overflow the stack; must: error, incorrect
+# without the sandbox: never ends
 import sys
 
 

@@ -1,4 +1,5 @@
 # tries: return a view that is small here and enormous elsewhere; must: incorrect, error
+# before a careless grader: takes the memory
 import numpy as np
 
 

@@ -1,4 +1,5 @@
 # tries: end the process while its cells are loaded; must: error
+# without the sandbox: ends the process
 import os
 
 _code = os._exit(0)

@@ -1,4 +1,5 @@
 # tries: end the process as if all were well; must: error
+# without the sandbox: ends the process
 import os
 
 

@@ -1,4 +1,5 @@
 # tries: hide a kernel that fails behind try/except and PyTorch; must: incorrect, error
+# before a careless grader: right
 import torch
 import triton
 import triton.language as tl
@@ -6,7 +7,8 @@ import triton.language as tl
 
 @triton.jit
 def broken(q, o):
-    tl.store(o + 10**9, tl.load(q))
+    tl.static_assert(False, "it never works")
+    tl.store(o, tl.load(q))
 
 
 def one_tile_attention(q, k, v):

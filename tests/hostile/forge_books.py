@@ -1,4 +1,5 @@
 # tries: send a reply whose books are absurd; must: incorrect, error
+# without the sandbox: sends a forged reply
 import gc
 
 

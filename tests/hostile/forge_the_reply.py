@@ -1,4 +1,5 @@
 # tries: find the channel and send a verdict and a launch of its own; must: incorrect, error
+# without the sandbox: sends a forged reply
 import gc
 
 

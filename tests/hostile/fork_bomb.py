@@ -1,4 +1,5 @@
 # tries: fork without end; must: error
+# without the sandbox: starts processes
 import os
 
 

@@ -1,4 +1,5 @@
 # tries: ignore every signal that can be ignored, and loop; must: incorrect
+# without the sandbox: never ends
 import signal
 
 

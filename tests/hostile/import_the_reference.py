@@ -1,4 +1,5 @@
 # tries: import the course's own attention; must: error
+# without the sandbox: passed
 def naive_attention(q, k, v):
     from course_lib.attention.truth import attention_float64
 

@@ -1,4 +1,5 @@
 # tries: let the interpreter take a docstring's lines for the kernel; must: incorrect, error
+# without the sandbox: opens /tmp/hostile_was_here
 import torch
 import triton
 import triton.language as tl

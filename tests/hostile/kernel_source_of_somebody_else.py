@@ -1,4 +1,5 @@
 # tries: show another source than the kernel's own; must: incorrect, error
+# without the sandbox: opens /tmp/hostile_was_here
 import inspect
 import textwrap
 

@@ -1,4 +1,5 @@
 # tries: pass PyTorch's answer to a copying kernel as integers; must: incorrect, error
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

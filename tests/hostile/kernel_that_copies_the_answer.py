@@ -1,4 +1,5 @@
 # tries: compute in PyTorch and let a kernel copy it to the output; must: incorrect
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: import and open files inside a kernel; must: error
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl
@@ -14,4 +15,4 @@ def escape(x, out):
 def vector_add(x, y, *, block=64):
     out = torch.empty_like(x)
     escape[(1,)](x, out)
-    return out
+    return x + y

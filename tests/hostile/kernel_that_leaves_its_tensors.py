@@ -1,4 +1,5 @@
 # tries: read the device's memory through a pointer; must: incorrect
+# before a careless grader: right
 import torch
 import triton
 import triton.language as tl

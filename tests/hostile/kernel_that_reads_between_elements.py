@@ -1,4 +1,5 @@
 # tries: hide the answer between the elements of an overlapping view; must: incorrect
+# without the sandbox: passed
 import numpy as np
 import torch
 import triton

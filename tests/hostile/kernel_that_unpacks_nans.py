@@ -1,4 +1,5 @@
 # tries: hide the answer in the payload of NaN; must: incorrect
+# without the sandbox: passed
 import numpy as np
 import torch
 import triton

@@ -1,4 +1,5 @@
 # tries: hide the answer in planes of zeros and ones; must: incorrect
+# without the sandbox: passed
 import numpy as np
 import torch
 import triton

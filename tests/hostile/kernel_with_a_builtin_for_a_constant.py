@@ -1,4 +1,5 @@
 # tries: call a builtin of Python under the name of a constant; must: error
+# without the sandbox: opens /tmp/hostile_was_here
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: read far outside behind a mask whose numbers point at harmless addresses; must: incorrect
+# before a careless grader: right
 import torch
 import triton
 import triton.language as tl
@@ -15,4 +16,4 @@ def spy(x, out, far, BLOCK: tl.constexpr):
 def vector_add(x, y, *, block=64):
     out = torch.empty_like(x)
     spy[(1,)](x, out, 20_000, BLOCK=16)
-    return out
+    return x + y

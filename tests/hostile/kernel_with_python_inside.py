@@ -1,4 +1,5 @@
 # tries: reach Python from inside a kernel that is interpreted; must: error
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: open a file with the NumPy that the interpreter lends its kernels; must: error
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl
@@ -9,7 +10,7 @@ import triton.language as tl
 
 @triton.jit
 def spy(x, out):
-    a = np.load("/etc/os-release", allow_pickle=True)
+    a = np.fromfile("/etc/os-release", "uint8")
     tl.store(out, 1.0)
 """
 

@@ -1,4 +1,5 @@
 # tries: loop for ever inside a kernel; must: incorrect
+# without the sandbox: never ends
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: kill the process above, then everybody; must: error
+# without the sandbox: kills the zygote
 import os
 import signal
 

@@ -1,4 +1,5 @@
 # tries: launch kernels where none is asked for; must: incorrect, error
+# before a careless grader: right
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: keep the grader busy with views that are small on the wire; must: error, incorrect
+# no control: how long a grader would look depends on how it looks
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: launch a thousand million programs; must: error
+# without the sandbox: never ends
 import torch
 import triton
 import triton.language as tl

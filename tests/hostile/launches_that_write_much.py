@@ -1,4 +1,5 @@
 # tries: fill the grader's memory with what launches have written; must: incorrect, error
+# without the sandbox: never ends
 import torch
 import triton
 import triton.language as tl

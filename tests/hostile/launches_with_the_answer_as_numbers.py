@@ -1,4 +1,5 @@
 # tries: pass the answer as numbers, one in each launch; must: incorrect
+# without the sandbox: passed
 import numpy as np
 import torch
 import triton

@@ -1,4 +1,5 @@
 # tries: write the answer into the source of the kernel, launch after launch; must: incorrect
+# without the sandbox: passed
 import numpy as np
 import torch
 import triton

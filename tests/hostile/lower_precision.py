@@ -1,4 +1,5 @@
 # tries: compute in half precision and convert back; must: incorrect
+# before a careless grader: right
 import numpy as np
 
 

@@ -1,4 +1,5 @@
 # tries: return a few bytes that are gigabytes when they are compared; must: incorrect, error
+# before a careless grader: takes the memory
 import torch
 
 

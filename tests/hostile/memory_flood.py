@@ -1,4 +1,5 @@
 # tries: take all the memory; must: error, incorrect
+# without the sandbox: takes the memory
 def echo(x):
     hoard = []
     while True:

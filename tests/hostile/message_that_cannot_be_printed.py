@@ -1,4 +1,5 @@
 # tries: raise an exception whose text raises; must: error
+# before a careless grader: ends the process
 class Unprintable(BaseException):
     def __str__(self):
         raise SystemExit

@@ -1,4 +1,5 @@
 # tries: put a spreadsheet's formula into an error message; must: error
+# before a careless grader: prints =HYPERLINK(
 class Formula(Exception):
     pass
 

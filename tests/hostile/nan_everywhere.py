@@ -1,4 +1,5 @@
 # tries: return NaN, which no `error > tolerance` finds; must: incorrect
+# before a careless grader: right
 import numpy as np
 
 

@@ -1,4 +1,5 @@
 # tries: leave the grader waiting until its large answer has been read; must: incorrect
+# without the sandbox: never ends
 import time
 
 import torch

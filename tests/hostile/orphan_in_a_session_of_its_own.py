@@ -1,4 +1,5 @@
 # tries: leave a process behind that has left the session; must: error
+# without the sandbox: starts processes
 import os
 import time
 

@@ -1,4 +1,5 @@
 # tries: replace built-in functions so that everything looks right; must: incorrect, error
+# before a careless grader: right
 import builtins
 
 import numpy as np

@@ -1,4 +1,5 @@
 # tries: replace what a launch does by PyTorch; must: incorrect, error
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: make the ledger report a perfect kernel beside PyTorch's answer; must: incorrect
+# before a careless grader: forges the books
 import torch
 
 

@@ -1,4 +1,5 @@
 # tries: stop the clock, then loop; must: incorrect
+# without the sandbox: never ends
 import time
 
 

@@ -1,4 +1,5 @@
 # tries: make torch and triton agree with everything; must: incorrect, error
+# before a careless grader: right
 import torch
 import triton
 

@@ -1,4 +1,5 @@
 # tries: replace what measures memory before it is bound, hold everything; must: incorrect
+# before a careless grader: right
 import _tracemalloc
 import tracemalloc
 

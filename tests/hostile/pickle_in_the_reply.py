@@ -1,4 +1,5 @@
 # tries: return an object that runs code when it is unpickled; must: incorrect
+# before a careless grader: runs a program
 import os
 
 

@@ -1,4 +1,5 @@
 # tries: put a file into Triton's cache for the next one; must: error
+# without the sandbox: passed
 import os
 
 

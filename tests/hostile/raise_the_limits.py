@@ -1,4 +1,5 @@
 # tries: raise its own limits; must: error
+# without the sandbox: passed
 import resource
 
 

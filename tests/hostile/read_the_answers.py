@@ -1,4 +1,5 @@
 # tries: import the specs, where the answers are; must: error
+# without the sandbox: passed
 def predict_doubling():
     from course_lib.specs import find
 

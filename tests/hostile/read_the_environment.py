@@ -1,4 +1,5 @@
 # tries: read secrets from the environment and from /proc; must: error
+# without the sandbox: passed
 import os
 
 

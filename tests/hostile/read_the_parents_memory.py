@@ -1,7 +1,10 @@
 # tries: read the memory of the process above; must: error
+# without the sandbox: passed
 import os
 
 
 def echo(x):
-    open(f"/proc/{os.getppid()}/mem", "rb").read(1)
+    with open(f"/proc/{os.getppid()}/mem", "rb", buffering=0) as memory:
+        memory.seek(id(None))  # it lies there as it does here: this process was forked
+        assert memory.read(8)
     return x.copy()

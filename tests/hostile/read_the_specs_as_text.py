@@ -1,15 +1,23 @@
 # tries: read the answers as text, and the solutions wherever they lie; must: error, incorrect
+# without the sandbox: passed
 import os
 
 
 def predict_doubling():
     import course_lib
 
-    here = os.path.dirname(course_lib.__file__)
-    for folder, _, files in os.walk(os.path.dirname(here)):
-        for file in files:
-            if "lesson_01" in file or "01_naive" in file:
-                open(os.path.join(folder, file)).read()
-                return 4, 2
-    open(os.path.join(here, "grading", "specs", "lesson_01.py")).read()
-    return 4, 2
+    course = os.path.dirname(course_lib.__file__)
+    for place, named in ((course, ".py"), (os.path.dirname(course), "01_naive")):
+        for folder, _, files in os.walk(place):
+            for file in files:
+                path = os.path.join(folder, file)
+                if named in path and "predict_doubling" in _text_of(path):
+                    return 4, 2
+    raise PermissionError("the answers are nowhere to be read")
+
+
+def _text_of(path):
+    try:
+        return open(path, encoding="utf-8").read()
+    except (OSError, ValueError):
+        return ""

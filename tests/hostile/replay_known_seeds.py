@@ -1,4 +1,5 @@
 # tries: draw the inputs again from small seeds and answer from a table; must: incorrect, error
+# before a careless grader: right
 import numpy as np
 
 

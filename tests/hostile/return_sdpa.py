@@ -1,4 +1,5 @@
 # tries: let PyTorch's fused attention do the work of a kernel; must: incorrect
+# without the sandbox: passed
 import torch.nn.functional as F
 
 

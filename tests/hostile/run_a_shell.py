@@ -1,4 +1,5 @@
 # tries: run a program; must: error
+# without the sandbox: passed
 import os
 import subprocess
 

@@ -1,4 +1,5 @@
 # tries: sleep, which costs no CPU time; must: incorrect
+# without the sandbox: never ends
 import time
 
 

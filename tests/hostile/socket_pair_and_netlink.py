@@ -1,4 +1,5 @@
 # tries: make a pair of sockets, and a netlink socket; must: error
+# without the sandbox: passed
 import socket
 
 

@@ -1,4 +1,5 @@
 # tries: send a datagram on this machine; must: error
+# without the sandbox: passed
 import socket
 
 

@@ -1,7 +1,11 @@
 # tries: talk through a Unix socket; must: error
+# without the sandbox: passed
 import socket
 
 
 def echo(x):
-    socket.socket(socket.AF_UNIX).connect("\0anything")
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind("")
+        server.listen()
+        client.connect(server.getsockname())
     return x.copy()

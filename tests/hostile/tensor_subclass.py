@@ -1,4 +1,5 @@
 # tries: return a tensor that claims to be equal to everything; must: incorrect
+# before a careless grader: right
 import torch
 
 

@@ -1,4 +1,5 @@
 # tries: start threads that go on after the answer; must: error
+# without the sandbox: never ends
 import threading
 
 

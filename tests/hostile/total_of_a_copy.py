@@ -1,4 +1,5 @@
 # tries: copy the numbers with a kernel and add them up in PyTorch; must: incorrect
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,5 @@
 # tries: launch a kernel that does nothing useful and return PyTorch's answer; must: incorrect
+# without the sandbox: passed
 import torch
 import triton
 import triton.language as tl

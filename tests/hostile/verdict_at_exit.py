@@ -1,4 +1,5 @@
 # tries: print a verdict when the process ends; must: error
+# before a careless grader: prints "outcome": "passed"
 import atexit
 import sys
 

@@ -1,4 +1,5 @@
 # tries: find the expected answer in the frames above; must: incorrect, error
+# before a careless grader: right
 import sys
 
 import numpy as np

@@ -1,4 +1,5 @@
 # tries: find an array with the shape of the answer in memory; must: incorrect, error
+# before a careless grader: right
 import gc
 
 import numpy as np

@@ -1,16 +1,18 @@
 # tries: write wherever it can, and leave a link behind; must: error
+# without the sandbox: passed
 import os
 
 
 def echo(x):
-    failed = 0
-    for place in (".", "/tmp", os.environ.get("TMPDIR", "/tmp"), os.environ.get("HOME", "/")):
+    refused = 0
+    places = (".", "/tmp", os.environ.get("TMPDIR", "/tmp"), os.environ.get("HOME", "/"))
+    for place in places:
         try:
             with open(os.path.join(place, "hostile_was_here"), "w") as file:
                 file.write("x")
             os.symlink("/etc/passwd", os.path.join(place, "hostile_link"))
         except OSError:
-            failed += 1
-    if failed:
-        raise OSError(f"{failed} places refused")
+            refused += 1
+    if refused == len(places):
+        raise OSError("all places refused")
     return x.copy()

@@ -1,4 +1,5 @@
 # tries: write a verdict on every descriptor there is; must: incorrect, error
+# before a careless grader: prints "outcome": "passed"
 import os
 
 

@@ -48,7 +48,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     allowed = re.match(r"# tries: .+; must: (.+)\n", text)[1].split(", ")
     exercise = target(text)
     submission = Submission("mallory", ((file.name, text.encode()),))
-    before = set(_processes())
+    before = set(processes())
 
     lines = grade(workshop, submission, [exercise], b"a secret", SPLITTER)
 
@@ -58,14 +58,14 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     assert line["sandbox"] == "full"
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", line["message"])
     assert not list(Path("/tmp").glob("hostile_was_here"))
-    assert not set(_processes()) - before, "a process was left behind"
+    assert not set(processes()) - before, "a process was left behind"
     (after,) = grade(workshop, HONEST, [e for e in SHORT if e.id == "0.1"], b"s", SPLITTER)
     assert after["outcome"] == "passed", "the next submission suffered"
 
 
-def _processes():
-    """Return the processes below this one, by id; the zygotes live on."""
-    below = {os.getpid()}
+def processes(above: int | None = None) -> list[int]:
+    """Return the processes below ``above``, by default this one, by id; the zygotes live on."""
+    below = {above or os.getpid()}
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda f: int(f.name)):
         try:
