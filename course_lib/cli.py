@@ -50,14 +50,13 @@ def doctor(_options: argparse.Namespace) -> int:
 
 def list_exercises(_options: argparse.Namespace) -> int:
     """List the exercises: id, function, minutes, points, title, your status."""
-    from course_lib import store
-    from course_lib.specs import EXERCISES
+    from course_lib import lessons, store
 
     attempts = store.load()["attempts"]
     rows = [("id", "function", "min", "points", "title", "status")]
     rows += [
         (e.label, _call(e), str(e.minutes), str(e.points), e.title, _status(attempts.get(e.id)))
-        for e in EXERCISES
+        for e in lessons.all_exercises()
     ]
     print(_table(rows, right={2, 3}))
     return 0
@@ -114,8 +113,12 @@ def check(options: argparse.Namespace) -> int:
 def hint(options: argparse.Namespace) -> int:
     """Show one more hint for an exercise each time, three at most."""
     import course_lib
+    from course_lib.lessons import UnknownExercise
 
-    course_lib.hint(_exercise(options.exercise).id)
+    try:
+        course_lib.hint(options.exercise)
+    except UnknownExercise as problem:
+        raise UsageError(str(problem)) from None
     return 0
 
 

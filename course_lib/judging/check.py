@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib import _mode, store
+from course_lib import _mode, lessons, store
 from course_lib.child import frames
 from course_lib.judging.kernel_judge import STORED
 from course_lib.judging.next_step import next_step
@@ -49,7 +49,8 @@ def check(function: Callable[..., Any], *, variant: str | None = None) -> None:
 
 def hint(exercise: Callable[..., Any] | str) -> None:
     """Print one more hint for an exercise (its function, or its id) each time; three at most."""
-    found = _exercise_of(exercise)
+    name = exercise if isinstance(exercise, str) else _name_of(exercise)
+    found = find(name) if ":" in name else lessons.find(name)  # facts suffice: no spec is imported
     number = store.next_hint(found.id, len(found.hints))
     print(f"Hint {number + 1} of {len(found.hints)} for {found.label}: {found.hints[number]}")
 
@@ -126,9 +127,17 @@ def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -
     )
 
 
-def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None) -> Exercise:
-    if isinstance(function, str):
-        return find(function)
+def _exercise_of(function: Callable[..., Any], variant: str | None) -> Exercise:
+    name = _name_of(function)
+    if variant is None:
+        return find(name)
+    exercise = find(variant)
+    if exercise.function != name:
+        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
+    return exercise
+
+
+def _name_of(function: Callable[..., Any]) -> str:
     plain = inspect.unwrap(getattr(function, "fn", function))
     if not callable(function) and not hasattr(function, "fn"):
         raise TypeError(
@@ -139,12 +148,7 @@ def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None)
         raise TypeError(f"{name} belongs to course_lib: write your own and check that.")
     if hasattr(function, "fn"):
         raise TypeError(f"{name} is a kernel: check the launcher, the function that starts it.")
-    if variant is None:
-        return find(name)
-    exercise = find(variant)
-    if exercise.function != name:
-        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
-    return exercise
+    return name
 
 
 def _cannot_be_called(exercise: Exercise, function: Callable[..., Any], case: Case) -> str | None:
