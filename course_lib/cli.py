@@ -63,11 +63,11 @@ def list_exercises(_options: argparse.Namespace) -> int:
 
 
 def build(options: argparse.Namespace) -> int:
-    """Make notebooks/, exercises/ and solutions/ from sources/."""
+    """Make notebooks/, exercises/ and solutions/ from sources/, and README's table."""
     import importlib.util
 
+    from course_lib import lessons
     from course_lib.authoring.build import drift, write
-    from course_lib.specs import EXERCISES
 
     root = Path.cwd()
     if not (root / "sources").is_dir():
@@ -77,12 +77,13 @@ def build(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("jupytext") is None:
         raise UsageError("course build needs jupytext: pip install -e '.[dev]'")
     if options.check:
-        drifting = drift(root, EXERCISES)
+        drifting = drift(root, lessons.all_exercises())
         help_ = ["To mend this, edit sources/, never the notebooks, and run: course build"]
         print(*(drifting + help_ if drifting else [_NO_DRIFT]), sep="\n")
         return 1 if drifting else 0
-    changed = [path.relative_to(root).as_posix() for path in write(root, EXERCISES)]
-    print(*(changed or [_NO_DRIFT]), sep="\n")
+    changed = write(root, lessons.all_exercises())
+    lines = [p.relative_to(root).as_posix() + (" removed" * (not p.exists())) for p in changed]
+    print(*(lines or [_NO_DRIFT]), sep="\n")
     return 0
 
 

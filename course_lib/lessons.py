@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,34 @@ def all_lessons() -> tuple[Lesson, ...]:
 def all_exercises() -> tuple[ExerciseFacts, ...]:
     """Return the facts of every exercise, lesson by lesson."""
     return tuple(exercise for lesson in all_lessons() for exercise in lesson.exercises)
+
+
+def in_order() -> tuple[Lesson, ...]:
+    """Return the lessons as they follow one another by ``next``, then those nobody leads to."""
+    by_number = {lesson.number: lesson for lesson in all_lessons()}
+    path = []
+    following = min(by_number, default=None)
+    while following in by_number:
+        path.append(by_number.pop(following))
+        following = path[-1].next
+    return (*path, *by_number.values())
+
+
+def moved() -> dict[str, str]:
+    """Return old id -> id of today, for exercises that stood elsewhere before."""
+    return {old: exercise.id for exercise in all_exercises() for old in exercise.was}
+
+
+def in_words(lessons: Iterable[Lesson]) -> str:
+    """Return the lessons' numbers for a sentence: "10 to 12", "11, 13 to 15 and 18"."""
+    runs: list[list[int]] = []
+    for number in sorted(lesson.number for lesson in lessons):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]:02} to {run[-1]:02}" if run[1:] else f"{run[0]:02}" for run in runs]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def find(name: str) -> ExerciseFacts:

@@ -19,7 +19,8 @@ class _Progress:
     def __repr__(self) -> str:
         attempts = store.load()["attempts"]
         lines = [_lesson_line(lesson, attempts) for lesson in lessons.all_lessons()]
-        following = next((e for e in lessons.all_exercises() if not _passed(e, attempts)), None)
+        ahead = (e for lesson in lessons.in_order() for e in lesson.exercises)
+        following = next((e for e in ahead if not _passed(e, attempts)), None)
         lines.append(
             f"Next: {following.label} {following.function}: {following.title} "
             f"(about {following.minutes} min)"

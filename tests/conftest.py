@@ -20,6 +20,12 @@ CHROMIUM = Path("/usr/bin/chromium")
 REQUIRED = os.environ.get("COURSE_REQUIRE_BROWSER", "") not in {"", "0"}
 
 
+def lesson_name(number: int) -> str:
+    """Return the name of a lesson's folder in sources/, which its notebooks share."""
+    (folder,) = (ROOT / "sources").glob(f"{number:02}_*")
+    return folder.name
+
+
 @pytest.fixture
 def given(monkeypatch) -> Callable[..., None]:
     """Return a function that makes the exercises it is given the whole course."""

@@ -85,9 +85,9 @@ SPECS = (spec("3.1", "twice", 2), spec("3.2", "four_times", 4))
 @pytest.fixture
 def course(tmp_path, monkeypatch, given) -> Path:
     """Return a small course of one lesson, built; it is the current folder."""
-    folder = tmp_path / "sources" / "exercises"
+    folder = tmp_path / "sources" / "03_small"
     folder.mkdir(parents=True)
-    (folder / "03_small.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "exercises.py").write_text(SOURCE, encoding="utf-8")
     write(tmp_path, SPECS)
     monkeypatch.chdir(tmp_path)
     given(*SPECS)

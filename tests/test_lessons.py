@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from conftest import ROOT, lesson_name
 
 from course_lib import lessons, specs
 
@@ -32,6 +35,20 @@ def test_every_exercise_of_a_toml_is_judged_by_python_in_the_same_order(lesson):
     assert [e.id for e in judged] == [e.id for e in lesson.exercises]
     for exercise, facts in zip(judged, lesson.exercises, strict=True):
         assert vars(facts).items() <= vars(exercise).items()
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.title)
+def test_the_sources_say_what_the_toml_says(lesson):
+    """Heading and minutes are repeated for the reader; what a cell imports is needed."""
+    folder = ROOT / "sources" / lesson_name(lesson.number)
+    texts = [(folder / name).read_text(encoding="utf-8") for name in ("lesson.py", "exercises.py")]
+    for text in texts:
+        assert f"\n# # {lesson.number:02} · {lesson.title}" in text
+    assert f"**Time:** {lesson.minutes} minutes" in texts[0]
+    imported = re.findall(
+        r"^(?:import|from) (numpy|torch|triton)\b", "\n".join(texts), re.MULTILINE
+    )
+    assert set(imported) <= set(lesson.needs)
 
 
 def test_all_of_them_are_the_sum_of_the_lessons():
@@ -60,6 +77,63 @@ def imported(statement: str) -> set[str]:
     code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(re.findall(r"^course_lib\.specs\.(lesson_\d+)$", done.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((), ""),
+        ((15,), "15"),
+        ((8, 5, 6, 7), "05 to 08"),
+        ((5, 6, 15), "05 to 06 and 15"),
+        ((1, 3, 4, 9), "01, 03 to 04 and 09"),
+    ],
+)
+def test_numbers_are_written_as_ranges(numbers, words):
+    assert lessons.in_words(replace(LESSONS[0], number=n) for n in numbers) == words
+
+
+def test_the_order_follows_next_and_forgets_nobody(monkeypatch):
+    """An appendix (3 here) comes last; a lesson that is gone (9) ends the path."""
+    leads = {0: 2, 1: None, 2: 4, 3: None, 4: 9}
+    made = tuple(replace(LESSONS[0], number=n, next=to) for n, to in leads.items())
+    monkeypatch.setattr(lessons, "all_lessons", lambda: made)
+    assert [lesson.number for lesson in lessons.in_order()] == [0, 2, 4, 1, 3]
+
+
+SUFFIXES = {".py", ".js", ".mjs", ".toml"}
+ROOMS = (ROOT / room for room in ("course_lib", "tests", "benchmarks", ".ci"))
+CODE = [
+    *(file for room in ROOMS for file in room.rglob("*") if file.suffix in SUFFIXES),
+    *(file for file in (ROOT / ".ci").iterdir() if not file.suffix and file.is_file()),
+    ROOT / "Makefile",
+    ROOT / "pyproject.toml",
+]
+WRITTEN_OUT = re.compile(
+    r"\b0\d to \d\d\b"  # the lessons from one to another
+    r"|range\((?:9|17)\)|\b0\\d|\[[01]-[1-8]\]"  # their numbers
+    r"|\b(?:eight|nine|sixteen|seventeen) lessons",  # how many there are
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["Lessons 00 to 04", "range(9)", r"(0\d)", "[1-8]", "Nine lessons, and"]
+)
+def test_the_pattern_below_sees_what_it_is_for(text):
+    assert WRITTEN_OUT.search(text)
+
+
+def test_no_code_writes_out_which_lessons_there_are():
+    """They are data: a lesson that is added must not be searched for in code."""
+    others = (*ROOT.glob("tests/submissions/**/*"), Path(__file__))
+    assert len(CODE) > 200
+    found = {
+        (str(file.relative_to(ROOT)), match[0])
+        for file in set(CODE) - set(others)
+        for match in WRITTEN_OUT.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert found == set()
 
 
 TOML = """\
