@@ -29,7 +29,8 @@ class ExerciseFacts:
     """What people are told of an exercise. ``id`` is "3.3", "7-star" or, for a variant, "7-star:S".
 
     ``function`` is unique across lessons; all variants share one. ``was`` holds the ids under
-    which an exercise stood before: progress made there counts here.
+    which an exercise stood before: progress made there counts here. A ``draft`` may have a small
+    corpus still.
     """
 
     id: str
@@ -41,6 +42,7 @@ class ExerciseFacts:
     hints: tuple[str, str, str]
     notice: str
     was: tuple[str, ...] = ()
+    draft: bool = False
 
     @property
     def lesson(self) -> int:
