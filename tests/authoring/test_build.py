@@ -12,12 +12,13 @@ import nbformat
 import pytest
 from conftest import ROOT
 
+from course_lib import __version__
 from course_lib.authoring import nbgrader
 from course_lib.authoring.build import built, drift, write
 from course_lib.authoring.first_cell import setup_source
 from course_lib.authoring.percent import BuildError
 from course_lib.authoring.regions import BEGIN, END
-from course_lib.authoring.repository import REPOSITORY
+from course_lib.authoring.repository import RELEASE, REPOSITORY
 from course_lib.judging.spec import Exercise
 
 LESSON = """\
@@ -130,7 +131,7 @@ def test_title_links_to_siblings_and_colab(course):
     assert "(../notebooks/03_small.ipynb)" in title
     assert "(../solutions/03_small.ipynb)" in title
     assert "(../exercises/" not in title
-    assert REPOSITORY.removeprefix("https://github.com/") + "/blob/main/exercises/" in title
+    assert f"{REPOSITORY.removeprefix('https://github.com/')}/blob/{RELEASE}/exercises/" in title
 
 
 def test_exercise_links_point_nowhere_without_an_exercise(tmp_path):
@@ -315,7 +316,7 @@ def test_setup_cell_is_short_and_only_imports_outside_colab():
     rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.If)]
     assert rest == ["import sys", "import course_lib"]
     assert "--no-deps" in source
-    assert REPOSITORY in source
+    assert f"git+{REPOSITORY}@v{__version__}" in source
 
 
 def test_repository_address_stands_in_one_place():
@@ -323,6 +324,15 @@ def test_repository_address_stands_in_one_place():
     files = [*ROOT.glob("course_lib/**/*.py"), *ROOT.glob("sources/**/*.py")]
     holders = [f.name for f in files if REPOSITORY in f.read_text(encoding="utf-8")]
     assert holders == ["repository.py"]
+
+
+def test_version_stands_in_one_place():
+    """A branch changes under a class; a tag does not. pyproject.toml reads the version."""
+    assert f"v{__version__}" == RELEASE
+    holders = [f for f in ROOT.glob("course_lib/**/*.py") if f'"{__version__}"' in f.read_text()]
+    assert [f.parent.name for f in holders] == ["course_lib"]
+    assert __version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_no_two_build_runs_differ(tmp_path, course):

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from course_lib import __version__
+
 FOLDERS = (
     ".ci",
     "benchmarks",
@@ -124,7 +126,7 @@ def test_it_travels_to_students(course, tmp_path):
 def test_it_travels_in_the_wheel(course, tmp_path):
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet")
     run(course, "-m", "pip", "wheel", *options, "-w", str(tmp_path), ".")
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = tmp_path.glob(f"*-{__version__}-*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(tmp_path / "site")
     listed = command(tmp_path / "site", "list")
