@@ -13,6 +13,7 @@ PIP_INSTALL = .venv/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # The kernel named python3 is this environment's own, whatever the user has registered elsewhere.
 OWN_KERNEL = unset JUPYTER_PATH; export JUPYTER_PREFER_ENV_PATH=1 PATH="$(abspath $(BIN)):$$PATH"
+FIRST = $(firstword $(sort $(wildcard notebooks/*.ipynb)))
 
 ifeq ($(BIN),.venv/bin)
 LAB := .venv/.lab
@@ -26,7 +27,7 @@ help:
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
-	    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
+	    --LabApp.default_url=/lab/tree/$(FIRST) $(ARGS)
 
 test: lint
 	$(PYTEST) -n 2 -m "not gpu and not slow" $(ARGS)

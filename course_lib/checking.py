@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib import _mode, store
+from course_lib import _mode, lessons, store
 from course_lib.judging import engine
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
@@ -41,7 +41,8 @@ def check(function: Callable[..., Any], *, variant: str | None = None) -> None:
 
 def hint(exercise: Callable[..., Any] | str) -> None:
     """Print one more hint for an exercise (its function, or its id) each time; three at most."""
-    found = _exercise_of(exercise)
+    name = exercise if isinstance(exercise, str) else _name_of(exercise)
+    found = find(name) if ":" in name else lessons.find(name)  # facts suffice: no spec is imported
     number = store.next_hint(found.id, len(found.hints))
     print(f"Hint {number + 1} of {len(found.hints)} for {found.label}: {found.hints[number]}")
 
@@ -118,9 +119,17 @@ def _in_the_child(student: Any, payload: dict[str, Any], _blobs: Any) -> dict[st
     return packed(_here(find(payload["exercise"]), function, payload["seed"]))
 
 
-def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None) -> Exercise:
-    if isinstance(function, str):
-        return find(function)
+def _exercise_of(function: Callable[..., Any], variant: str | None) -> Exercise:
+    name = _name_of(function)
+    if variant is None:
+        return find(name)
+    exercise = find(variant)
+    if exercise.function != name:
+        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
+    return exercise
+
+
+def _name_of(function: Callable[..., Any]) -> str:
     plain = inspect.unwrap(getattr(function, "fn", function))
     if not callable(function) and not hasattr(function, "fn"):
         raise TypeError(
@@ -131,12 +140,7 @@ def _exercise_of(function: Callable[..., Any] | str, variant: str | None = None)
         raise TypeError(f"{name} belongs to course_lib: write your own and check that.")
     if hasattr(function, "fn"):
         raise TypeError(f"{name} is a kernel: check the launcher, the function that starts it.")
-    if variant is None:
-        return find(name)
-    exercise = find(variant)
-    if exercise.function != name:
-        raise LookupError(f"{exercise.label} asks for {exercise.function}, not for {name}.")
-    return exercise
+    return name
 
 
 def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from course_lib import __version__, _mode
+from course_lib.lessons import Lesson, all_lessons, in_words
 
 PACKAGES = ("numpy", "matplotlib", "torch", "triton", "ipywidgets", "jupyterlab")
-_CORE = ("numpy", "matplotlib", "torch")  # without these lessons 00 to 04 do not run
-_ELSEWHERE = "Run lessons 05 to 08 on Colab, in WSL, or in a Linux container."
+_CORE = ("numpy", "matplotlib", "torch")  # without these no lesson runs
 _LITTLE_MEMORY = 3 * 2**30
 
 Mark = Literal["ok", "note", "problem"]
@@ -78,7 +78,7 @@ class Line:
 
 
 def diagnose(facts: Facts) -> list[Line]:
-    """Return the findings on a machine, most basic first; "problem" stops lessons 00 to 04."""
+    """Return the findings on a machine, most basic first; "problem" stops every lesson."""
     return [
         *_python(facts),
         *_packages(facts),
@@ -90,19 +90,21 @@ def diagnose(facts: Facts) -> list[Line]:
 
 
 def can_start(facts: Facts) -> bool:
-    """Return whether lessons 00 to 04 run here."""
+    """Return whether the lessons that need no Triton run here."""
     if facts.python < (3, 11) or not facts.version("numpy") >= (2,):
         return False
     return all(name in facts.packages and not facts.packages[name].error for name in _CORE)
 
 
 def triton_obstacle(facts: Facts) -> Line | None:
-    """Return why lessons 05 to 08 do not run here, or None if they do."""
+    """Return why the lessons with Triton do not run here, or None if they do."""
+    _, with_triton = _lessons_in_words()
     if facts.system != "Linux" and "triton" not in facts.packages:
-        return Line("note", f"Triton: there is none for {_system(facts)}.", _ELSEWHERE)
+        fix = f"Run lessons {with_triton} on Colab, in WSL, or in a Linux container."
+        return Line("note", f"Triton: there is none for {_system(facts)}.", fix)
     if "triton" not in facts.packages:
         fix = "pip install 'triton>=3.4' (with torch 2.13: triton==3.7.1)."
-        return Line("note", "Triton: not installed, so lessons 05 to 08 do not run.", fix)
+        return Line("note", f"Triton: not installed, so lessons {with_triton} do not run.", fix)
     triton = facts.packages["triton"]
     if facts.version("triton") < (3, 4):
         fix = "Upgrade torch to 2.8 or newer, which brings a triton that fits."
@@ -237,11 +239,20 @@ def _memory(facts: Facts) -> Iterator[Line]:
 
 
 def _verdict(facts: Facts) -> Line:
+    without, with_triton = _lessons_in_words()
     if not can_start(facts):
-        return Line("problem", "Lessons 00 to 04 do not run yet: mend what is marked ✗ above.")
+        return Line("problem", f"Lessons {without} do not run yet: mend what is marked ✗ above.")
     if triton_obstacle(facts):
-        return Line("ok", "Lessons 00 to 04 run here; 05 to 08 need a Triton that works.")
+        return Line("ok", f"Lessons {without} run here; {with_triton} need a Triton that works.")
     return Line("ok", "All lessons run here.")
+
+
+def _lessons_in_words() -> tuple[str, str]:
+    """Return the numbers of the lessons without Triton, and of those that need it."""
+    groups: tuple[list[Lesson], list[Lesson]] = [], []
+    for lesson in all_lessons():
+        groups["triton" in lesson.needs].append(lesson)
+    return in_words(groups[0]), in_words(groups[1])
 
 
 def _system(facts: Facts) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from course_lib import store
-from course_lib.judging.spec import Exercise
-from course_lib.specs import EXERCISES
+from course_lib import lessons, store
+from course_lib.lessons import ExerciseFacts, Lesson
 
 
 class _Progress:
@@ -19,8 +18,9 @@ class _Progress:
 
     def __repr__(self) -> str:
         attempts = store.load()["attempts"]
-        lines = [_lesson_line(number, attempts) for number in sorted({e.lesson for e in EXERCISES})]
-        following = next((e for e in EXERCISES if not _passed(e, attempts)), None)
+        lines = [_lesson_line(lesson, attempts) for lesson in lessons.all_lessons()]
+        ahead = (e for lesson in lessons.in_order() for e in lesson.exercises)
+        following = next((e for e in ahead if not _passed(e, attempts)), None)
         lines.append(
             f"Next: {following.label} {following.function}: {following.title} "
             f"(about {following.minutes} min)"
@@ -42,14 +42,13 @@ class _Progress:
         self()
 
 
-def _passed(exercise: Exercise, attempts: dict) -> bool:
+def _passed(exercise: ExerciseFacts, attempts: dict) -> bool:
     return bool(attempts.get(exercise.id, {}).get("passed"))
 
 
-def _lesson_line(number: int, attempts: dict) -> str:
-    mine = [e for e in EXERCISES if e.lesson == number]
-    marks = " ".join(("✓" if _passed(e, attempts) else "·") + e.label for e in mine)
-    return f"Lesson {number:02}  {marks}"
+def _lesson_line(lesson: Lesson, attempts: dict) -> str:
+    marks = " ".join(("✓" if _passed(e, attempts) else "·") + e.label for e in lesson.exercises)
+    return f"Lesson {lesson.number:02}  {marks}"
 
 
 progress = _Progress()

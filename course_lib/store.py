@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from course_lib import lessons
+
 FILE_NAME = "course_progress.json"
 _EMPTY: dict[str, Any] = {"version": 1, "attempts": {}, "hints": {}, "predictions": {}, "kept": []}
 
@@ -42,7 +44,9 @@ def load() -> dict[str, Any]:
     except (ValueError, UnicodeDecodeError):
         file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
         data = {}
-    return {key: data.get(key, type(empty)(empty)) for key, empty in _EMPTY.items()}
+    return _under_todays_ids(
+        {key: data.get(key, type(empty)(empty)) for key, empty in _EMPTY.items()}
+    )
 
 
 def record_attempt(exercise_id: str, verdict: str) -> None:
@@ -83,15 +87,32 @@ def note_catch_up(exercise_id: str, saved_source: str) -> None:
 def merge(other: dict[str, Any]) -> None:
     """Merge another store (an export from Colab, say) into this one; nothing passed is lost."""
     with _edit() as data:
-        for key, entry in other.get("attempts", {}).items():
-            mine = data["attempts"].setdefault(key, {"tries": 0, "passed": False})
-            mine["tries"] += entry.get("tries", 0)
-            mine["passed"] = mine["passed"] or entry.get("passed", False)
-        for key, count in other.get("hints", {}).items():
-            data["hints"][key] = max(count, data["hints"].get(key, 0))
+        _add(data, other, lessons.moved())
         for key, answers in other.get("predictions", {}).items():
             data["predictions"].setdefault(key, []).extend(answers)
         data["kept"].extend(other.get("kept", []))
+
+
+def _under_todays_ids(data: dict[str, Any]) -> dict[str, Any]:
+    """Return ``data`` with what was done on an exercise that has moved under its new id."""
+    moved = lessons.moved()
+    if not moved.keys() & {*data["attempts"], *data["hints"]}:
+        return data
+    fresh = {**data, "attempts": {}, "hints": {}}
+    _add(fresh, data, moved)
+    return fresh
+
+
+def _add(data: dict[str, Any], other: dict[str, Any], moved: dict[str, str]) -> None:
+    """Add the attempts and hints of ``other`` to ``data``; the later verdict is the last one."""
+    for key, entry in other.get("attempts", {}).items():
+        mine = data["attempts"].setdefault(moved.get(key, key), {"tries": 0, "passed": False})
+        later = entry.get("when", "") >= mine.get("when", "")
+        tries, passed = mine["tries"] + entry.get("tries", 0), mine["passed"] or entry.get("passed")
+        mine |= (entry if later else {}) | {"tries": tries, "passed": bool(passed)}
+    for key, count in other.get("hints", {}).items():
+        key = moved.get(key, key)
+        data["hints"][key] = max(count, data["hints"].get(key, 0))
 
 
 @contextlib.contextmanager

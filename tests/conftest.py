@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
@@ -10,11 +11,44 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run
 import pytest
 
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
-from course_lib import _mode
+from course_lib import _mode, lessons, specs
+from course_lib.judging.spec import Exercise
+from course_lib.lessons import Lesson
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
 REQUIRED = os.environ.get("COURSE_REQUIRE_BROWSER", "") not in {"", "0"}
+
+
+def lesson_name(number: int) -> str:
+    """Return the name of a lesson's folder in sources/, which its notebooks share."""
+    (folder,) = (ROOT / "sources").glob(f"{number:02}_*")
+    return folder.name
+
+
+@pytest.fixture
+def given(monkeypatch) -> Callable[..., None]:
+    """Return a function that makes the exercises it is given the whole course."""
+
+    def make(*exercises: Exercise) -> None:
+        numbers = sorted({exercise.lesson for exercise in exercises})
+        by_lesson = {n: tuple(e for e in exercises if e.lesson == n) for n in numbers}
+        made = tuple(
+            Lesson(
+                number=number,
+                part="I",
+                title="Small",
+                writes="little",
+                needs=("numpy",),
+                minutes=5,
+                exercises=mine,
+            )
+            for number, mine in by_lesson.items()
+        )
+        monkeypatch.setattr(lessons, "all_lessons", lambda: made)
+        monkeypatch.setattr(specs, "of_lesson", by_lesson.__getitem__)
+
+    return make
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,15 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import ROOT
+from conftest import ROOT, lesson_name
+
+from course_lib.lessons import all_lessons, find
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 FOLDERS = ("notebooks", "exercises", "solutions")
-SHOWN = ("00_start_here", "07_flash_attention_in_triton")
+FIRST = lesson_name(all_lessons()[0].number)
+SHOWN = (FIRST, lesson_name(find("7.4").lesson))
 LONG = ("solutions", SHOWN[1])  # test_notebooks executes it too, without a browser
 EXISTING = [
     pytest.param(folder, name, marks=[pytest.mark.slow] if (folder, name) == LONG else [])
@@ -170,11 +173,11 @@ def close_kernel(page: Any) -> None:
 
 
 def test_make_lab_leads_to_the_first_notebook(page, lab):
-    """The address that the server prints, and that a browser would be sent to, is lesson 00."""
+    """The address that the server prints and a browser would be sent to is the first lesson."""
     page.goto(lab, wait_until="domcontentloaded")
     page.wait_for_function(READY, timeout=START)
     path = page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
-    assert path == "notebooks/00_start_here.ipynb"
+    assert path == f"notebooks/{FIRST}.ipynb"
     close_kernel(page)
 
 
@@ -197,7 +200,7 @@ def test_run_all_in_the_browser(page, lab, folder, name):
 
 def test_a_student_types_a_solution_and_sees_it_pass(page, lab):
     """Exercise 3.3: click into the cell, type, Run All, read *passed*."""
-    name = "03_online_softmax_by_hand.ipynb"
+    name = f"{lesson_name(find('3.3').lesson)}.ipynb"
     solved = nbformat.read(ROOT / "solutions" / name, as_version=4).cells
     (answer,) = (cell.source for cell in solved if cell.id == "ex-3-3")
     open_notebook(page, lab, f"exercises/{name}")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from course_lib import specs, store
+from course_lib import store
 from course_lib.authoring.build import write
 from course_lib.authoring.compact import compact
 from course_lib.authoring.export import exported
@@ -83,14 +83,14 @@ SPECS = (spec("3.1", "twice", 2), spec("3.2", "four_times", 4))
 
 
 @pytest.fixture
-def course(tmp_path, monkeypatch) -> Path:
+def course(tmp_path, monkeypatch, given) -> Path:
     """Return a small course of one lesson, built; it is the current folder."""
-    folder = tmp_path / "sources" / "exercises"
+    folder = tmp_path / "sources" / "03_small"
     folder.mkdir(parents=True)
-    (folder / "03_small.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "exercises.py").write_text(SOURCE, encoding="utf-8")
     write(tmp_path, SPECS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(specs, "EXERCISES", SPECS)
+    given(*SPECS)
     return tmp_path
 
 
@@ -368,8 +368,8 @@ def test_compact_keeps_the_program():
     assert compact(tricky) == tricky
 
 
-def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(specs, "EXERCISES", (FLASH,))
+def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, given, capsys):
+    given(FLASH)
     monkeypatch.chdir(tmp_path)
     stub = LAUNCHER.replace(
         "    o = torch", '    raise NotImplementedError("not attempted")\n    o = torch'
@@ -385,8 +385,8 @@ def test_export_refuses_stubs_and_foreign_imports(tmp_path, monkeypatch, capsys)
     assert not Path("my_flash_attention.py").exists()
 
 
-def test_export_does_not_overwrite(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(specs, "EXERCISES", (FLASH,))
+def test_export_does_not_overwrite(tmp_path, monkeypatch, given, capsys):
+    given(FLASH)
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(LAUNCHER)
     Path("out.py").write_text("precious")

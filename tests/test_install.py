@@ -91,6 +91,9 @@ def fresh(tmp_path) -> Path:
     """Return a clone without .venv: the files that the installation looks at."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "notebooks").mkdir()
+    for name in ("01_second.ipynb", "00_start_here.ipynb"):
+        (tmp_path / "notebooks" / name).touch()
     return tmp_path
 
 

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-from course_lib import store
+import course_lib
+from course_lib import lessons, store
+from course_lib.judging.spec import Exercise
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,42 @@ def test_merging_an_export_loses_nothing(file):
     store.merge(exported)
     assert store.load()["attempts"]["3.3"]["passed"]
     assert store.predictions("x") == [3]
+
+
+def test_progress_on_an_exercise_that_moved_counts_where_it_stands_now(given, file):
+    """8.3 became 9.2, say: what was passed there, tried or hinted at is not lost."""
+    store.record_attempt("8.3", "passed")
+    store.next_hint("8.3", 3)
+    exported = json.loads(file.read_text())
+    given(moved_from("8.3"))
+    assert "8.3" not in store.load()["attempts"]
+    assert store.load()["attempts"]["9.2"]["passed"]
+    assert store.next_hint("9.2", 3) == 1
+    store.record_attempt("9.2", "incorrect")
+    entry = json.loads(file.read_text())["attempts"]["9.2"]
+    assert (entry["passed"], entry["tries"], entry["last"]) == (True, 2, "incorrect")
+    assert "✓9.2" in repr(course_lib.progress)
+    file.unlink()
+    store.merge(exported)  # from a Colab session before the move
+    assert store.load()["attempts"]["9.2"]["passed"]
+    assert lessons.find("8.3").id == lessons.find("ex-8-3").id == "9.2"
+
+
+def moved_from(old: str) -> Exercise:
+    return Exercise(
+        id="9.2",
+        was=(old,),
+        function="moved",
+        signature="(x)",
+        title="Moved",
+        minutes=1,
+        points=1,
+        hints=("one", "two", "three"),
+        notice="",
+        cases=lambda rng: [],
+        truth=lambda: None,
+        judge=lambda case, observed, expected: None,
+    )
 
 
 MANY = """

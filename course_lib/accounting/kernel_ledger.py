@@ -343,8 +343,8 @@ def _hooks() -> Any:
             "use `count(function, *arguments)`, which runs it in an interpreter of its own."
         )
     raise LedgerUnavailable(
-        "KernelLedger needs Triton, which is not installed here: lessons 05 to 08 run on Linux, "
-        "WSL or Colab."
+        "KernelLedger needs Triton, which is not installed here: its lessons run on Linux, WSL "
+        "or Colab."
     )
 
 

@@ -15,10 +15,10 @@ from course_lib.handin.course_file import (
     source_of,
     with_source,
 )
-from course_lib.judging.spec import Exercise
+from course_lib.lessons import ExerciseFacts
 
 
-def previous_step(spec: Exercise, specs: Sequence[Exercise]) -> Exercise:
+def previous_step(spec: ExerciseFacts, specs: Sequence[ExerciseFacts]) -> ExerciseFacts:
     """Return the exercise before ``spec`` in its lesson; FileProblem if it is the first one."""
     lesson = [other for other in specs if other.lesson == spec.lesson]
     at = [other.id for other in lesson].index(spec.id)
@@ -29,7 +29,7 @@ def previous_step(spec: Exercise, specs: Sequence[Exercise]) -> Exercise:
     return lesson[at - 1]
 
 
-def catch_up(root: Path, step: Exercise) -> tuple[Path, Path, str] | None:
+def catch_up(root: Path, step: ExerciseFacts) -> tuple[Path, Path, str] | None:
     """Write the solution of ``step`` into its cell in exercises/, every other byte as it was.
 
     Returns the notebook, the file that keeps the replaced text, and this text; None if the
@@ -47,7 +47,7 @@ def catch_up(root: Path, step: Exercise) -> tuple[Path, Path, str] | None:
     return notebook, backup, kept
 
 
-def lesson_notebook(root: Path, folder: str, spec: Exercise) -> Path:
+def lesson_notebook(root: Path, folder: str, spec: ExerciseFacts) -> Path:
     """Return the notebook of the exercise's lesson in ``folder``; FileProblem if there is none."""
     here = sorted((root / folder).glob(f"{spec.lesson:02}_*.ipynb"))
     found = [path for path in here if NAME.match(path.stem)]  # not a copy of JupyterLab's
@@ -56,7 +56,7 @@ def lesson_notebook(root: Path, folder: str, spec: Exercise) -> Path:
     return found[0]
 
 
-def _find(notebook: Path, spec: Exercise) -> tuple[str, int, str]:
+def _find(notebook: Path, spec: ExerciseFacts) -> tuple[str, int, str]:
     """Return the notebook's text, the index of the exercise's cell, and the cell's source."""
     text = read_text(notebook)
     for index, cell in enumerate(notebook_of(notebook, text)["cells"]):

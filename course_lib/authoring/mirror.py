@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.authoring.percent import BuildError, Cell
-from course_lib.judging.spec import Exercise
+from course_lib.lessons import ExerciseFacts
 
 
-def check_slug(spec: Exercise) -> str:
+def check_slug(spec: ExerciseFacts) -> str:
     """Return the id of an exercise's check cell: ``check-3-3``."""
     return "check-" + spec.slug.removeprefix("ex-")
 
 
-def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[Exercise]) -> None:
+def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[ExerciseFacts]) -> None:
     """Raise BuildError unless ``cells`` hold exactly the exercises ``specs``, checks included."""
     by_slug = {cell.slug: cell for cell in cells}
     for spec in specs:
@@ -30,7 +30,7 @@ def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[Exercise])
             raise BuildError(file, cell.line, says)
 
 
-def _require_definition(file: Path, cell: Cell | None, spec: Exercise) -> None:
+def _require_definition(file: Path, cell: Cell | None, spec: ExerciseFacts) -> None:
     if cell is None or cell.kind != "code":
         raise BuildError(file, 1, f"exercise {spec.id} has no code cell {spec.slug!r}")
     found = [_signature(node) for node in _functions(file, cell) if node.name == spec.function]
@@ -44,7 +44,7 @@ def _require_definition(file: Path, cell: Cell | None, spec: Exercise) -> None:
         raise BuildError(file, cell.line, says)
 
 
-def _require_no_other(file: Path, cells: Sequence[Cell], spec: Exercise) -> None:
+def _require_no_other(file: Path, cells: Sequence[Cell], spec: ExerciseFacts) -> None:
     definition = re.compile(rf"^def {spec.function}\b", re.MULTILINE)
     for cell in cells:
         if cell.kind == "code" and cell.slug != spec.slug and definition.search(cell.source):
@@ -52,7 +52,7 @@ def _require_no_other(file: Path, cells: Sequence[Cell], spec: Exercise) -> None
             raise BuildError(file, cell.line, says)
 
 
-def _require_check(file: Path, cell: Cell | None, spec: Exercise) -> None:
+def _require_check(file: Path, cell: Cell | None, spec: ExerciseFacts) -> None:
     slug = check_slug(spec)
     if cell is None or cell.kind != "code":
         raise BuildError(file, 1, f"exercise {spec.id} has no check cell {slug!r}")

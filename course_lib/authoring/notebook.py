@@ -12,11 +12,11 @@ from course_lib.authoring import first_cell, nbgrader, regions
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
 from course_lib.authoring.repository import colab_badge
-from course_lib.judging.spec import Exercise
+from course_lib.lessons import ExerciseFacts
 
 LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
 _WORDS = {LESSON: "the lesson", EXERCISE: "its exercises", SOLUTION: "the solutions"}
-_METADATA = {
+METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
@@ -27,9 +27,9 @@ def render(
     cells: Sequence[Cell],
     folder: str,
     siblings: Sequence[str],
-    specs: Sequence[Exercise],
+    specs: Sequence[ExerciseFacts],
 ) -> str:
-    """Return the JSON text of the notebook ``folder/<stem>.ipynb`` made of ``cells``.
+    """Return the JSON text of the notebook ``folder/NN_name.ipynb``, made of ``cells`` of ``file``.
 
     ``siblings`` are the folders in which a notebook of the same name stands.
     """
@@ -41,11 +41,11 @@ def render(
     return assembled([opening, setup, *body], folder, specs)
 
 
-def assembled(cells: Sequence[Cell], folder: str, specs: Sequence[Exercise]) -> str:
+def assembled(cells: Sequence[Cell], folder: str, specs: Sequence[ExerciseFacts]) -> str:
     """Return the JSON text of a notebook of ``cells`` as they are, with ids and metadata."""
     extra = _exercise_metadata(specs, folder)
     raw = [_raw_cell(cell, extra) for cell in cells]
-    return to_json({"cells": raw, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5})
+    return to_json({"cells": raw, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 
 def to_json(notebook: Mapping[str, Any]) -> str:
@@ -54,12 +54,12 @@ def to_json(notebook: Mapping[str, Any]) -> str:
 
 
 def _with_links(file: Path, cells: Sequence[Cell], folder: str, siblings: Sequence[str]) -> Cell:
-    title = f"# {file.stem[:2]} · "
+    title = f"# {file.parent.name[:2]} · "
     if not cells or cells[0].slug != "title" or not cells[0].source.startswith(title):
         line = cells[0].line if cells else 1
         raise BuildError(file, line, f"the first cell is '# %% title [markdown]' with '{title}…'")
     heading, _, rest = cells[0].source.partition("\n")
-    name = f"{file.stem}.ipynb"
+    name = f"{file.parent.name}.ipynb"
     links = [f"[{_WORDS[f]}](../{f}/{name})" for f in siblings if f != folder]
     line = " · ".join([colab_badge(f"{folder}/{name}"), *links])
     return replace(cells[0], source=f"{heading}\n\n{line}\n{rest}".rstrip("\n"))
@@ -72,7 +72,7 @@ def _prepared(file: Path, cell: Cell, folder: str) -> Cell:
     return replace(cell, source=blanked) if folder == EXERCISE else cell
 
 
-def _exercise_metadata(specs: Sequence[Exercise], folder: str) -> dict[str, Any]:
+def _exercise_metadata(specs: Sequence[ExerciseFacts], folder: str) -> dict[str, Any]:
     """Return a function of the cell for each graded slug; lessons have none."""
     if folder == LESSON:
         return {}

@@ -1,9 +1,15 @@
-"""Where the course lives: the repository's address is set here and nowhere else."""
+"""Where the course lives: the repository's address is set here and nowhere else.
+
+Badges and the first cell name a released version, so that a term's notebooks do not change under
+a class.
+"""
 
 from __future__ import annotations
 
+from course_lib import __version__
+
 REPOSITORY = "https://github.com/flashattention-course/flashattention-course"
-BRANCH = "main"
+RELEASE = f"v{__version__}"
 
 _BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 _GITHUB = "https://github.com/"
@@ -11,11 +17,11 @@ _GITHUB = "https://github.com/"
 
 def git_address() -> str:
     """Return what pip installs on Colab."""
-    return f"git+{REPOSITORY}@{BRANCH}"
+    return f"git+{REPOSITORY}@{RELEASE}"
 
 
 def colab_badge(path: str) -> str:
     """Return the Markdown badge that opens ``path`` (``notebooks/03_….ipynb``) on Colab."""
     owner_and_name = REPOSITORY.removeprefix(_GITHUB)
-    page = f"https://colab.research.google.com/github/{owner_and_name}/blob/{BRANCH}/{path}"
+    page = f"https://colab.research.google.com/github/{owner_and_name}/blob/{RELEASE}/{path}"
     return f"[![Open in Colab]({_BADGE})]({page})"

@@ -40,8 +40,8 @@ def count(function: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelLedg
     mode = _mode.mode()
     if mode == "none":
         raise LedgerUnavailable(
-            "count needs Triton, which is not installed here: lessons 05 to 08 run on Linux, WSL "
-            "or Colab."
+            "count needs Triton, which is not installed here: its lessons run on Linux, WSL or "
+            "Colab."
         )
     ledger = (
         _here(function, args, kwargs) if mode == "interpreter" else in_child(function, args, kwargs)

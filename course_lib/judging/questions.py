@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.judging.judges import exactly, within
+from course_lib.judging.judges import exactly
 from course_lib.judging.spec import Case, Exercise, Mistake
 
 
@@ -14,35 +14,13 @@ def wrong_answer(answer: Any, name: str, says: str) -> Mistake:
     return Mistake(name, says, lambda: answer)
 
 
-def question(
-    id: str,
-    function: str,
-    title: str,
-    answer: Any,
-    *,
-    minutes: int,
-    points: int,
-    hints: tuple[str, str, str],
-    notice: str,
-    relative: float | None = None,
-    wrong: Sequence[Mistake] = (),
-) -> Exercise:
-    """Return the exercise for a question with one right ``answer``.
-
-    ``relative`` is the relative error allowed in numbers (0.01: 1 %); None asks for equality.
-    """
-    return Exercise(
-        id=id,
-        function=function,
-        signature="()",
-        title=title,
-        minutes=minutes,
-        points=points,
-        hints=hints,
+def question(id: str, answer: Any, *, wrong: Sequence[Mistake] = ()) -> Exercise:
+    """Return the exercise for a question with one right ``answer``."""
+    return Exercise.of(
+        id,
         cases=lambda _rng: [Case("")],
         truth=lambda: answer,
-        judge=exactly if relative is None else within(relative),
-        notice=notice,
+        judge=exactly,
         kind="question",
         mistakes=tuple(wrong),
     )

@@ -1,4 +1,4 @@
-"""What an exercise is: data, three small functions, and the mistakes people make in it.
+"""What an exercise is: facts, three small functions, and the mistakes people make in it.
 
 ``cases`` draws inputs, ``truth`` knows the right answer, ``judge`` compares the two. A check runs
 the student's function on each case and stops at the first finding; only then are the known
@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from course_lib import lessons
+from course_lib.lessons import ExerciseFacts
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -107,25 +110,17 @@ class Subject(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise. ``id`` is "3.3", "7-star" or, for a seeded variant, "7-star:SEED".
+@dataclass(frozen=True, kw_only=True)
+class Exercise(ExerciseFacts):
+    """One exercise: what people are told of it, and what computes.
 
-    ``function`` is unique across lessons; all variants share one. ``run`` calls it in its own
-    process, beside it (to measure memory, say); ``play`` uses it from where answers are judged.
+    ``run`` calls the function in its own process, beside it (to measure memory, say); ``play``
+    uses it from where answers are judged.
     """
 
-    id: str
-    function: str
-    signature: str
-    title: str
-    minutes: int
-    points: int
-    hints: tuple[str, str, str]
     cases: Callable[[Generator], Sequence[Case]]
     truth: Callable[..., Any]
     judge: Callable[[Case, Observed, Any], Finding | None]
-    notice: str
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
     play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
@@ -134,17 +129,7 @@ class Exercise:
     mistakes: tuple[Mistake, ...] = ()
     seconds: float = 20.0  # an endless loop is stopped after this long, per case
 
-    @property
-    def lesson(self) -> int:
-        """The number of the lesson that this exercise belongs to."""
-        return int(self.id.replace("-", ".").split(".")[0])
-
-    @property
-    def slug(self) -> str:
-        """The cell id of the exercise: ``ex-3-3``, ``ex-7-star``, ``ex-7-star-SEED``."""
-        return "ex-" + self.id.replace(".", "-").replace(":", "-")
-
-    @property
-    def label(self) -> str:
-        """The id as people write it: ``3.3``, ``7★``."""
-        return self.id.replace("-star", "★")
+    @classmethod
+    def of(cls, id: str, **computed: Any) -> Exercise:
+        """Return the exercise whose facts ``lesson.toml`` holds under ``id``."""
+        return cls(**vars(lessons.find(id)), **computed)

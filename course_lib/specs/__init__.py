@@ -1,29 +1,21 @@
-"""The exercises as data, one file per lesson: ids, functions, signatures, points, minutes."""
+"""The exercises: facts in ``lesson_NN/lesson.toml``, and beside it the Python that judges them.
+
+A lesson's Python is imported when one of its exercises is asked for. ``EXERCISES`` holds them all,
+for those who want every one.
+"""
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import pkgutil
+from typing import Any
 
+from course_lib import lessons
 from course_lib.judging.spec import Exercise
+from course_lib.lessons import UnknownExercise
 
+EXERCISES: tuple[Exercise, ...]
 
-class UnknownExercise(LookupError):
-    """No exercise has this id or function name."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-def _load() -> tuple[Exercise, ...]:
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    names = sorted(name for name in found if name.startswith("lesson_"))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return tuple(exercise for module in modules for exercise in module.EXERCISES)
-
-
-EXERCISES: tuple[Exercise, ...] = _load()
+__all__ = ["EXERCISES", "UnknownExercise", "find", "of_lesson"]
 
 
 def find(name: str) -> Exercise:
@@ -33,16 +25,23 @@ def find(name: str) -> Exercise:
     """
     if ":" in name:
         return _variant(name)
-    wanted = name.strip().replace("★", "-star").removeprefix("ex-")
-    for exercise in EXERCISES:
-        if wanted in (exercise.id, exercise.id.replace(".", "-"), exercise.function):
+    facts = lessons.find(name)
+    for exercise in of_lesson(facts.lesson):
+        if exercise.id == facts.id:
             return exercise
-    known = [known for e in EXERCISES for known in (e.id, e.function)]
-    near = difflib.get_close_matches(wanted, known, n=2)
-    raise UnknownExercise(
-        f"No exercise is called {name!r}; "
-        + (f"did you mean {' or '.join(near)}?" if near else "`course list` shows them all.")
-    )
+    raise UnknownExercise(f"Exercise {facts.id} has a lesson.toml, but no Python that judges it.")
+
+
+def of_lesson(number: int) -> tuple[Exercise, ...]:
+    """Return the exercises of one lesson, whose Python is imported now."""
+    return importlib.import_module(f"{__name__}.lesson_{number:02}").EXERCISES
+
+
+def __getattr__(name: str) -> Any:
+    """Import every lesson's Python when ``EXERCISES`` is asked for."""
+    if name != "EXERCISES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tuple(e for lesson in lessons.all_lessons() for e in of_lesson(lesson.number))
 
 
 def _variant(name: str) -> Exercise:

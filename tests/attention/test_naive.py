@@ -155,7 +155,7 @@ def test_eager_forms_against_truth(form, lead):
 
 
 def test_numpy_attention_needs_no_torch():
-    """Lessons 01 to 04 run without torch and triton."""
+    """What computes in NumPy runs without torch and triton."""
     code = (
         "import course_lib.attention, sys;"
         "sys.exit(' '.join({'torch', 'triton', 'matplotlib', 'IPython'} & set(sys.modules)) or 0)"

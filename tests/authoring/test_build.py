@@ -12,12 +12,13 @@ import nbformat
 import pytest
 from conftest import ROOT
 
+from course_lib import __version__
 from course_lib.authoring import nbgrader
 from course_lib.authoring.build import built, drift, write
 from course_lib.authoring.first_cell import setup_source
 from course_lib.authoring.percent import BuildError
 from course_lib.authoring.regions import BEGIN, END
-from course_lib.authoring.repository import REPOSITORY
+from course_lib.authoring.repository import RELEASE, REPOSITORY
 from course_lib.judging.spec import Exercise
 
 LESSON = """\
@@ -96,16 +97,16 @@ SPECS = (spec("3.1", "twice", "(x)"), spec("3-star", "copy", "(x, *, block=64)",
 
 @pytest.fixture
 def course(tmp_path) -> Path:
-    for kind, text in (("lessons", LESSON), ("exercises", EXERCISE)):
-        folder = tmp_path / "sources" / kind
-        folder.mkdir(parents=True)
-        (folder / "03_small.py").write_text(text, encoding="utf-8")
+    folder = tmp_path / "sources" / "03_small"
+    folder.mkdir(parents=True)
+    (folder / "lesson.py").write_text(LESSON, encoding="utf-8")
+    (folder / "exercises.py").write_text(EXERCISE, encoding="utf-8")
     write(tmp_path, SPECS)
     return tmp_path
 
 
 def edit(course: Path, old: str, new: str, kind: str = "exercises") -> None:
-    source = course / "sources" / kind / "03_small.py"
+    source = course / "sources" / "03_small" / f"{kind}.py"
     text = source.read_text(encoding="utf-8")
     assert old in text
     source.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -130,13 +131,13 @@ def test_title_links_to_siblings_and_colab(course):
     assert "(../notebooks/03_small.ipynb)" in title
     assert "(../solutions/03_small.ipynb)" in title
     assert "(../exercises/" not in title
-    assert REPOSITORY.removeprefix("https://github.com/") + "/blob/main/exercises/" in title
+    assert f"{REPOSITORY.removeprefix('https://github.com/')}/blob/{RELEASE}/exercises/" in title
 
 
 def test_exercise_links_point_nowhere_without_an_exercise(tmp_path):
-    folder = tmp_path / "sources" / "lessons"
+    folder = tmp_path / "sources" / "03_small"
     folder.mkdir(parents=True)
-    (folder / "03_small.py").write_text(LESSON, encoding="utf-8")
+    (folder / "lesson.py").write_text(LESSON, encoding="utf-8")
     write(tmp_path, ())
     assert "../" not in cells(tmp_path, "notebooks")["title"].source
 
@@ -214,8 +215,42 @@ def test_drift_names_the_file_and_its_source(course):
     missing, changed, orphan = drift(course, SPECS)
     assert missing == "notebooks/03_small.ipynb is missing"
     assert "solutions/03_small.ipynb" in changed
-    assert "sources/exercises/03_small.py" in changed
+    assert "sources/03_small/exercises.py" in changed
     assert "04_gone.ipynb has no source" in orphan
+
+
+def test_notebooks_go_with_their_source(course):
+    shutil.copytree(course / "sources" / "03_small", course / "sources" / "04_more")
+    for file in (course / "sources" / "04_more").iterdir():
+        file.write_text(file.read_text(encoding="utf-8").replace("# 03 ·", "# 04 ·"))
+    more = [spec(e.id.replace("3", "4"), e.function, e.signature) for e in SPECS]
+    for file in (course / "sources" / "04_more").iterdir():
+        text = file.read_text(encoding="utf-8")
+        file.write_text(re.sub(r"%% (ex|check)-3", r"%% \1-4", text), encoding="utf-8")
+    made = write(course, (*SPECS, *more))
+    assert len(made) == 3
+    shutil.rmtree(course / "sources" / "04_more")
+    assert sorted(write(course, SPECS)) == sorted(made)
+    assert not any(path.exists() for path in made)
+
+
+@pytest.mark.parametrize(
+    "touched",
+    [
+        lambda raw: raw["cells"][1].update(execution_count=1),
+        lambda raw: raw["metadata"]["language_info"].update(version="3.11.2"),
+        lambda raw: raw.pop("metadata"),
+    ],
+    ids=["run", "saved by Jupyter", "no notebook that was built"],
+)
+def test_a_notebook_without_a_source_stays_if_it_may_hold_work(course, touched):
+    raw = json.loads((course / "exercises" / "03_small.ipynb").read_text(encoding="utf-8"))
+    touched(raw)
+    orphan = course / "exercises" / "04_gone.ipynb"
+    orphan.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(BuildError, match=r"04_gone.*may hold your work"):
+        write(course, SPECS)
+    assert orphan.exists()
 
 
 def test_a_notebook_that_was_run_is_not_overwritten(course):
@@ -260,7 +295,7 @@ def test_a_source_that_cannot_be_built_is_named_with_its_line(course, old, new, 
 
 
 def test_a_lesson_has_no_solution_regions(course):
-    edit(course, 'x = "ℓ"', f"{BEGIN}\nx = 1\n{END}", kind="lessons")
+    edit(course, 'x = "ℓ"', f"{BEGIN}\nx = 1\n{END}", kind="lesson")
     with pytest.raises(BuildError, match="a lesson has no solution regions"):
         built(course, SPECS)
 
@@ -281,7 +316,7 @@ def test_setup_cell_is_short_and_only_imports_outside_colab():
     rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.If)]
     assert rest == ["import sys", "import course_lib"]
     assert "--no-deps" in source
-    assert REPOSITORY in source
+    assert f"git+{REPOSITORY}@v{__version__}" in source
 
 
 def test_repository_address_stands_in_one_place():
@@ -289,6 +324,15 @@ def test_repository_address_stands_in_one_place():
     files = [*ROOT.glob("course_lib/**/*.py"), *ROOT.glob("sources/**/*.py")]
     holders = [f.name for f in files if REPOSITORY in f.read_text(encoding="utf-8")]
     assert holders == ["repository.py"]
+
+
+def test_version_stands_in_one_place():
+    """A branch changes under a class; a tag does not. pyproject.toml reads the version."""
+    assert f"v{__version__}" == RELEASE
+    holders = [f for f in ROOT.glob("course_lib/**/*.py") if f'"{__version__}"' in f.read_text()]
+    assert [f.parent.name for f in holders] == ["course_lib"]
+    assert __version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_no_two_build_runs_differ(tmp_path, course):

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from conftest import lesson_name
+
 from course_lib.authoring.percent import Cell, read_cells
 from course_lib.authoring.regions import blank
 from course_lib.checking import report_for
@@ -26,7 +28,7 @@ _FINAL_CALLS = re.compile(r"^(progress|hint|check)\(.*\)$", re.MULTILINE)
 
 def code(lesson: int, text: Callable[[Path, Cell], str] = lambda file, cell: cell.source) -> str:
     """Return the code of a lesson's exercise source, without calls of check and progress."""
-    (file,) = (ROOT / "sources" / "exercises").glob(f"{lesson:02}_*.py")
+    file = ROOT / "sources" / lesson_name(lesson) / "exercises.py"
     cells = [text(file, cell) for cell in read_cells(file) if cell.kind == "code"]
     return _FINAL_CALLS.sub("", "\n\n".join(["import course_lib", *cells]))
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from course_lib import specs, store
+from course_lib import store
 from course_lib.checking import check, hint, report_for
 from course_lib.judging.judges import within
 from course_lib.judging.report import CheckFailed, Verdict
@@ -35,8 +35,8 @@ TOY = Exercise(
 
 
 @pytest.fixture(autouse=True)
-def _toy(monkeypatch, tmp_path):
-    monkeypatch.setattr(specs, "EXERCISES", (TOY,))
+def _toy(monkeypatch, tmp_path, given):
+    given(TOY)
     monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
 
 
@@ -121,11 +121,11 @@ def test_each_formal_fault_has_its_own_sentence(double, words):
     assert re.search(words, report.text()), report.text()
 
 
-def test_a_view_of_the_input_is_refused(monkeypatch):
+def test_a_view_of_the_input_is_refused(given):
     from dataclasses import replace
 
     echo = replace(TOY, truth=lambda x: x, judge=within(1e-9))
-    monkeypatch.setattr(specs, "EXERCISES", (echo,))
+    given(echo)
     assert "shares its memory with the input" in verdict_of(lambda x: x).text()
 
 
@@ -146,11 +146,11 @@ def test_a_wrong_signature_is_explained():
     assert "double(x)" in report.text()
 
 
-def test_a_fault_of_the_course_is_not_blamed_on_the_student(monkeypatch):
+def test_a_fault_of_the_course_is_not_blamed_on_the_student(given):
     from dataclasses import replace
 
     broken = replace(TOY, run=operator.truediv)
-    monkeypatch.setattr(specs, "EXERCISES", (broken,))
+    given(broken)
     with pytest.raises(TypeError, match="unsupported operand"):
         verdict_of(lambda x: 2 * x)
 

@@ -27,7 +27,7 @@ from course_lib.specs import EXERCISES
 
 WRONG = sorted(CORPUS.glob("*/wrong/*.py"))
 RIGHT = sorted(CORPUS.glob("*/right/*.py"))
-CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]
+CODE = [e for e in EXERCISES if e.kind != "question" and not e.draft]
 FAILED = (Verdict.INCORRECT, Verdict.ERROR, Verdict.NOT_ON_A_GPU)
 
 

@@ -38,25 +38,11 @@ def _same_shape(fill: Any) -> Any:
 
 
 EXERCISES = (
-    Exercise(
-        id="0.1",
-        function="echo",
-        signature="(x)",
-        title="Return a copy of the input, and meet the verdicts",
-        minutes=3,
-        points=1,
-        hints=(
-            "`return x` gives back the very same array. What is asked for is a second array "
-            "that holds the same numbers.",
-            "NumPy arrays have a method that makes such a second array: its name is the word "
-            "for it.",
-            "The method is called copy and takes no arguments.",
-        ),
+    Exercise.of(
+        "0.1",
         cases=_cases,
         truth=lambda x: x,
         judge=_judge,
-        notice="Your machine, the checks and the record of your progress all work. From now on, "
-        "every exercise of the course goes like this one.",
         mistakes=(
             Mistake(
                 "room without numbers",

@@ -412,84 +412,30 @@ _LEFT_MISTAKES = tuple(
 EXERCISES = (
     question(
         "1.1",
-        "predict_doubling",
-        "What doubles, and what costs most",
         (4, 2),
-        minutes=3,
-        points=1,
-        hints=(
-            "Draw the chart of scores for 2 tokens and for 4 tokens, and count the squares.",
-            "For the second number count, line by line, how often an N x N matrix is read or "
-            "written.",
-            "Lines 1 and 3 make one such trip each; line 2 divides and then takes a softmax.",
-        ),
-        notice="Both guesses that most people make, `twice` and `the matmuls`, come from "
-        "counting arithmetic. This course counts bytes.",
         wrong=_WRONG_PREDICTIONS,
     ),
-    Exercise(
-        id="1.2",
-        function="naive_attention",
-        signature="(q, k, v)",
-        title="Attention in NumPy",
-        minutes=8,
-        points=2,
-        hints=(
-            "Three steps: the scores, the weights, the mix of values. Only the middle one takes "
-            "more than one line.",
-            "For the weights: subtract each row's maximum, take exp, divide by each row's sum. "
-            "A row is axis 1; keepdims=True keeps it a column that fits.",
-            "scores = q @ k.T / np.sqrt(d), and e = np.exp(scores - scores.max(axis=1, "
-            "keepdims=True)); the division by the row sums and the last product are yours.",
-        ),
+    Exercise.of(
+        "1.2",
         cases=_numpy_cases,
         truth=attention_truth,
         answer=output_only,
         judge=_judge_numpy,
-        notice="The largest thing your function made is none of its inputs and not its output: "
-        "it is the N x N matrix in the middle, and you made it several times over.",
         mistakes=(*_ROW_MISTAKES, *_max_mistakes(), _SUM_MISTAKE),
     ),
-    Exercise(
-        id="1.3",
-        function="trip_bytes",
-        signature="(n, d, itemsize)",
-        title="The bytes of every trip",
-        minutes=8,
-        points=2,
-        hints=(
-            "One matrix of N x N elements travels four times; four matrices of N x d travel once.",
-            "Bytes are elements times itemsize. The total is all four trips and qkvo together.",
-            "square = n * n * itemsize fills four entries, 4 * n * d * itemsize the first; "
-            "GB means / 1e9 and MiB means / 2**20.",
-        ),
+    Exercise.of(
+        "1.3",
         cases=_trip_cases,
         truth=_books,
         judge=within(1e-9),
-        notice="With n = 8192 and d = 128, S and P make up all but 1.5 % of the total: the parts "
-        "that nobody asked for are nearly everything that moves.",
         mistakes=_TRIP_MISTAKES,
     ),
-    Exercise(
-        id="1.4",
-        function="scale_queries_first",
-        signature="(q, k, v)",
-        title="Six trips become four",
-        minutes=8,
-        points=3,
-        hints=(
-            "(q @ k.mT) / sqrt(d) divides N x N numbers. What else could be divided by sqrt(d) "
-            "and give the same scores?",
-            "(q / c) @ k.mT equals (q @ k.mT) / c, and q has only N x d numbers.",
-            "Divide q by math.sqrt(q.shape[-1]) before the first product; then softmax with "
-            "dim=-1, then the second product. k.mT swaps the last two dimensions in 2-D and 4-D.",
-        ),
+    Exercise.of(
+        "1.4",
         cases=_torch_cases,
         truth=attention_truth,
         answer=output_only,
         judge=_judge_torch,
-        notice="One division moved, and a third of the traffic is gone, with the same arithmetic "
-        "to rounding. Elementwise work is cheap in FLOPs and expensive in bytes.",
         kind="torch",
         mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES),
     ),

@@ -128,25 +128,11 @@ def _least_cases(rng: Generator) -> list[Case]:
     ]
 
 
-LEAST_BYTES = Exercise(
-    id="2.1",
-    function="least_bytes",
-    signature="(n_q, n_k, d, heads, kv_heads, itemsize)",
-    title="The least that any kernel must move",
-    minutes=5,
-    points=2,
-    hints=(
-        "Forget how attention is computed. Which tensors does the caller hand over, and which one "
-        "do they want back?",
-        "Q and O have heads * n_q * d elements each. K and V have n_k rows, and only kv_heads "
-        "heads.",
-        "The elements are (2 * heads * n_q + 2 * kv_heads * n_k) * d. What turns them into bytes?",
-    ),
+LEAST_BYTES = Exercise.of(
+    "2.1",
     cases=_least_cases,
     truth=_least,
     judge=exactly,
-    notice="There is no N^2 in it. This is a lower bound: it describes no kernel, and no kernel "
-    "can move less. How near a real one comes is a question for lesson 04.",
     mistakes=tuple(
         Mistake(name, says, functools.partial(_miscounted, **flags))
         for name, says, flags in _LEAST_MISTAKES
@@ -236,26 +222,11 @@ def _reduction_cases(rng: Generator) -> list[Case]:
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
 
-REDUCTION = Exercise(
-    id="2.2",
-    function="reduction_and_crossover",
-    signature="(n, d)",
-    title="How many times fewer bytes, and from which N on",
-    minutes=6,
-    points=2,
-    hints=(
-        "Write both sums for one head, with the bytes per element b in every term. Where does b "
-        "go when you divide?",
-        "Naive is 4 N^2 b + 4 N d b, the least is 4 N d b. The factor is a fraction in which most "
-        "things cancel. For the crossover set the two terms of naive equal.",
-        "4 N^2 b = 4 N d b: divide both sides by 4 N b. The factor is 1 + what is left of "
-        "4 N^2 b / (4 N d b).",
-    ),
+REDUCTION = Exercise.of(
+    "2.2",
     cases=_reduction_cases,
     truth=_reduction,
     judge=within(1e-6),
-    notice="65x at N = 8192 and d = 128, and 2x at the crossover N = d. You will find N > 2d and "
-    "75x in public lessons; the formula next to them gives yours.",
     mistakes=tuple(Mistake(*mistake) for mistake in _REDUCTION_MISTAKES),
 )
 
@@ -461,28 +432,12 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
     ),
 )
 
-REGIME = Exercise(
-    id="2.3",
-    function="regime",
-    signature="(flops, n_bytes, launches, gpu)",
-    title="Overhead, traffic or arithmetic?",
-    minutes=10,
-    points=4,
-    hints=(
-        "Three things take time: launching, moving, computing. Ask of each how many seconds it "
-        "needs if nothing else were in the way.",
-        "launches * 5e-6, n_bytes / (gigabytes per second * 1e9), flops / (teraflops * 1e12): all "
-        "three in seconds.",
-        "Put the three in a dict, seconds under their names. max(times, key=times.get) is the "
-        "name of the largest.",
-    ),
+REGIME = Exercise.of(
+    "2.3",
     cases=_regime_cases,
     truth=_answers(_by_seconds(_seconds)),
     judge=_judge_regimes,
     run=_run_regimes,
-    notice="Naive and flash have the same FLOPs: flash saves bytes, no arithmetic. At N = 8192 "
-    "that moves it from traffic to arithmetic, and from there on fewer bytes buy nothing. At "
-    "N = 128 both are overhead: bytes do not matter at all.",
     mistakes=tuple(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
 )
 
@@ -581,25 +536,11 @@ _AUDIT_MISTAKES: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ),
 )
 
-AUDIT_CARDS = Exercise(
-    id="2.4",
-    function="audit_cards",
-    signature="()",
-    title="Two audit cards: predict, count, decide",
-    minutes=8,
-    points=3,
-    hints=(
-        "Write the formula first, with every symbol, and put the numbers in last. GB is 1e9 bytes.",
-        "Four trips move 4 * heads * N * N * 2 bytes. The least is 4 * heads * N * d * 2. The "
-        "factor of the card is all of naive, trips plus the least, over the least.",
-        "FLOPs of one head: 4 * N * N * d. Bytes of Q, K, V, O: 4 * N * d * 2. Divide by hand: "
-        "which letter is left?",
-    ),
+AUDIT_CARDS = Exercise.of(
+    "2.4",
     cases=lambda _rng: [Case("")],
     truth=lambda: _AUDIT,
     judge=_judge_audit,
-    notice="Three of four numbers did not survive one line of arithmetic. The idea on both cards "
-    "is right all the same: a wrong number does not make the idea wrong, nor the other way round.",
     kind="question",
     mistakes=tuple(Mistake(*mistake) for mistake in _AUDIT_MISTAKES),
 )

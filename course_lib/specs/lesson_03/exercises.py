@@ -257,25 +257,11 @@ def _judge_entry(
     return Finding("the answer", f"{place} is {got:.6g}: that is not it.")
 
 
-BY_HAND = Exercise(
-    id="3.1",
-    function="by_hand",
-    signature="()",
-    title="Two piles by hand, in both orders",
-    minutes=8,
-    points=3,
-    hints=(
-        "l1 and o1 are the sum and the weighted sum of pile 1 alone, with weights "
-        "exp(score - m1). Nothing is divided yet.",
-        "alpha = exp(m1 - m2). In one of the two orders the maximum does not change: alpha is 1.",
-        "l2 = alpha * l1 + the new weights. o2 = alpha * o1 + the new weights times their values. "
-        "answer = o2 / l2.",
-    ),
+BY_HAND = Exercise.of(
+    "3.1",
     cases=lambda _rng: [Case("")],
     truth=_sheet,
     judge=_judge_sheet,
-    notice="m2, l2, o2 and the answer are the same in both orders, though the ways there differ. "
-    "The two orders catch different mistakes: that is why one example is never enough.",
     kind="question",
     mistakes=(
         *[
@@ -365,24 +351,12 @@ def _denominator_cases(rng: Generator) -> list[Case]:
     ]
 
 
-STREAM_DENOMINATOR = Exercise(
-    id="3.2",
-    function="stream_denominator",
-    signature="(piles)",
-    title="The denominator, pile by pile",
-    minutes=8,
-    points=2,
-    hints=(
-        "Two notes on the desk: m starts at -inf, l_sum at 0. Each pile changes both.",
-        "m_new is the larger of m and the maximum of the pile. l_sum was measured against m: "
-        "bring it to m_new before you add.",
-        "l_sum = exp(m - m_new) * l_sum + the sum of exp(s - m_new). Then m = m_new.",
-    ),
+STREAM_DENOMINATOR = Exercise.of(
+    "3.2",
     cases=_denominator_cases,
     truth=_denominator,
     judge=_one_pile_at_a_time(lambda _, *seen: _judge_state(("m", "l_sum"), *seen)),
     run=with_peak,
-    notice="Two numbers stand for a row of any length. That row never has to be in one place.",
     mistakes=(
         Mistake(
             "l_sum is not rescaled",
@@ -477,27 +451,12 @@ def _average_cases(rng: Generator) -> list[Case]:
     ]
 
 
-STREAM_AVERAGE = Exercise(
-    id="3.3",
-    function="stream_average",
-    signature="(piles, values)",
-    title="The weighted average, pile by pile",
-    minutes=8,
-    points=4,
-    hints=(
-        "Keep three numbers on the desk: m, l_sum and O. Start them at -inf, 0 and zeros. "
-        "Each pile changes all three.",
-        "For each pile: m_new first, then alpha = exp(m - m_new), then p against m_new. Old "
-        "l_sum and old O are both multiplied by alpha. Divide after the loop.",
-        "The last line but one of the loop is o = alpha * o + p @ v. As long as m_new is -inf, "
-        "subtract 0 instead of m_new, in alpha and in p.",
-    ),
+STREAM_AVERAGE = Exercise.of(
+    "3.3",
     cases=_average_cases,
     truth=_together,
     judge=_one_pile_at_a_time(within(1e-6)),
     run=with_peak,
-    notice="Your loop never held more than one pile, and the answer is that of the whole row. "
-    "Give it tiles instead of piles and a block of queries instead of one: that is FlashAttention.",
     mistakes=(
         Mistake(
             "only the last pile is counted",
@@ -701,26 +660,12 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
     ),
 )
 
-MERGE = Exercise(
-    id="3.4",
-    function="merge",
-    signature="(a, b)",
-    title="Merge two states, in any order",
-    minutes=10,
-    points=4,
-    hints=(
-        "Neither side is new: each sum was measured against its own maximum. Both need a factor.",
-        "The factors are exp(m_a - m) and exp(m_b - m) with m = max(m_a, m_b). The same factor "
-        "for l_sum and o of one side.",
-        "Set base = 0.0 if m == -inf else m, and subtract base in both factors. The m that you "
-        "return stays -inf.",
-    ),
+MERGE = Exercise.of(
+    "3.4",
     cases=_merge_cases,
     truth=functools.partial(_reduce, _merge),
     judge=lambda case, observed, expected: _judge_state(("m", "l_sum", "o"), observed, expected),
     run=_run_merge,
-    notice="Order and grouping do not matter, and no keys at all is a state like any other. So "
-    "the keys of a row may lie in many tiles, thread blocks or devices: their states still merge.",
     mistakes=tuple(
         Mistake(name, says, functools.partial(_reduce, wrong))
         for name, says, wrong in _MERGE_MISTAKES
@@ -794,25 +739,11 @@ def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
     return piles, values
 
 
-EXPOSING_INPUTS = Exercise(
-    id="3.5",
-    function="exposing_inputs",
-    signature="()",
-    title="Write inputs that expose three broken versions",
-    minutes=10,
-    points=4,
-    hints=(
-        "Ask of each version: on which inputs is its mistake without effect? Then avoid those.",
-        "Forgetting the rescale shows when a later pile raises the maximum. A pile's own maximum "
-        "shows when a later pile does not. You need three piles.",
-        "A start at 0 shows when exp of every score is 0 in float64, so all scores must lie below "
-        "-745. Take maxima such as -1000, then higher, then lower, and values that differ.",
-    ),
+EXPOSING_INPUTS = Exercise.of(
+    "3.5",
     cases=lambda _rng: [Case("")],
     truth=lambda: None,
     judge=_judge_inputs,
-    notice="This is how the checks of this course are made: ask what each mistake cannot survive, "
-    "and put that into the inputs.",
     kind="question",
 )
 

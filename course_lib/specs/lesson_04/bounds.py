@@ -58,22 +58,10 @@ _BOUNDS_MISTAKES = (
 )
 
 
-EXERCISE = Exercise(
-    id="4.1",
-    function="tile_bounds",
-    signature="(n, tile)",
-    title="Where the tiles begin and end",
-    minutes=5,
-    points=1,
-    hints=(
-        "Tiles start at 0, tile, 2 * tile, ... and the last start lies before n.",
-        "range(0, n, tile) gives the starts, the short last tile included.",
-        "The stop is start + tile, but never more than n: min(start + tile, n).",
-    ),
+EXERCISE = Exercise.of(
+    "4.1",
     cases=_bounds_cases,
     truth=_bounds,
     judge=exactly,
-    notice="257 rows need 3 tiles of 128, and the third holds a single row. On a GPU that "
-    "tile costs as much time as a full one.",
     mistakes=_BOUNDS_MISTAKES,
 )

@@ -167,25 +167,11 @@ _RULES: tuple[tuple[tuple[str, str], Callable[..., str]], ...] = (
 _CLASSIFY_MISTAKES = tuple(Mistake(*named, _words(rule)) for named, rule in _RULES)
 
 
-EXERCISE = Exercise(
-    id="4.4",
-    function="classify_tile",
-    signature="(row_start, row_stop, col_start, col_stop, offset=0)",
-    title="Skip, partial or full",
-    minutes=8,
-    points=3,
-    hints=(
-        "Two corners decide. The pair with the best chance of being allowed is the last "
-        "query with the first key.",
-        "If even that pair is hidden, skip. The pair with the worst chance is the first query "
-        "with the last key: if even that one is allowed, full.",
-        "The last query stands at row_stop - 1 + offset. Skip if that is less than col_start.",
-    ),
+EXERCISE = Exercise.of(
+    "4.4",
     cases=_tile_cases,
     truth=_words(_classify),
     judge=_judge_tiles,
     run=_run_tiles,
-    notice="Two comparisons of corners replace a look at every pair. Only tiles on the "
-    "diagonal need the mask.",
     mistakes=_CLASSIFY_MISTAKES,
 )

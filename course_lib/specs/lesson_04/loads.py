@@ -77,25 +77,11 @@ _LOAD_MISTAKES = (
 )
 
 
-EXERCISE = Exercise(
-    id="4.5",
-    function="predict_loads",
-    signature="()",
-    title="Predict the loads",
-    minutes=8,
-    points=2,
-    hints=(
-        "How many programs are there? Which of them needs which rows of K?",
-        "N / tile programs, and each of them loads all of K. A program's own Q tile is "
-        "loaded once, before its loop.",
-        "If N doubles, there are twice as many rows of K and twice as many programs that "
-        "load them.",
-    ),
+EXERCISE = Exercise.of(
+    "4.5",
     cases=lambda _rng: [Case("")],
     truth=_loads_truth,
     judge=exactly,
-    notice="The space grows with N, the loads with N squared: O(N) memory is not O(N) "
-    "traffic. Taller Q tiles are what cuts the re-reads.",
     kind="question",
     mistakes=_LOAD_MISTAKES,
 )

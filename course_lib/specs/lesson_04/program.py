@@ -246,28 +246,12 @@ _FIRST_HEAD = Mistake(
 )
 
 
-EXERCISE = Exercise(
-    id="4.6",
-    function="flash_program",
-    signature="(pid, memory, q, k, v, o, q_head, q_row, k_head, k_row, v_head, v_row, "
-    "o_head, o_row, n_q, n_k, scale, head_dim, block_q, block_k)",
-    title="The kernel's shape, in NumPy on flat memory",
-    minutes=12,
-    points=5,
-    hints=(
-        "load_tile needs a (rows, columns) table of addresses: rows as a column, [:, None], "
-        "times the stride, plus cols as a row, [None, :], plus the base.",
-        "The loop is that of 4.2, but k_tile and v_tile come from load_tile, and where "
-        "keys >= n_k the score becomes -inf before the maximum.",
-        "at = base + rows[:, None] * stride_row + cols[None, :], with mask "
-        "rows[:, None] < n_rows; one store_tile after the loop.",
-    ),
+EXERCISE = Exercise.of(
+    "4.6",
     cases=_program_cases,
     truth=attention_truth,
     answer=output_only,
     judge=_judge_program,
-    notice="Q and O crossed once, K and V once per Q tile, to the byte, and the programs ran "
-    "last one first. Lesson 07 writes these lines in Triton.",
     run=_launch,
     mistakes=(*_STRIDES, _FIRST_HEAD, _N_Q_FOR_N_K, *STREAM_MISTAKES),
 )

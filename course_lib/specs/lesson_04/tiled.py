@@ -277,50 +277,22 @@ _LOOP_MISTAKES = (
 )
 
 
-ONE_Q_TILE = Exercise(
-    id="4.2",
-    function="attend_q_tile",
-    signature="(q_tile, k, v, block_k)",
-    title="One Q tile against all keys",
-    minutes=12,
-    points=4,
-    hints=(
-        "It is the walk of lesson 03, for several rows at once. Reductions run over the keys "
-        "of the tile, axis 1; m, l_sum and alpha keep one number per row.",
-        "In the loop: s, m_new, alpha, p, then l_sum and o rescaled by alpha and added to. "
-        "After the loop one division.",
-        "p = np.exp(s - m_new[:, None]) has shape (n_rows, block_k), and "
-        "o = alpha[:, None] * o + p @ v[start:start + block_k].",
-    ),
+ONE_Q_TILE = Exercise.of(
+    "4.2",
     cases=_q_tile_cases,
     truth=attention_truth,
     answer=output_only,
     judge=_judge_tiled,
-    notice="Your scores never were larger than one tile, however many keys came by. And the "
-    "output left the loop once: no tile has an answer of its own.",
     run=with_peak,
     mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES),
 )
 
-ALL_Q_TILES = Exercise(
-    id="4.3",
-    function="tiled_attention",
-    signature="(q, k, v, block_q, block_k)",
-    title="All Q tiles: tiled attention",
-    minutes=8,
-    points=3,
-    hints=(
-        "Make the output first, then fill it Q tile by Q tile.",
-        "The outer loop goes over tile_bounds(len(q), block_q). Whatever belongs to one Q "
-        "tile (m, l_sum, o) starts inside it.",
-        "o[start:stop] = the answer of 4.2 for q[start:stop], all of k and v, and block_k.",
-    ),
+ALL_Q_TILES = Exercise.of(
+    "4.3",
     cases=_tiled_cases,
     truth=attention_truth,
     answer=output_only,
     judge=_judge_tiled,
-    notice="The answer does not depend on the tile sizes: they are a question of cost, "
-    "not of meaning. The score matrix never existed; your peak of memory shows it.",
     run=with_peak,
     mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *STREAM_MISTAKES),
 )

@@ -223,25 +223,11 @@ _WINDOW_MISTAKES = (
 )
 
 
-EXERCISE = Exercise(
-    id="4-star",
-    function="windowed_gqa_attention",
-    signature="(q, k, v, window, block_q, block_k)",
-    title="A window and shared heads",
-    minutes=15,
-    points=4,
-    hints=(
-        "Write the loop of 4.3 for one head, then choose the key head: h // (H // H_kv).",
-        "The rows of a Q tile stand at positions rows + n_k - n_q. The first row's oldest key "
-        "decides where the loop over keys begins, the last row's own key where it ends.",
-        "The first tile starts at max(0, at[0] - window + 1) // block_k * block_k; where "
-        "m_new is -inf subtract 0 instead.",
-    ),
+EXERCISE = Exercise.of(
+    "4-star",
     cases=_window_cases,
     truth=window_truth,
     answer=output_only,
     judge=judge_output,
-    notice="With a window the number of visited tiles grows with N, no longer with N squared. "
-    "Shared heads shrink K and V; what that saves in loads depends on who shares.",
     mistakes=_WINDOW_MISTAKES,
 )

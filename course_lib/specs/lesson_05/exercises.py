@@ -41,19 +41,8 @@ def _float32(name: str, relative: float) -> Judge:
 # --- 5.1 ----------------------------------------------------------------------------------------
 
 OFFSETS = question(
-    id="5.1",
-    function="offsets_of_program_2",
-    title="The offsets of program 2",
-    answer=(32, 47, 12),
-    minutes=4,
-    points=1,
-    hints=(
-        "A program owns a whole block of 16 offsets at once. Program 0 owns 0 to 15.",
-        "The block of program 2 starts at 2 * 16. The mask keeps the offsets below 44.",
-        "tl.arange(0, 16) is 0, 1, ..., 15. Add 32 to each, then count those that are below 44.",
-    ),
-    notice="One program, sixteen offsets, twelve of them used. The mask changes no offset: it says "
-    "which of them may touch memory.",
+    "5.1",
+    (32, 47, 12),
     wrong=(
         wrong_answer(
             (2, 2, 1),
@@ -188,26 +177,11 @@ def _one_stands_still(x: Any, y: Any, block: int, swap: bool) -> np.ndarray:
     return x + np.resize(y[:block], y.size)
 
 
-VECTOR_ADD = Exercise(
-    id="5.2",
-    function="vector_add",
-    signature="(x, y, *, block=64)",
-    title="Add two vectors of any length",
-    minutes=8,
-    points=2,
-    hints=(
-        "Program number pid owns the offsets pid * block, pid * block + 1, ... "
-        "Build them with tl.arange.",
-        "The last program owns offsets past the end: compare the offsets with n. The number of "
-        "programs is n / block, rounded up: triton.cdiv(n, block).",
-        "at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and mask=at < n in both loads and "
-        "in the store.",
-    ),
+VECTOR_ADD = Exercise.of(
+    "5.2",
     cases=_vector_cases,
     truth=lambda x, y, *, block: as_float64(x) + as_float64(y),
     judge=in_turn(_all_written, _float32("the sum", 1e-6), _each_number_once, _every_program_works),
-    notice="Without the mask the last program writes past the end of the output. On a GPU "
-    "nothing stops it: it would silently change somebody else's numbers.",
     kind="kernel",
     mistakes=(
         Mistake(
@@ -276,26 +250,11 @@ def _weighed(x: Any, wrong: Any) -> np.ndarray:
     return np.exp(s) / x.sum(axis=1, keepdims=True) if wrong is None else wrong(s)
 
 
-ROW_SOFTMAX = Exercise(
-    id="5.3",
-    function="row_softmax",
-    signature="(x)",
-    title="The softmax of each row, one program per row",
-    minutes=8,
-    points=3,
-    hints=(
-        "The block is longer than the row. Which score must the empty places have, so that they "
-        "change neither the maximum nor the sum?",
-        "Load with mask= and other=float('-inf'). Then the maximum, exp of the difference, the "
-        "sum, the quotient. tl.max(s, 0) is the largest entry of a block.",
-        "p = tl.exp(s - tl.max(s, 0)); the stored row is p / tl.sum(p, 0). The row starts at "
-        "x + row * x_row; the store needs the mask too.",
-    ),
+ROW_SOFTMAX = Exercise.of(
+    "5.3",
     cases=_row_cases,
     truth=_softmax,
     judge=_float32("the softmax", 1e-5),
-    notice="A masked score is -inf, not 0. exp(-inf) is 0, so the empty places weigh nothing, "
-    "and -inf is never the maximum. exp(0) is 1: a score of 0 would have counted.",
     kind="kernel",
     mistakes=(
         Mistake(
@@ -441,26 +400,11 @@ def _long(name: str, says: str, **flags: Any) -> Mistake:
     return Mistake(name, says, lambda x, *, block=64: _streamed(x, block=block, **flags))
 
 
-LONG_LOGSUMEXP = Exercise(
-    id="5.4",
-    function="long_logsumexp",
-    signature="(x, *, block=64)",
-    title="The log-sum-exp of a long row, block by block",
-    minutes=12,
-    points=4,
-    hints=(
-        "It is lesson 03's walk with blocks for piles. Two numbers stay on the desk from block "
-        "to block: m and l_sum. Here there is no O.",
-        "In the loop: load a block with other=float('-inf'), m_new, alpha = exp(m - m_new), then "
-        "l_sum * alpha plus the block's own sum, and m = m_new. After the loop: m + log(l_sum).",
-        "m_new = tl.maximum(m, tl.max(s, 0)) and then "
-        "l_sum = l_sum * tl.exp(m - m_new) + tl.sum(tl.exp(s - m_new), 0).",
-    ),
+LONG_LOGSUMEXP = Exercise.of(
+    "5.4",
     cases=_long_cases,
     truth=_logsumexp,
     judge=_float32("the log-sum-exp", 2e-6),
-    notice="The row may have any length, the program holds one block of it. These are lesson "
-    "03's two lines. FlashAttention's loop adds one more: acc is rescaled by the same alpha.",
     kind="kernel",
     mistakes=(
         _long(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from course_lib.specs.lesson_06.exercises import EXERCISES
+from course_lib.specs.lesson_06 import exercises
 
-__all__ = ["EXERCISES"]
+EXERCISES = (*exercises.EXERCISES,)

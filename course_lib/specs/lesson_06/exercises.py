@@ -147,26 +147,11 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
     return model
 
 
-COPY_TILES = Exercise(
-    id="6.1",
-    function="copy_tiles",
-    signature="(x, *, block_rows, block_cols)",
-    title="Load and store a tile",
-    minutes=12,
-    points=4,
-    hints=(
-        "A tile needs one address for each pair (row, column). rows[:, None] is a column of "
-        "numbers, cols[None, :] is a row of numbers; their sum has a value for each pair.",
-        "ptrs = base + (rows as a column) * stride_row + (cols as a row) * stride_col. The mask "
-        "is built in the same way from rows < n_rows and cols < n_cols, joined with &.",
-        "inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols); the load also needs "
-        "other=0.0.",
-    ),
+COPY_TILES = Exercise.of(
+    "6.1",
     cases=_copy_cases,
     truth=_copies,
     judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched),
-    notice="Your helpers never asked how the matrix lies in memory: two strides say it all. "
-    "The transposed view cost nothing but two numbers exchanged.",
     kind="kernel",
     mistakes=(
         *(
@@ -250,26 +235,11 @@ def _half(x: np.ndarray) -> np.ndarray:
         return x.astype(np.float16).astype(np.float64)
 
 
-TILE_SCORES = Exercise(
-    id="6.2",
-    function="tile_scores",
-    signature="(q, k)",
-    title="One tile of scores with tl.dot",
-    minutes=8,
-    points=3,
-    hints=(
-        "tl.dot multiplies rows by columns: shapes (M, K) and (K, N). Which of the two tiles "
-        "must be turned round so that the inner sizes are both d?",
-        "tl.trans(k_tile) has shape (d, block_k). The result of tl.dot is float32 even for "
-        "float16 tiles: store it as it is.",
-        "s = tl.dot(q_tile.to(k_tile.dtype), tl.trans(k_tile), input_precision='ieee'), then "
-        "tl.store at out + rows[:, None] * out_row + keys[None, :] * out_col.",
-    ),
+TILE_SCORES = Exercise.of(
+    "6.2",
     cases=_score_cases,
     truth=_scores,
     judge=_float32("the tile of scores", 1e-5),
-    notice="With block_q = block_k = d a missing transpose raises no error: the shapes fit and "
-    "the numbers are wrong. Float16 in, float32 out: the sums have room that the inputs lack.",
     kind="kernel",
     mistakes=(
         Mistake(
@@ -362,27 +332,11 @@ def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
     return a[:, in_a] @ b[in_b]
 
 
-MATMUL = Exercise(
-    id="6.3",
-    function="matmul",
-    signature="(a, b, *, block_m, block_n, block_k)",
-    title="A matrix product with an accumulator",
-    minutes=10,
-    points=4,
-    hints=(
-        "The accumulator starts as a float32 tile of zeros and each step adds one product. "
-        "Every step needs a tile of a, (block_m, block_k), and a tile of b, (block_k, block_n).",
-        "acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32). In the loop, steps = start + "
-        "tl.arange(0, BLOCK_K) are the columns of a and the rows of b.",
-        "a_ptrs = a + rows[:, None] * a_row + steps[None, :] * a_col, with the mask "
-        "(rows[:, None] < m) & (steps[None, :] < k) and other=0.0; b likewise; "
-        "acc += tl.dot(a_tile, b_tile, input_precision='ieee').",
-    ),
+MATMUL = Exercise.of(
+    "6.3",
     cases=_matmul_cases,
     truth=lambda a, b, **_: as_float64(a) @ as_float64(b),
     judge=_float32("the product", 1e-5),
-    notice="acc had one type, float32 (block_m, block_n), from the first step to the last. "
-    "FlashAttention carries three such values through its loop: m, l_sum and acc.",
     kind="kernel",
     mistakes=(
         _steps(
@@ -435,22 +389,8 @@ ON_A_GPU = {
 }
 
 WHICH_FAIL = question(
-    id="6.4a",
-    function="which_fail_on_a_gpu",
-    title="Five kernels, green here: and on a GPU?",
-    answer=ON_A_GPU,
-    minutes=4,
-    points=2,
-    hints=(
-        "Ask of each loop: does every carried value keep its type and shape? Ask of each store: "
-        "does another program touch the same address?",
-        "Three do not compile. One of these changes a scalar into a block, one leaves its loop "
-        "early, one has a product that is too small.",
-        "Two programs that read the same address do not race. Two that load, add and store the "
-        "same address do.",
-    ),
-    notice="The interpreter runs Python, one program after the other. A GPU runs compiled code, "
-    "many programs at once. Green here means: the arithmetic is right.",
+    "6.4a",
+    ON_A_GPU,
     wrong=(
         wrong_answer(
             dict.fromkeys(ON_A_GPU, FINE),
@@ -527,24 +467,11 @@ def _parts(x: Any, block: int) -> np.ndarray:
     return np.add.reduceat(x, np.arange(0, x.size, block))
 
 
-MENDED_TOTAL = Exercise(
-    id="6.4b",
-    function="mended_total",
-    signature="(x, *, block=64)",
-    title="Mend the racing sum",
-    minutes=4,
-    points=2,
-    hints=(
-        "Load, add, store are three steps. What must not happen between the first and the last?",
-        "tl.atomic_add(pointer, value) adds in one step. Or: an output with one place per "
-        "program, added up after the launch.",
-        "Two lines become one: tl.atomic_add(out, part).",
-    ),
+MENDED_TOTAL = Exercise.of(
+    "6.4b",
     cases=_sum_cases,
     truth=lambda x, *, block: as_float64(x).sum(keepdims=True),
     judge=in_turn(_no_race, _float32("the sum", 1e-5), _several_programs),
-    notice="The order of the additions is still open, so the last digits may differ from run to "
-    "run on a GPU. Every number is counted exactly once.",
     kind="kernel",
     races=True,
     mistakes=(

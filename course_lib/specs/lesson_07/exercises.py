@@ -353,114 +353,45 @@ def _softmax_again(
 
 
 EXERCISES = (
-    Exercise(
-        id="7.1",
-        function="one_tile_attention",
-        signature="(q, k, v)",
-        title="One tile, no loop",
-        minutes=10,
-        points=3,
-        hints=(
-            "It is lesson 01's attention: scores, row maximum, exponentials, row sum, weighted "
-            "sum, division. A row of s is axis 1.",
-            "s = tl.dot(q_tile, tl.trans(k_tile)) * scale has shape (block_q, block_k). A value "
-            "per row needs [:, None] before it meets s.",
-            "p = tl.exp(s - m[:, None]); the output is tl.dot(p, v_tile) / l_sum[:, None], with "
-            "p in v_tile's dtype.",
-        ),
+    Exercise.of(
+        "7.1",
         cases=_one_tile,
         truth=attention_truth,
         answer=output_only,
         judge=_ask_attention(with_lse=False),
-        notice="The (block_q, block_k) scores were never stored: they lived in the program and "
-        "are gone. Everything else in this lesson keeps it that way for longer rows.",
         kind="kernel",
         mistakes=attention_mistakes(dtype=np.float32),
     ),
-    Exercise(
-        id="7.2",
-        function="looped_attention",
-        signature="(q, k, v, *, block_q=64, block_k=64)",
-        title="The loop over the keys, with the rescale",
-        minutes=15,
-        points=5,
-        hints=(
-            "Lesson 03's three notes are m, l_sum and acc. What happens to the last two when a "
-            "new maximum arrives?",
-            "alpha = tl.exp(m - m_new) brings everything old to the new maximum: l_sum and acc "
-            "alike, before the new tile is added.",
-            "acc = acc * alpha[:, None] + tl.dot(p, v_tile), and m = m_new is the last line of "
-            "the loop's body.",
-        ),
+    Exercise.of(
+        "7.2",
         cases=_whole_tiles,
         truth=attention_truth,
         answer=output_only,
         judge=_ask_attention(with_lse=False),
-        notice="The row of scores may now be as long as you like: a program only ever holds one "
-        "tile of it.",
         kind="kernel",
         mistakes=attention_mistakes(dtype=np.float32),
     ),
-    Exercise(
-        id="7.3",
-        function="ragged_attention",
-        signature="(q, k, v, *, block_q=64, block_k=64)",
-        title="Any length, and lse",
-        minutes=10,
-        points=3,
-        hints=(
-            "What score does a key of zeros get, and what is its exponential?",
-            "Right after s: places where keys >= n_k get float('-inf'), with tl.where.",
-            "s = tl.where(keys[None, :] < n_k, s, float('-inf')); lse_row = m + tl.log(l_sum).",
-        ),
+    Exercise.of(
+        "7.3",
         cases=_ragged,
         truth=attention_truth,
         judge=_ask_attention(with_lse=True),
-        notice="Masked keys weigh exp(-inf) = 0 whatever the maximum. Masking with 0 would have "
-        "shown only where real scores are negative.",
         kind="kernel",
         mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),
-    Exercise(
-        id="7.4",
-        function="my_flash_attention",
-        signature="(q, k, v, *, causal=False, block_q=64, block_k=64)",
-        title="Causal, with the future skipped: FlashAttention",
-        minutes=10,
-        points=5,
-        hints=(
-            "The last row of the tile sees furthest. Which key is the last one it sees?",
-            "The tile's last row is (tile + 1) * BLOCK_Q - 1, so the first key nobody sees is "
-            "(tile + 1) * BLOCK_Q + n_k - n_q, and never more than n_k.",
-            "end = tl.minimum(n_k, (tile + 1) * BLOCK_Q + n_k - n_q); in the loop, rows see keys "
-            "with keys[None, :] <= rows[:, None] + n_k - n_q.",
-        ),
+    Exercise.of(
+        "7.4",
         cases=_final,
         truth=attention_truth,
         judge=_ask_attention(with_lse=True),
-        notice="The ledger agrees to the byte: Q, O and lse once, K and V once per visited tile, "
-        "and not one score was written. This is the algorithm of the FlashAttention papers.",
         kind="kernel",
         mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),
-    Exercise(
-        id="7.5",
-        function="rebuild_weights",
-        signature="(q, k, lse, i, j, *, block_q, block_k)",
-        title="Rebuild a tile of P from q, k and lse",
-        minutes=6,
-        points=2,
-        hints=(
-            "The kernel's lse is the logarithm of the whole row's sum of exponentials.",
-            "Cut the rows of tile i from q and lse, and the rows of tile j from k. Do not forget "
-            "the scale.",
-            "P = torch.exp(s - lse[rows, None]), with s the scaled scores of that tile.",
-        ),
+    Exercise.of(
+        "7.5",
         cases=_weights_cases,
         truth=_weights,
         judge=_judge_weights,
-        notice="One number per row is enough to look at any weight later. The backward pass "
-        "lives on this.",
         kind="torch",
         mistakes=(
             _weights_mistake(
@@ -515,25 +446,11 @@ EXERCISES = (
             ),
         ),
     ),
-    Exercise(
-        id="7-star",
-        function="flash_from_scratch",
-        signature="(q, k, v, *, causal=False, block_q=64, block_k=64)",
-        title="The empty cell: strides, heads, everything",
-        minutes=30,
-        points=8,
-        hints=(
-            "Begin with the pointers: base + batch * stride + head * stride gives one head, then "
-            "lesson 06's grid of rows and columns.",
-            "Key/value head h // (H // H_kv) serves query head h. Pass q.stride() and its "
-            "sisters to the kernel.",
-            "Take your 7.4, replace * HEAD_DIM by the row stride and add cols * the column "
-            "stride, for each of the four tensors.",
-        ),
+    Exercise.of(
+        "7-star",
         cases=_from_scratch,
         truth=attention_truth,
         judge=_ask_attention(with_lse=True),
-        notice="From an empty cell. Few people who use FlashAttention every day have done this.",
         kind="kernel",
         mistakes=attention_mistakes(with_lse=True, dtype=np.float32),
     ),

@@ -392,27 +392,11 @@ _BACKWARD_MISTAKES = (
     ),
 )
 
-BACKWARD = Exercise(
-    id="8.3",
-    function="delta_and_dv",
-    signature="(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64)",
-    title="What lse buys: delta and dV",
-    minutes=15,
-    points=5,
-    hints=(
-        "Any weight is exp(score - lse of its row): nothing else has to be kept from the forward "
-        "pass. Here a row of scores is a *column* of s.",
-        "delta_row = tl.sum(o_tile * do_tile, 1). In dv_kernel lse_row belongs to the second axis "
-        "of s: lse_row[None, :]. Query i sees key j from row i = j - (n_k - n_q) on.",
-        "p = tl.exp(s - lse_row[None, :]); where keys[:, None] > (rows + n_k - n_q)[None, :] it "
-        "is 0; dv_tile += tl.dot(p.to(do_tile.dtype), do_tile). first is "
-        "tl.maximum(tile * BLOCK_K - (n_k - n_q), 0), rounded down to a multiple of BLOCK_Q.",
-    ),
+BACKWARD = Exercise.of(
+    "8.3",
     cases=_backward_cases,
     truth=_backward_truth,
     judge=in_turn(_judge_backward, was_launched, _backward_traffic),
-    notice="No P was saved, and V was not even needed. One number per row, lse, bought back the "
-    "whole N x N matrix, at the price of computing the scores again.",
     kind="kernel",
     mistakes=_BACKWARD_MISTAKES,
 )

@@ -138,24 +138,10 @@ _COUNT_MISTAKES = tuple(
     )
 )
 
-COUNT = Exercise(
-    id="8.2a",
-    function="causal_tiles",
-    signature="(n, block_q, block_k)",
-    title="Predict: tiles loaded, tiles masked",
-    minutes=5,
-    points=2,
-    hints=(
-        "Draw n = 16 in tiles of 4. Take one tile of queries: how far does its last row see, and "
-        "how far its first?",
-        "The last row of the tile that begins at row `first` sees first + block_q keys: that many "
-        "keys, rounded up to tiles, are loaded. The first row sees first + 1 keys.",
-        "Tiles within the first (first + 1) // block_k need no mask: masked += end - that.",
-    ),
+COUNT = Exercise.of(
+    "8.2a",
     cases=_count_cases,
     truth=_counts,
     judge=exactly,
-    notice="With T x T square tiles (T + 1) / 2T are loaded: 62.5 % at 4 x 4, towards one half as "
-    "T grows. Of T (T + 1) / 2 loaded tiles only T are masked: at T = 128 one in 64.",
     mistakes=_COUNT_MISTAKES,
 )

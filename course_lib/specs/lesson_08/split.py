@@ -218,21 +218,8 @@ _SPLIT_MISTAKES = (
     ),
 )
 
-SPLIT = Exercise(
-    id="8.2b",
-    function="split_attention",
-    signature="(q, k, v, *, causal=False, block_q=64, block_k=64)",
-    title="Two loops: mask only the boundary",
-    minutes=10,
-    points=4,
-    hints=(
-        "Row tile * BLOCK_Q is the program's first row. How many keys does it see? All rows below "
-        "it see at least these.",
-        "It sees tile * BLOCK_Q + n_k - n_q + 1 keys, at least 0 and at most n_k. Round down to "
-        "whole tiles: that is boundary.",
-        "boundary = seen // BLOCK_K * BLOCK_K. The body of the second loop, "
-        "range(boundary, end, BLOCK_K), is that of the first with one more line: s = hide(...).",
-    ),
+SPLIT = Exercise.of(
+    "8.2b",
     cases=_split_cases,
     truth=attention_truth,
     judge=in_turn(
@@ -241,8 +228,6 @@ SPLIT = Exercise(
         flash_traffic,
         _masks_only_the_boundary,
     ),
-    notice="Same numbers, same loads, and most tiles without a comparison. The longer the "
-    "sequence, the larger the share of tiles that are free of masks.",
     kind="kernel",
     mistakes=_SPLIT_MISTAKES + attention_mistakes(with_lse=True, dtype=np.float32),
 )

@@ -297,24 +297,10 @@ def _choice_or_none(sieve: Callable[[list[Row]], list[Row]], rows: list[Row]) ->
         return None
 
 
-CHOOSE = Exercise(
-    id="8.1",
-    function="choose_tiles",
-    signature="(rows)",
-    title="Choose tiles by x-ray",
-    minutes=10,
-    points=3,
-    hints=(
-        "A rule is a sieve. Which rows may not be taken at all, and which of the rest is wanted?",
-        "left = [r for r in rows if ...] for rules 1 and 2. Rules 3 and 4 hold only if a row is "
-        "left that obeys them: [...] or left.",
-        "min(left, key=lambda r: (-r['block_q'], -r['block_k'], -r['num_stages'], "
-        "r['registers'])) is rules 5 and 6; return four of its values.",
-    ),
+CHOOSE = Exercise.of(
+    "8.1",
     cases=_tile_cases,
     truth=lambda rows: _choice(_best(rows)[0]),
     judge=_judge_choice,
-    notice="The largest tile of the list was never the answer. The x-ray throws away what cannot "
-    "be fast; which of the rest is fastest, only a clock says.",
     mistakes=_CHOOSE_MISTAKES,
 )

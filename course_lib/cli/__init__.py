@@ -1,0 +1,99 @@
+"""The ``course`` command: one subcommand, one small function.
+
+Exit status: 0 done, 1 not (yet) right, 2 a request that makes no sense, explained in a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from course_lib import __version__
+from course_lib.cli import authors, students, teachers
+from course_lib.cli.shared import UsageError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit status."""
+    from course_lib.authoring.percent import BuildError
+    from course_lib.handin.course_file import FileProblem
+
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except (UsageError, FileProblem, BuildError) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # course list | head
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="course", description="The FlashAttention course.")
+    parser.add_argument("--version", action="version", version=f"course {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add(commands, "doctor", students.doctor)
+    _add(commands, "list", students.list_exercises)
+    made = _add(commands, "build", authors.build)
+    made.add_argument("--check", action="store_true", help="change nothing; say what drifts")
+    begun = commands.add_parser("new", help=authors.NEW, description=authors.NEW)
+    new = begun.add_subparsers(metavar="WHAT", required=True)
+    lesson = _add(new, "lesson", authors.new_lesson)
+    lesson.add_argument("number", metavar="NN", type=int, help="the lesson's number")
+    lesson.add_argument("name", help="lower_case_words, of which the title is made")
+    exercise = _add(new, "exercise", authors.new_exercise)
+    exercise.add_argument("exercise", metavar="ID", help="such as 9.2 or 9-star")
+    exercise.add_argument("function", nargs="?", help="default: exercise_9_2")
+    checked = _add(commands, "check", students.check)
+    checked.add_argument("file", metavar="FILE", help="a notebook or a Python script")
+    checked.add_argument("exercise", metavar="EXERCISE", nargs="?", help="only this one, e.g. 3.3")
+    _add(commands, "hint", students.hint).add_argument("exercise", metavar="ID")
+    _add(commands, "progress", students.progress)
+    _add(commands, "catch-up", students.catch_up).add_argument("exercise", metavar="ID")
+    sent = _add(commands, "export", students.export)
+    sent.add_argument("exercise", metavar="ID", help="7.4 or 7-star")
+    sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
+    sent.add_argument("-o", "--output", metavar="OUT", help="default: my_flash_attention.py")
+    sent.add_argument("--force", action="store_true", help="overwrite OUT")
+    varied = _add(commands, "variant", teachers.variant)
+    varied.add_argument("exercise", metavar="7-star", help="the one exercise that has variants")
+    varied.add_argument("--seed", metavar="S", required=True, help="chooses kind and parameters")
+    varied.add_argument("--out", metavar="DIR", default=".", help="default: the current folder")
+    varied.add_argument("--force", action="store_true", help="overwrite the notebook")
+    copied = _add(commands, "export-student", teachers.export_student)
+    copied.add_argument("out", metavar="OUT", help="a new or an empty folder")
+    shown = _add(commands, "html", students.html)
+    shown.add_argument("notebook", metavar="NOTEBOOK")
+    shown.add_argument("-o", "--output", metavar="OUT", help="default: the notebook's name, .html")
+    shown.add_argument("--force", action="store_true", help="overwrite OUT")
+    graded = _add(commands, "grade", teachers.grade)
+    graded.add_argument("submissions", metavar="SUBMISSIONS", help="a folder or a zip")
+    graded.add_argument("--out", metavar="DIR", required=True, help="for records and gradebooks")
+    graded.add_argument("--jobs", metavar="N", type=int, default=1, help="worker processes")
+    graded.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster to do the work")
+    graded.add_argument(
+        "--format",
+        choices=("gradescope", "canvas", "moodle", "junit", "csv"),
+        help="a gradebook beside the records",
+    )
+    graded.add_argument(
+        "--variant", metavar="7-star:SEED", help="grade this seeded variant and nothing else"
+    )
+    graded.add_argument("--seed-file", metavar="F", help="the secret that inputs are drawn from")
+    graded.add_argument(
+        "--allow-unsandboxed",
+        action="store_true",
+        help="grade even where the sandbox does not hold",
+    )
+    return parser
+
+
+def _add(commands: Any, name: str, run: Callable[..., int]) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    parser.set_defaults(run=run)
+    return parser
