@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused, _walk
+from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused
+from course_lib.accounting.launch_arguments import tensors_in
 from course_lib.accounting.races import RaceLedger
 
 
@@ -25,7 +26,7 @@ class _Evidence(KernelLedger):
     def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
         """Run one launch, with copies of its tensors before and of what it wrote after."""
         named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
-        tensors = {name: t for key, value in named.items() for name, t in _walk(key, value)}
+        tensors = {name: t for key, value in named.items() for name, t in tensors_in(key, value)}
         before = dict(self.written)
         with _eager_paused():
             given = {name: t.detach().clone() for name, t in tensors.items()}

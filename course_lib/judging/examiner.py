@@ -135,7 +135,7 @@ class _Examination:
         cpu = int(3 * self.exercise.seconds) + 5
         self.student = self._start(self.workshop.student(cpu_seconds=cpu))
         if self.is_kernel:
-            self.device = self._start(self.workshop.device(cpu_seconds=4 * cpu))
+            self.device = self._start(self.workshop.interpreter(cpu_seconds=4 * cpu))
         return self
 
     def __exit__(self, *error: object) -> None:

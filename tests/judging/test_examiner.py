@@ -216,13 +216,13 @@ def test_a_compiler_that_takes_too_long_says_nothing_against_a_kernel(workshop, 
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, Verdict.PASSED), (2, Verdict.ERROR)])
-def test_a_device_that_dies_twice_in_a_launch_is_the_launchs_fault(
+def test_an_interpreter_that_dies_twice_in_a_launch_is_the_launchs_fault(
     workshop, monkeypatch, times, verdict
 ):
-    """Nobody chooses *infrastructure*, which a person must look at, by ending the device."""
-    left, start = [None] * times, workshop.device
+    """Nobody chooses *infrastructure*, which a person must look at, by ending the interpreter."""
+    left, start = [None] * times, workshop.interpreter
 
-    def device(**limits):
+    def interpreter(**limits):
         child = start(**limits)
         ask = child.ask
 
@@ -235,7 +235,7 @@ def test_a_device_that_dies_twice_in_a_launch_is_the_launchs_fault(
         child.ask = killed
         return child
 
-    monkeypatch.setattr(workshop, "device", device)
+    monkeypatch.setattr(workshop, "interpreter", interpreter)
     report = examined(workshop, "5.2", code(5)).report
     assert report.verdict is verdict, report.text()
 

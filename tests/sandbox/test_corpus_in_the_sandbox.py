@@ -1,8 +1,8 @@
 """The corpus of submissions as a class: what the sandbox grades is what a notebook's check says.
 
 `test_submissions` asks the check in the student's own process. Here the same files are graded as
-those of a class are: split, loaded in a confined process, launched on the device. A few files of
-each kernel exercise are graded always, the whole corpus with the slow tests.
+those of a class are: split, loaded in a confined process, launched in the interpreter. A few files
+of each kernel exercise are graded always, the whole corpus with the slow tests.
 """
 
 from __future__ import annotations
