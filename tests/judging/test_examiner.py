@@ -416,3 +416,11 @@ def test_what_cannot_be_done_again_is_unclear():
         many.note(launch(x=drawn(2)), {"o": drawn(2)})
     with pytest.raises(Unclear):
         many.again(lambda now: {"o": drawn(2)}, drawn(2))
+
+
+def test_inputs_differ_between_submissions_and_secrets_and_are_repeatable():
+    def drawn(secret: bytes, content: str):
+        return examiner.draw_cases(find("0.1"), secret, content)[1].args[0].tolist()
+
+    assert drawn(b"s", "a") == drawn(b"s", "a")
+    assert len({str(drawn(s, c)) for s in (b"s", b"t") for c in "ab"}) == 4
