@@ -28,7 +28,7 @@ from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 
 from course_lib.accounting.autotune import first_config
-from course_lib.accounting.kernel_ledger import LedgerUnavailable
+from course_lib.accounting.ledger import LedgerUnavailable
 
 
 class Observer(Protocol):
@@ -252,10 +252,7 @@ def student_line() -> str:
     frame = inspect.currentframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in {"triton", "numpy"} and module not in _OURS:
+        if not f"{module}.".startswith(("triton.", "numpy.", f"{__package__}.")):
             return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         frame = frame.f_back
     return ""
-
-
-_OURS = {__name__, "course_lib.accounting.kernel_ledger"}

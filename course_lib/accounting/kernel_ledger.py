@@ -30,7 +30,7 @@ from course_lib.accounting.launch_arguments import (
     tensors_in,
     unwrapped,
 )
-from course_lib.accounting.ledger import Ledger
+from course_lib.accounting.ledger import Ledger, LedgerUnavailable
 
 if TYPE_CHECKING:
     from course_lib.accounting.guard_band import GuardedCopy, View
@@ -62,10 +62,6 @@ class Launch:
     options: dict[str, Any]  # num_warps and the like
     tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]]
     module: str = ""  # where the kernel was written
-
-
-class LedgerUnavailable(RuntimeError):
-    """Kernels cannot be counted here; the message says why and what to do."""
 
 
 class OutOfBounds(IndexError):
@@ -340,11 +336,11 @@ _active: KernelLedger | None = None
 
 def _hooks() -> Any:
     """Import the hooks in interpreter mode; elsewhere say what to do instead."""
-    from importlib import import_module
-
     mode = _mode.mode()
     if mode == "interpreter":
-        return import_module("course_lib.accounting.interpreter_hooks")
+        from course_lib.accounting import interpreter_hooks
+
+        return interpreter_hooks
     if mode == "gpu":
         raise LedgerUnavailable(
             "KernelLedger works in Triton's interpreter, and this process compiles for the GPU: "

@@ -12,6 +12,7 @@ import pytest
 
 from course_lib.classroom import batch
 from course_lib.classroom.gradebooks import plain_csv
+from course_lib.classroom.job import Job, Unsafe
 from course_lib.classroom.record import Records, record
 from course_lib.handin.files import (
     Submission,
@@ -58,7 +59,7 @@ def graded(tmp_path_factory):
             killed.append(multiprocessing.active_children()[0].pid)
             os.kill(killed[0], 9)
 
-    job = batch.Job(b"a secret of the test", ("0.1",))
+    job = Job(b"a secret of the test", ("0.1",))
     records = Records(out / "records.jsonl")
     tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_one)
     return place, out, tally, files
@@ -79,7 +80,7 @@ def test_workers_that_die_between_two_submissions_lose_none(tmp_path):
             worker.join()
 
     records = Records(tmp_path / "records.jsonl")
-    job = batch.Job(b"a secret of the test", ("0.1",))
+    job = Job(b"a secret of the test", ("0.1",))
     tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_all)
     assert len(killed) == 2
     assert tally.graded == 4
@@ -128,7 +129,7 @@ def test_a_second_run_grades_only_what_changed(graded, monkeypatch):
     place, out, _, files = graded
     started = []
     monkeypatch.setattr(batch, "_work", lambda waiting, *_: started.extend(waiting) or iter(()))
-    job = batch.Job(b"a secret of the test", ("0.1",))
+    job = Job(b"a secret of the test", ("0.1",))
     (place / "good0.py").write_text(ECHO + "# changed\n")
     with open(out / "records.jsonl", "a") as file:
         file.write('{"student": "good1", "content": "torn')  # a run killed while writing
@@ -148,8 +149,8 @@ def test_without_a_whole_sandbox_nothing_is_graded(tmp_path, monkeypatch):
 
     monkeypatch.setattr(batch, "_Worker", Weak)
     records = Records(tmp_path / "r.jsonl")
-    with pytest.raises(batch.Unsafe, match="--allow-unsandboxed"):
-        batch.grade_class([Submission("a", (("a.py", b""),))], records, batch.Job(b"12345678"))
+    with pytest.raises(Unsafe, match="--allow-unsandboxed"):
+        batch.grade_class([Submission("a", (("a.py", b""),))], records, Job(b"12345678"))
     assert not records.path.exists()
 
 
@@ -165,7 +166,7 @@ def test_records_of_other_exercises_are_graded_again(tmp_path, monkeypatch):
     records = Records(tmp_path / "r.jsonl")
     ada = Submission("ada", (("e.py", b"x = 1"),))
     for exercises in ((), (), ("7-star:a",), ("7-star:a",), ()):
-        batch.grade_class([ada], records, batch.Job(b"12345678", exercises))
+        batch.grade_class([ada], records, Job(b"12345678", exercises))
     assert asked == [(), ("7-star:a",), ()]
 
 
@@ -177,7 +178,7 @@ def test_whose_name_is_unclear_is_for_a_person(tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "_work", passed)
     records, bob = Records(tmp_path / "r.jsonl"), Submission("bob [1]", note="Who is this?")
     for _ in range(2):  # now, and when it is taken over from before
-        tally = batch.grade_class([bob], records, batch.Job(b"12345678"))
+        tally = batch.grade_class([bob], records, Job(b"12345678"))
         assert tally.for_a_person == 1
     ((_, line),) = [(n, lines[0]) for n, lines in records.latest().items()]
     assert line["for_a_person"] == "Who is this?"

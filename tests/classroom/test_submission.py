@@ -7,7 +7,7 @@ import time
 import pytest
 from judging.helpers import ROOT
 
-from course_lib.classroom import batch
+from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import (
     Submission,
 )
@@ -28,7 +28,7 @@ def graded_alone(*files: tuple[str, str]) -> dict:
 
     submission = Submission("ada", tuple((name, text.encode()) for name, text in files))
     with Workshop() as workshop:
-        (line,) = grade(workshop, submission, [find("0.1")], b"a secret", batch.SPLITTER)
+        (line,) = grade(workshop, submission, [find("0.1")], b"a secret", SPLITTER)
     return line
 
 
@@ -80,6 +80,6 @@ def test_every_solution_passes_in_the_sandbox(lesson):
     (file,) = (ROOT / "solutions").glob(f"{lesson:02}_*.ipynb")
     submission = Submission("solution", ((file.name, file.read_bytes()),))
     with Workshop() as workshop:
-        lines = grade(workshop, submission, EXERCISES, b"a secret", batch.SPLITTER)
+        lines = grade(workshop, submission, EXERCISES, b"a secret", SPLITTER)
     assert {line["exercise"] for line in lines} == {e.id for e in EXERCISES if e.lesson == lesson}
     assert [line for line in lines if line["outcome"] != "passed"] == []

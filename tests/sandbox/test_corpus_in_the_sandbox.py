@@ -11,7 +11,7 @@ import pytest
 from judging.helpers import CORPUS
 
 from course_lib.classroom import submission
-from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES, find
