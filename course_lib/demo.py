@@ -330,7 +330,7 @@ class _Worker:
         inherited = os.environ.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, inherited]))
         self.process = subprocess.Popen(
-            # -P: a random.py beside the notebook is not the standard library's
+            # -P: no file beside the notebook stands in for the standard library's
             [sys.executable, "-P", "-m", "course_lib.demo", self.method],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
