@@ -1,6 +1,8 @@
 """Questions: an explanation for every answer, as many tries as you like.
 
 A `Quiz` asks about what was shown. It works without a kernel as text whose answers are folded away.
+
+What counts as right is tested in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations
