@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from judging.helpers import ROOT
+from helpers import ROOT
 
 from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import (

@@ -12,11 +12,10 @@ import re
 import tomllib
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from pathlib import Path
 
 import grimp
+from conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
 LAYERS = [layer.split(" | ") for layer in LINTER["contracts"][0]["layers"]]  # the highest first
 PATH = re.compile(r"(course_lib(?:\.\w+)+)(?::\w+)?")

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 FOLDERS = ("course_lib", "tests", "benchmarks", "sources", "docs", ".ci")
 BUILT = ("notebooks", "exercises", "solutions")
 SUBMITTED = {"submissions", "hostile"}  # written like students' and attackers', not by the house

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import runpy
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from conftest import ROOT
+
 COURSE = ROOT / "course_lib"
 SIZES = runpy.run_path(str(ROOT / "benchmarks" / "sizes.py"))
 REASON = "Longer than 400 lines because"  # stands in the docstring, and goes on with the reason

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import torch
-from judging.helpers import CORPUS, ROOT, code
+from helpers import CORPUS, ROOT, code
 
 from course_lib.judging import examiner
 from course_lib.judging.examiner import compiles, draw_cases, examine

@@ -8,7 +8,7 @@ of each kernel exercise are graded always, the whole corpus with the slow tests.
 from __future__ import annotations
 
 import pytest
-from judging.helpers import CORPUS
+from helpers import CORPUS
 
 from course_lib.classroom import submission
 from course_lib.classroom.job import SPLITTER
