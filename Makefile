@@ -20,10 +20,10 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help sizes lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench"
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -49,6 +49,9 @@ lint: $(DEV)
 
 build: $(DEV)
 	$(BIN)/course build
+
+sizes:
+	@$(BIN)/python benchmarks/sizes.py
 
 bench: $(DEV) .env-nbgrader/.done
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done

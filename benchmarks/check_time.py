@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
-from judging.helpers import solutions
+from helpers import solutions
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 from course_lib.checking import report_for

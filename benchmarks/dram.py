@@ -87,7 +87,7 @@ def call(row: dict[str, Any]) -> Callable[[], Any]:
     return {
         "SDPA flash": partial(sdpa, "FLASH_ATTENTION", q, k, v, is_causal=causal),
         "SDPA cuDNN": partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal),
-        "plain kernel": lambda: flash_forward.flash_attention(q, k, v, causal=causal),
+        "plain kernel": lambda: flash_forward.flash_attention_with_lse(q, k, v, causal=causal),
         "flash_attention": lambda: attention_op.flash_attention(q, k, v, causal=causal),
         "eager naive": lambda: torch.softmax(q @ k.mT / math.sqrt(HEAD_DIM), dim=-1) @ v,
         "ordered": lambda: ordered(q, k, v, causal=causal, **order),

@@ -24,7 +24,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DE
 import _bench
 
 import course_lib  # noqa: F401  it chooses Triton's mode
-from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.record import versions
 from course_lib.classroom.submission import grade
 from course_lib.handin.files import Submission

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
 from playwright.sync_api import Page, sync_playwright
-from widgets.conftest import ARGUMENTS, CHROMIUM
+from widgets.conftest import ARGUMENTS
 from widgets.lab import run_all, serve, write_notebook
 
 MOVES = 40  # after the first dozen, in which every control moves once
@@ -152,7 +152,7 @@ def main() -> int:
             del WIDGETS[name]
     rows = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
         for place, run in (("bare page", bare), ("JupyterLab", in_lab)):
             if place == "JupyterLab" and options.bare:
                 continue

@@ -25,7 +25,7 @@ _LAZY = {
     "count": "course_lib.child.count",
     "EagerLedger": "course_lib.accounting.eager_ledger",
     "KernelLedger": "course_lib.accounting.kernel_ledger",
-    "Predict": "course_lib.widgets.quiz",
+    "Predict": "course_lib.widgets.predict",
     "Quiz": "course_lib.widgets.quiz",
     "demo": "course_lib.demo",
 }

@@ -1,4 +1,4 @@
-"""Who chooses the mode: compiled or interpreted Triton (DESIGN: one process, one mode).
+"""Who chooses the mode, compiled or interpreted Triton: one process has one of them.
 
 Triton reads ``TRITON_INTERPRET`` when it is first imported and never again. So the course decides
 first: where there is a usable CUDA driver, kernels are compiled; elsewhere they are interpreted.

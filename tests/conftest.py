@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def chromium() -> Path:
     if REQUIRED:
         pytest.fail(f"{CHROMIUM} is missing, and COURSE_REQUIRE_BROWSER forbids to skip")
     pytest.skip(f"there is no {CHROMIUM}: run .ci/install_browser")
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    """Return node, which runs the widgets' modules; skip where it is missing, or fail, likewise."""
+    if found := shutil.which("node"):
+        return Path(found)
+    if REQUIRED:
+        pytest.fail("node is missing, and COURSE_REQUIRE_BROWSER forbids to skip")
+    pytest.skip("NODE IS MISSING: the widgets' JavaScript was not compared with Python")
 
 
 def pytest_collection_modifyitems(items) -> None:

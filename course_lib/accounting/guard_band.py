@@ -105,7 +105,7 @@ Span = tuple[int, int, int]  # storage address, first byte, one past the last by
 
 
 def span(tensor: torch.Tensor) -> Span:
-    """Return which bytes of which storage a tensor reaches; equal spans share an arena."""
+    """Return which bytes of which storage a tensor reaches; equal spans share a copy."""
     item = tensor.element_size()
     first = tensor.storage_offset() * item
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -113,7 +113,7 @@ def span(tensor: torch.Tensor) -> Span:
     return tensor.untyped_storage().data_ptr(), first, first + n_bytes
 
 
-class Arena:
+class GuardedCopy:
     """Bytes of one storage that a launch uses, copied between two guard bands."""
 
     def __init__(self, storage: torch.UntypedStorage, first: int, end: int) -> None:
@@ -145,8 +145,8 @@ class Arena:
         return 0 <= address - self.buffer.data_ptr() < self.buffer.numel()
 
 
-def build_arenas(tensors: Iterable[torch.Tensor]) -> dict[Span, Arena]:
-    """Copy every tensor's bytes into an arena; tensors whose spans overlap share one.
+def copy_with_guard_bands(tensors: Iterable[torch.Tensor]) -> dict[Span, GuardedCopy]:
+    """Copy every tensor's bytes between guard bands; tensors whose spans overlap share a copy.
 
     So memory that was shared stays shared, and tensors that only lie side by side in one buffer
     come apart.
@@ -159,8 +159,8 @@ def build_arenas(tensors: Iterable[torch.Tensor]) -> dict[Span, Arena]:
             last.append(this)
         else:
             groups.append([this])
-    arenas = {}
+    copies = {}
     for group in groups:
         end = max(end for *_, end in group)
-        arenas |= dict.fromkeys(group, Arena(storages[group[0]], group[0][1], end))
-    return arenas
+        copies |= dict.fromkeys(group, GuardedCopy(storages[group[0]], group[0][1], end))
+    return copies

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -24,10 +24,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from course_lib import _mode
-from course_lib.accounting.ledger import Ledger
+from course_lib.accounting.launch_arguments import (
+    plain_value,
+    refuse_bfloat16,
+    tensors_in,
+    unwrapped,
+)
+from course_lib.accounting.ledger import Ledger, LedgerUnavailable
 
 if TYPE_CHECKING:
-    from course_lib.accounting.guard_band import Arena, View
+    from course_lib.accounting.guard_band import GuardedCopy, View
 
 
 class Visit(NamedTuple):
@@ -56,10 +62,6 @@ class Launch:
     options: dict[str, Any]  # num_warps and the like
     tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]]
     module: str = ""  # where the kernel was written
-
-
-class LedgerUnavailable(RuntimeError):
-    """Kernels cannot be counted here; the message says why and what to do."""
 
 
 class OutOfBounds(IndexError):
@@ -113,7 +115,7 @@ class KernelLedger(Ledger):
 
     Example:
         >>> with KernelLedger() as ledger:
-        ...     o, lse = flash_attention(q, k, v)
+        ...     o, lse = flash_attention_with_lse(q, k, v)
         >>> ledger.read["k"]  # doctest: +SKIP
         131072
     """
@@ -126,8 +128,8 @@ class KernelLedger(Ledger):
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
         self._views: list[View] = []  # of the launch that runs, the smallest first
-        self._arenas: dict[Any, Arena] = {}
-        self._owner: dict[str, Arena] = {}
+        self._copies: dict[Any, GuardedCopy] = {}
+        self._owner: dict[str, GuardedCopy] = {}
 
     def __enter__(self) -> KernelLedger:
         global _active
@@ -185,8 +187,10 @@ class KernelLedger(Ledger):
         """Run one launch on padded copies of its tensors, then copy the results back."""
         with _eager_paused():
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
-            tensors = {name: t for name, value in named.items() for name, t in _walk(name, value)}
-            _refuse_bfloat16(tensors)
+            tensors = {
+                name: t for name, value in named.items() for name, t in tensors_in(name, value)
+            }
+            refuse_bfloat16(tensors)
             self._note_launch(executor, named, tensors)
             try:
                 self._enter_launch(tensors)
@@ -199,9 +203,9 @@ class KernelLedger(Ledger):
                     raise
                 raise outside from None
             finally:
-                for arena in self._arenas.values():
-                    arena.write_back()
-                self._views, self._arenas, self._owner = [], {}, {}
+                for guarded in self._copies.values():
+                    guarded.write_back()
+                self._views, self._copies, self._owner = [], {}, {}
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
@@ -231,8 +235,8 @@ class KernelLedger(Ledger):
         launch = Launch(
             kernel=executor.fn.__name__,
             grid=(),
-            constexprs={n: _value(v) for n, v in named.items() if n in constexprs},
-            options={n: _value(v) for n, v in named.items() if n not in executor.arg_names},
+            constexprs={n: plain_value(v) for n, v in named.items() if n in constexprs},
+            options={n: plain_value(v) for n, v in named.items() if n not in executor.arg_names},
             tensors={
                 name: (tuple(t.shape), tuple(t.stride()), str(t.dtype).removeprefix("torch."))
                 for name, t in tensors.items()
@@ -243,12 +247,12 @@ class KernelLedger(Ledger):
         self._hooks.record_grid(executor, lambda grid: setattr(launch, "grid", grid))
 
     def _enter_launch(self, tensors: dict[str, Any]) -> None:
-        from course_lib.accounting.guard_band import View, build_arenas, span
+        from course_lib.accounting.guard_band import View, copy_with_guard_bands, span
 
-        self._arenas = build_arenas(tensors.values())
+        self._copies = copy_with_guard_bands(tensors.values())
         for name, tensor in tensors.items():
-            arena = self._owner[name] = self._arenas[span(tensor)]
-            self._views.append(View.of(name, arena.rebuild(tensor)))
+            guarded = self._owner[name] = self._copies[span(tensor)]
+            self._views.append(View.of(name, guarded.rebuild(tensor)))
         self._views.sort(key=lambda view: view.hi - view.lo)
 
     def _guarded(self, value: Any) -> Any:
@@ -264,8 +268,8 @@ class KernelLedger(Ledger):
             return value
         from course_lib.accounting.guard_band import span
 
-        tensor = _unwrapped(value)
-        twin = self._arenas[span(tensor)].rebuild(tensor)
+        tensor = unwrapped(value)
+        twin = self._copies[span(tensor)].rebuild(tensor)
         return twin if tensor is value else type(value)(twin, value.dtype)
 
     def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
@@ -332,11 +336,11 @@ _active: KernelLedger | None = None
 
 def _hooks() -> Any:
     """Import the hooks in interpreter mode; elsewhere say what to do instead."""
-    from importlib import import_module
-
     mode = _mode.mode()
     if mode == "interpreter":
-        return import_module("course_lib.accounting.interpreter_hooks")
+        from course_lib.accounting import interpreter_hooks
+
+        return interpreter_hooks
     if mode == "gpu":
         raise LedgerUnavailable(
             "KernelLedger works in Triton's interpreter, and this process compiles for the GPU: "
@@ -354,42 +358,12 @@ def _eager_paused() -> AbstractContextManager[None]:
     return eager.paused() if eager else nullcontext()
 
 
-def _unwrapped(value: Any) -> Any:
-    """Return the torch tensor inside ``triton.reinterpret``'s wrapper."""
-    return value.base if type(value).__name__ == "TensorWrapper" else value
-
-
-def _walk(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, tensor) for the tensors in one launch argument; tuple items get an index."""
-    if isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from _walk(f"{name}[{i}]", item)
-    elif type(value).__name__ == "TensorDescriptor":
-        yield name, value.base
-    elif hasattr(value, "data_ptr"):
-        yield name, _unwrapped(value)
-
-
-def _refuse_bfloat16(tensors: dict[str, Any]) -> None:
-    for name, tensor in tensors.items():
-        if str(tensor.dtype) == "torch.bfloat16":
-            raise TypeError(
-                f"`{name}` is bfloat16, which Triton's interpreter gets silently wrong (it "
-                "multiplies the raw bits as integers): use float16 or float32 to count."
-            )
-
-
 def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     """Return the addresses that an access really touches, flat: where the mask is not zero."""
     mask = np.asarray(True if mask is None else mask).astype(bool, copy=False)
     if mask.all():
         return ptrs.ravel()
     return ptrs[np.broadcast_to(mask, ptrs.shape)]
-
-
-def _value(value: Any) -> Any:
-    """Return what a ``tl.constexpr`` wraps."""
-    return value.value if type(value).__name__ == "constexpr" else value
 
 
 def _plain(value: Any) -> Any:

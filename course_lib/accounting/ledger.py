@@ -17,6 +17,10 @@ READ_COLOUR, WRITTEN_COLOUR = "#0072B2", "#E69F00"  # Okabe-Ito blue and orange
 _INK = "#808080"  # mid-grey: legible on white and on a dark page alike
 
 
+class LedgerUnavailable(RuntimeError):
+    """Kernels cannot be counted here; the message says why and what to do."""
+
+
 class ByteCounts(dict[str, int]):
     """Tensor name -> bytes; a name that was never touched counts 0 (and is not added)."""
 

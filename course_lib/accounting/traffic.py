@@ -152,7 +152,7 @@ def derived_counts(
     causal: bool = False,
     window: int | None = None,
 ) -> dict[str, int]:
-    """Count the tiles of one head: integers only, the one function that JavaScript mirrors.
+    """Count the tiles of one head, in integers (in JavaScript: `causalRows` of accountant.js).
 
     Query i sits at key position ``i + n_k - n_q`` (aligned at the end) and, if ``causal``, sees
     the keys up to its position. A ``window`` of w is causal as well and keeps the last w of them.

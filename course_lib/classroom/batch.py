@@ -19,32 +19,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from course_lib.classroom.job import Job, Unsafe, unsafe
 from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record
 from course_lib.handin.files import Submission
-from course_lib.judging.spec import Exercise
 from course_lib.sandbox.folder import sweep
 
 TRIES = 2
-SPLITTER = "course_lib.handin.split:serve"
-
-
-class Unsafe(Exception):
-    """The sandbox of this machine does not hold; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker needs to know beside the submission."""
-
-    secret: bytes
-    exercises: tuple[str, ...] = ()  # ids, "7-star:SEED" among them; none means all
-    splitter: str = SPLITTER
-
-    def chosen(self) -> list[Exercise]:
-        """Return the exercises to grade. Imports every spec: for workers only."""
-        from course_lib.specs import EXERCISES, find
-
-        return [find(name) for name in self.exercises] or list(EXERCISES)
 
 
 @dataclass
@@ -192,15 +172,6 @@ def _after_death(
         return None
     why = f"The worker that graded it died {TRIES} times."
     return [record(task.student, task.content, None, INFRASTRUCTURE, why)]
-
-
-def unsafe(level: str) -> str:
-    """Return what to say where the sandbox's level is not "full"."""
-    return (
-        f"The sandbox on this machine is not whole (level: {level}; Linux 5.13 or newer with "
-        "Landlock and seccomp is needed). Grade elsewhere, or accept the risk that submissions "
-        "read and change what you can: --allow-unsandboxed."
-    )
 
 
 class _Worker:

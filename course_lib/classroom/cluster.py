@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from course_lib.classroom.batch import Job, Unsafe, unsafe
+from course_lib.classroom.job import Job, Unsafe, unsafe
 from course_lib.classroom.record import INFRASTRUCTURE, record
 from course_lib.handin.files import Submission
 

@@ -14,7 +14,7 @@ from course_lib.classroom.batch import (
     require_same_secret,
     secret_of,
 )
-from course_lib.classroom.formats import write
+from course_lib.classroom.gradebooks import FORMATS
 from course_lib.classroom.record import Records
 from course_lib.handin.files import Submission, submissions
 
@@ -54,7 +54,7 @@ def run(
         )
     graded = {s.student for s in found}
     latest = {name: lines for name, lines in records.latest().items() if name in graded}
-    made = write(form, latest, out) if form else None
+    made = FORMATS[form](latest, out) if form else None
     return tally, made
 
 

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,9 @@ from typing import Any
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.allowed import COURSE
+
+Lines = Sequence[Mapping[str, Any]]  # the records of one submission
+Class = Mapping[str, Lines]  # student -> records
 
 SCHEMA = 1
 MISSING, REFUSED, INFRASTRUCTURE = "missing", "refused", "infrastructure"
@@ -171,6 +174,11 @@ class Records:
                     continue
                 if isinstance(line, dict) and "student" in line:
                     yield line
+
+
+def total(lines: Lines) -> tuple[float, float]:
+    """Return (score, highest possible score) over the exercises of a submission."""
+    return sum(line["score"] for line in lines), sum(line["max_score"] for line in lines)
 
 
 def needs_a_person(lines: Iterable[dict[str, Any]]) -> bool:

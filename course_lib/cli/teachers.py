@@ -49,8 +49,8 @@ def export_student(options: argparse.Namespace) -> int:
 def grade(options: argparse.Namespace) -> int:
     """Grade a class's submissions in a sandbox; 1 if a person has to look at some."""
     from course_lib.classroom import command
-    from course_lib.classroom.batch import Unsafe
     from course_lib.classroom.cluster import NoCluster
+    from course_lib.classroom.job import Unsafe
     from course_lib.handin.files import NoSubmissions
     from course_lib.sandbox.workshop import InfrastructureError
 

@@ -1,9 +1,12 @@
-"""FlashAttention's forward pass in Triton: the kernel of lesson 07.
+"""FlashAttention's forward pass in Triton: the kernel of lesson 07, for teaching.
 
 Dao et al. 2022 (arXiv:2205.14135), algorithm 1, in the loop order of Dao 2023 (FlashAttention-2,
 arXiv:2307.08691, sections 3.1 and 3.2): one program owns one tile of query rows and walks over the
 keys. The scores exist one (block_q, block_k) tile at a time and are never written down. K and V are
 loaded once per visited tile; Q is loaded, O and lse are stored, once in all.
+
+`course_lib.kernels.attention_op.flash_attention` is the operator for use: it returns o alone,
+trains, and is fast.
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ def flash_forward(
 # fmt: on
 
 
-def flash_attention(
+def flash_attention_with_lse(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,

@@ -14,6 +14,8 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
 Needs sm_90 and Triton 3.6 to 3.9 (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
 first, so that the masked tiles come first and the long loop has no mask.
+
+Longer than 400 lines because it is one kernel: whoever waits at a barrier must see who arrives.
 """
 
 from __future__ import annotations

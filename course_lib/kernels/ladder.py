@@ -2,7 +2,7 @@
 
 Each rung is a function ``rung(q, k, v, *, causal=False) -> (o, lse)`` over contiguous
 (B, H, N, head_dim) tensors with as many key heads as query heads; every length works. What each
-gains is in the record ``h100_ladder``; `course_lib.kernels.attention` is the last rung with all
+gains is in the record ``h100_ladder``; `course_lib.kernels.attention_op` is the last rung with all
 features. Sources: FlashAttention-2 (arXiv:2307.08691, section 3) for rungs 3 and 4, Triton's
 tutorial 06 for folding log2(e) into the scale, FlashAttention-3 (arXiv:2407.08608) for what rung 8
 does by hand (`course_lib.kernels.gluon_forward`).

@@ -1,7 +1,7 @@
 """Inside a sandbox of its own: compile a checked kernel for a GPU. Only ptxas may be started.
 
-The launch is the one that the device has run: same source, same types, same constants. No line of
-a student's Python runs here, so what compiles is what was judged.
+The launch is the one that the interpreter has run: same source, same types, same constants. No line
+of a student's Python runs here, so what compiles is what was judged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox import kernel_source
 from course_lib.sandbox.frame import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
 
@@ -33,7 +33,7 @@ def serve(channel: Channel, settings: dict[str, Any]) -> None:
         request = channel.receive()
         try:
             channel.send(compile_launch(**request))
-        except kernels.NotTriton as error:
+        except kernel_source.NotTriton as error:
             channel.send({"ok": False, "kind": "student", "message": str(error)})
         except Exception as error:
             says = f"{type(error).__name__}: {error}"
@@ -45,12 +45,12 @@ def compile_launch(
 ) -> dict[str, Any]:
     """Return the fields of a `CompileReport` for one launch."""
     from course_lib.child import compile_check
-    from course_lib.sandbox.interpreter import _unpacked
+    from course_lib.sandbox.interpreter import unpacked
 
-    module = kernels.load(source, name)
+    module = kernel_source.load(source, name)
 
     def launcher() -> None:
-        given = {key: _unpacked(value) for key, value in args.items()}
+        given = {key: unpacked(value) for key, value in args.items()}
         getattr(module, name)[tuple(grid)](**given, **options)
 
     vars(module)["launcher"] = launcher

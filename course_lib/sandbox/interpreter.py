@@ -1,8 +1,8 @@
-"""Inside the sandbox, the device's side: run checked kernels under a ledger, and nothing else.
+"""Inside the sandbox: run checked kernels in Triton's interpreter, under a ledger.
 
-No line of a student's Python runs here: only jitted functions that `kernels.clean` has let pass,
-interpreted by Triton, with every address looked at by the ledger before it is touched. So what
-this process says about results, launches, loads and stores is what happened.
+No line of a student's Python runs here: only jitted functions that `kernel_source.clean` has let
+pass, with every address looked at by the ledger before it is touched. So what this process says
+about results, launches, loads and stores is what happened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox import kernel_source
 from course_lib.sandbox.frame import BadFrame, Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
@@ -79,16 +79,18 @@ def _shorten() -> None:
 def serve(channel: Channel, settings: dict[str, Any]) -> None:
     """Confine this process, then serve launches until the parent closes the channel."""
     confine_computing(Limits(**settings))
-    device = _Device()
+    interpreter = _Interpreter()
     while True:
         request = channel.receive()
         try:
-            channel.send(getattr(device, f"do_{request.pop('do')}")(**request))
+            channel.send(getattr(interpreter, f"do_{request.pop('do')}")(**request))
         except (MemoryError, BadFrame):  # of the answer nothing has been sent
             channel.send({"error": {"type": "MemoryError", "text": _TOO_LARGE, "lines": []}})
 
 
-class _Device:
+class _Interpreter:
+    """The launches of one case, and their books."""
+
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._modules: dict[tuple[str, str], Any] = {}
@@ -113,15 +115,15 @@ class _Device:
         self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it changed, or why it failed."""
-        from course_lib.accounting.kernel_ledger import _walk
+        from course_lib.accounting.launch_arguments import tensors_in
         from course_lib.child import frames
 
         try:
             if (source, name) not in self._modules:
-                self._modules[source, name] = kernels.load(source, name)
+                self._modules[source, name] = kernel_source.load(source, name)
             kernel = getattr(self._modules[source, name], name)
-            given = {key: _unpacked(value) for key, value in args.items()}
-            tensors = dict(part for key, value in given.items() for part in _walk(key, value))
+            given = {key: unpacked(value) for key, value in args.items()}
+            tensors = dict(part for key, value in given.items() for part in tensors_in(key, value))
             before = {key: _contents(tensor) for key, tensor in tensors.items()}
             with warnings.catch_warnings(), _language_patched_once():
                 warnings.simplefilter("ignore")
@@ -131,7 +133,9 @@ class _Device:
             cause = frames.root_cause(error)
             function = getattr(self._modules.get((source, name)), name, None)
             lines = frames.student_lines(error, function.fn) if function else []
-            text = str(cause) if isinstance(cause, kernels.NotTriton) else frames.describe(cause)
+            text = (
+                str(cause) if isinstance(cause, kernel_source.NotTriton) else frames.describe(cause)
+            )
             return {"error": {"type": type(cause).__name__, "text": text[:4000], "lines": lines}}
         return {"written": written}
 
@@ -152,7 +156,7 @@ def _language_patched_once() -> Iterator[None]:
     """Let Triton's interpreter prepare ``tl`` once a launch, not at every call of a helper.
 
     It does so each time a jitted function calls another, which takes a quarter of all time. All
-    functions of a launch stand in one module here (`kernels.load`), so once is enough.
+    functions of a launch stand in one module here (`kernel_source.load`), so once is enough.
     """
     from triton.runtime import interpreter
 
@@ -175,9 +179,10 @@ def _language_patched_once() -> Iterator[None]:
         interpreter._patch_lang = prepare
 
 
-def _unpacked(value: Any) -> Any:
+def unpacked(value: Any) -> Any:
+    """Return an argument as it was sent; a dictionary with a descriptor becomes one."""
     if isinstance(value, tuple):
-        return tuple(map(_unpacked, value))
+        return tuple(map(unpacked, value))
     if isinstance(value, dict) and "descriptor" in value:
         from triton.tools.tensor_descriptor import TensorDescriptor
 

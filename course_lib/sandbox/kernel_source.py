@@ -1,11 +1,11 @@
-"""A kernel's source on its way to the device: gathered beside the student, checked before it runs.
+"""A kernel's source: gathered beside the student, checked before the interpreter runs it.
 
-The device runs nothing but Triton. So the source that a launch brings may hold jitted functions
-and constants only, and these may use arithmetic, ``tl`` (under any name), the methods of tensors
-and names that the source itself binds: the interpreter lends a kernel its own (`np`, `inspect`),
-which lead to everything. No import but triton's, no underscore, no lambda, no string formatting,
-no assignment to anything but names. What is executed is the checked tree, printed again, never
-the text that came.
+The interpreter runs nothing but Triton. So the source that a launch brings may hold jitted
+functions and constants only, and these may use arithmetic, ``tl`` (under any name), the methods of
+tensors and names that the source itself binds: the interpreter lends a kernel its own (`np`,
+`inspect`), which lead to everything. No import but triton's, no underscore, no lambda, no string
+formatting, no assignment to anything but names. What is executed is the checked tree, printed
+again, never the text that came.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def _intercept_launches(channel: Channel) -> None:
 def _launch(
     channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
 ) -> None:
-    from course_lib.accounting.kernel_ledger import _walk
+    from course_lib.accounting.launch_arguments import tensors_in
 
     source, name = gathered
     known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
@@ -197,7 +197,7 @@ def _launch(
     }
     channel.send({"launch": request})
     answer = channel.receive()
-    tensors = dict(part for key, value in bound.items() for part in _walk(key, value))
+    tensors = dict(part for key, value in bound.items() for part in tensors_in(key, value))
     for key, written in answer["written"].items():
         tensors[key].copy_(written)
 

@@ -25,11 +25,19 @@ _START = (
     "zygote.main(int(sys.argv[2]), sys.argv[3:])"
 )
 _STUDENT = "course_lib.sandbox.student"
-_DEVICE = "course_lib.sandbox.interpreter"
+_INTERPRETER = "course_lib.sandbox.interpreter"
 _COMPILER = "course_lib.sandbox.compiler"
 _SPLITTER = "course_lib.handin.split"  # named, not imported: it stands above this package
 _IMPORTS = {
-    "interpreter": ("numpy", "torch", "triton", "triton.language", _STUDENT, _DEVICE, _SPLITTER),
+    "interpreter": (
+        "numpy",
+        "torch",
+        "triton",
+        "triton.language",
+        _STUDENT,
+        _INTERPRETER,
+        _SPLITTER,
+    ),
     "compile": ("numpy", "torch", "triton", "triton.language", _COMPILER),
 }
 
@@ -167,9 +175,9 @@ class Workshop:
         """Return a child for a student's function (`sandbox.student.serve`)."""
         return self._fork("interpreter", f"{_STUDENT}:serve", **limits)
 
-    def device(self, **limits: int) -> Child:
+    def interpreter(self, **limits: int) -> Child:
         """Return a child that runs kernels and nothing else (`sandbox.interpreter.serve`)."""
-        return self._fork("interpreter", f"{_DEVICE}:serve", **limits)
+        return self._fork("interpreter", f"{_INTERPRETER}:serve", **limits)
 
     @contextlib.contextmanager
     def compiler(self, **limits: int) -> Iterator[Child]:

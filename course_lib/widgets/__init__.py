@@ -11,7 +11,7 @@ from typing import Any
 _HOME = {
     "HBMAccountant": "accountant",
     "KVCacheCalculator": "kv_cache",
-    "Predict": "quiz",
+    "Predict": "predict",
     "Quiz": "quiz",
     "RooflineChart": "roofline",
     "SramBudget": "sram_budget",

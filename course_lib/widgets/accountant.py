@@ -1,8 +1,8 @@
 """Move N, and see which bar moves: bytes to and from HBM by four models (lessons 02 and 04).
 
 The models are `course_lib.accounting.traffic`'s, sent to the page as data: coefficients over
-monomials. Only the derived counts (visited rows of K) are written a second time, in JavaScript; a
-golden table holds the two together.
+monomials. The page counts the visited rows of K and adds up the terms a second time, in JavaScript:
+tests/widgets/test_javascript.py holds the two together.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A cache keeps, for every token and layer, one K and one V row for each K/V head. Sources: GQA
 (Ainslie et al. 2023), MQA (Shazeer 2019), MLA (DeepSeek-V2 2024, section 2.1: one latent row and
 one rotary key for all heads), sliding window (Jiang et al. 2023).
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -1,34 +1,32 @@
-"""Questions and predictions: an explanation for every answer, as many tries as you like.
+"""Questions: an explanation for every answer, as many tries as you like.
 
-A `Quiz` asks about what was shown; a `Predict` asks before it is shown, and keeps what was said in
-`course_lib.store`. Both work without a kernel as text whose answers are folded away.
+A `Quiz` asks about what was shown. It works without a kernel as text whose answers are folded away.
+
+What counts as right is tested in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations
 
-import html
-import math
-import re
-import warnings
-from collections import Counter
 from collections.abc import Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from course_lib import store
-from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
+from course_lib.widgets.asking import (
+    asked,
+    asked_html,
+    check_question,
+    is_number,
+    number,
+    rich,
+    text_figure,
+)
+from course_lib.widgets.base import CourseWidget, static_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Option = tuple[str, bool, str]
-
-
-def rich(text: object) -> str:
-    """Return text as HTML, escaped; what stands between backticks becomes code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(str(text)))
 
 
 class Quiz(CourseWidget):
@@ -74,16 +72,16 @@ class Quiz(CourseWidget):
         explanation: str = "",
         presenter: bool = False,
     ) -> None:
-        _check_question(question)
+        check_question(question)
         if bool(options) == (answer is not None):
             raise ValueError("Quiz needs either options or answer=number, and not both.")
         if options:
             options = [_option(option) for option in options]
             if not any(option["right"] for option in options):
                 raise ValueError("options must have at least one right answer, got none.")
-        elif not _is_number(answer):
+        elif not is_number(answer):
             raise ValueError(f"answer must be a finite number, got {answer!r}.")
-        if not _is_number(tolerance) or tolerance < 0:
+        if not is_number(tolerance) or tolerance < 0:
             raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}.")
         super().__init__(
             question=question,
@@ -97,7 +95,7 @@ class Quiz(CourseWidget):
 
     def to_table(self) -> str:
         """Return the question and its choices as text, without the answer."""
-        return _asked("Question", self.question, [o["text"] for o in self.options], self.unit)
+        return asked("Question", self.question, [o["text"] for o in self.options], self.unit)
 
     def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question with every answer and its explanation folded away."""
@@ -109,9 +107,9 @@ class Quiz(CourseWidget):
             )
             answers = f"<ul>{answers}</ul>"
         else:
-            answers = f"<p><strong>{_number(self.answer, self.unit)}</strong></p>"
+            answers = f"<p><strong>{number(self.answer, self.unit)}</strong></p>"
             answers += f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        return _asked_html(
+        return asked_html(
             self.question,
             [o["text"] for o in self.options],
             f"<details><summary>Answer</summary>{answers}</details>",
@@ -120,219 +118,7 @@ class Quiz(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Return the question as a picture of its text."""
-        return _text_figure(self.to_table())
-
-
-class Predict(CourseWidget):
-    """A prediction, asked before the answer is shown; the first one stays in the store.
-
-    Args:
-        key: names the prediction in the store: ``"1-dearest"``.
-        question: the text; `backticks` mark code.
-        options: what to choose from; without options the prediction is a number.
-        unit: shown behind the number.
-
-    Raises:
-        ValueError: for an empty key or question, or options that are not distinct texts.
-
-    Example:
-        >>> p = Predict("1-dearest", "Which is dearest?", options=["q @ k.T", "softmax"])
-        >>> p.answer = "softmax"  # what a click does
-        >>> p.reveal("softmax", "It reads and writes all N x N scores.")
-    """
-
-    _esm = static_text("common.js", "predict.js")
-    _css = static_text("common.css", "quiz.css")
-
-    key = traitlets.Unicode().tag(sync=True)
-    question = traitlets.Unicode().tag(sync=True)
-    options = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    unit = traitlets.Unicode().tag(sync=True)
-    answer = traitlets.Any(None, allow_none=True).tag(sync=True)
-
-    def __init__(
-        self,
-        key: str,
-        question: str,
-        options: Sequence[str] = (),
-        *,
-        unit: str = "",
-        presenter: bool = False,
-    ) -> None:
-        if not isinstance(key, str) or not key.strip():
-            raise ValueError(f"key must be a text that names the prediction, got {key!r}.")
-        _check_question(question)
-        options = [options] if isinstance(options, str) else [str(option) for option in options]
-        if options and len(set(options)) < max(2, len(options)):
-            raise ValueError(f"options must be two or more different texts, got {options!r}.")
-        super().__init__(
-            key=key, question=question, options=options, unit=unit, presenter=presenter
-        )
-        earlier = self._predictions()
-        if earlier:  # shown again after a restart, not stored twice
-            self.answer = earlier[-1]
-        self.observe(self._keep, "answer")
-
-    @traitlets.validate("answer")
-    def _valid_answer(self, proposal: Any) -> Any:
-        value = _scalar(proposal["value"])
-        if value is None or self._fits(value):
-            return value
-        wanted = f"one of {', '.join(self.options)}" if self.options else "a finite number"
-        raise traitlets.TraitError(f"answer must be {wanted}, got {value!r}.")
-
-    def _fits(self, value: object) -> bool:
-        return value in self.options if self.options else _is_number(value)
-
-    def _keep(self, change: Any) -> None:
-        if change["new"] is None:
-            return
-        try:
-            store.record_prediction(self.key, change["new"])
-        except OSError as error:
-            warnings.warn(f"the prediction could not be saved ({error})", stacklevel=2)
-
-    def _predictions(self) -> list[Any]:
-        """Return the stored predictions that fit this question, oldest first."""
-        try:
-            return [value for value in store.predictions(self.key) if self._fits(value)]
-        except OSError:
-            return []
-
-    def reveal(self, answer: Any, explanation: str = "") -> None:
-        """Show the truth beside what was predicted; without a prediction that is fine too.
-
-        Args:
-            answer: an option (or several, in a list or tuple), or a number.
-            explanation: why.
-        """
-        from IPython.display import display
-
-        display(self.comparison(answer, explanation))
-
-    def comparison(self, answer: Any, explanation: str = "") -> Comparison:
-        """Return what `reveal` shows."""
-        stored = self._predictions()
-        if not stored and self.answer is not None:
-            stored = [self.answer]
-        return Comparison(answer, stored, self.unit, explanation)
-
-    def room(self, answers: str, answer: Any = None) -> Figure:
-        """Draw the answers of a room, pasted in as text, as a histogram.
-
-        Args:
-            answers: numbers between commas, blanks or line ends; for a question with options, the
-                options' letters (``"a, c, c, b"``) or their texts, one a line.
-            answer: the truth, marked in the figure if given.
-
-        Raises:
-            ValueError: if nothing in the text is an answer.
-        """
-        votes, ignored = self.parse_room(answers)
-        if not votes:
-            wanted = "letters a, b, ... or the options' texts" if self.options else "numbers"
-            raise ValueError(f"answers must hold {wanted}, got {answers!r}.")
-        return _histogram(self, votes, ignored, answer)
-
-    def parse_room(self, answers: str) -> tuple[list[Any], list[str]]:
-        """Return the answers in a pasted text, and the pieces that are none."""
-        votes: list[Any] = []
-        ignored: list[str] = []
-        read = self._read_option if self.options else _read_number
-        if self.options:  # an option may hold blanks and commas: whole lines are tried first
-            pieces = []
-            for line in re.split(r"[\n;]+", answers):
-                whole = read(line) is not None
-                pieces += [line] if whole else re.split(r"[\s,…]+", line)
-        else:
-            pieces = re.split(r"[\s,;…]+", answers)
-        for piece in filter(None, (piece.strip() for piece in pieces)):
-            vote = read(piece)
-            if vote is None:
-                ignored.append(piece)
-            else:
-                votes.append(vote)
-        return votes, ignored
-
-    def _read_option(self, piece: str) -> str | None:
-        text = piece.strip().casefold().strip("().")
-        letters = {chr(ord("a") + i): option for i, option in enumerate(self.options)}
-        texts = {option.casefold(): option for option in self.options}
-        return texts.get(piece.strip().casefold()) or letters.get(text)
-
-    def to_table(self) -> str:
-        """Return the question, its choices and the student's prediction as text."""
-        text = _asked("Predict", self.question, self.options, self.unit)
-        if self.answer is not None:
-            text += f"\nYour prediction: {_said(self.answer, self.unit)}"
-        return text
-
-    def fallback_html(self, picture: bool | None = None) -> str:
-        """Return the question as HTML; the answer comes with `reveal`."""
-        where = "Decide before you open it; the next cell shows what happened."
-        return _asked_html(
-            self.question,
-            self.options,
-            f"<details><summary>Your prediction first</summary><p>{where}</p></details>",
-        )
-
-    @styled
-    def to_figure(self) -> Figure:
-        """Return the question as a picture of its text."""
-        return _text_figure(self.to_table())
-
-
-class Comparison:
-    """The truth beside the predictions, as text and as HTML."""
-
-    def __init__(self, answer: Any, predictions: list[Any], unit: str, explanation: str) -> None:
-        several = isinstance(answer, (list, tuple, set))
-        self.answers = [_scalar(item) for item in (answer if several else [answer])]
-        self.predictions, self.unit, self.explanation = predictions, unit, explanation
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return (label, text) pairs, the truth last."""
-        if not self.predictions:
-            said = [("Your prediction", "none this time, and that is fine; next time, guess first")]
-        else:
-            names = ["Your prediction", "Your first prediction", "Your last prediction"]
-            said = [(names[0], self._judged(self.predictions[-1]))]
-            if len(set(map(str, self.predictions))) > 1:
-                said = [
-                    (names[1], self._judged(self.predictions[0])),
-                    (names[2], self._judged(self.predictions[-1])),
-                ]
-        truth = " and ".join(_said(answer, self.unit) for answer in self.answers)
-        return [*said, ("What happened", truth)]
-
-    def _judged(self, value: Any) -> str:
-        text, truth = _said(value, self.unit), self.answers[0]
-        if not (_is_number(value) and _is_number(truth)):
-            return f"{text}: {'as it is' if value in self.answers else 'it turned out differently'}"
-        if math.isclose(value, truth, rel_tol=0.01):
-            return f"{text}: as it is"
-        if truth == 0 or value / truth <= 0:
-            return f"{text}: off by {abs(value - truth):.4g}"
-        ratio = max(value / truth, truth / value)
-        return f"{text}: {'above' if value > truth else 'below'} by a factor of {ratio:.3g}"
-
-    def __repr__(self) -> str:
-        text = "\n".join(f"{label}: {value}" for label, value in self.lines())
-        return f"{text}\n{self.explanation}" if self.explanation else text
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th style="text-align:left">{label}</th>'
-            f'<td style="text-align:left">{rich(value)}</td></tr>'
-            for label, value in self.lines()
-        )
-        why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        return f"<table>{rows}</table>{why}"
-
-
-def _check_question(question: object) -> None:
-    if not isinstance(question, str) or not question.strip():
-        raise ValueError(f"question must be a text, got {question!r}.")
+        return text_figure(self.to_table())
 
 
 def _option(option: Any) -> dict[str, Any]:
@@ -345,87 +131,3 @@ def _option(option: Any) -> dict[str, Any]:
             f"an option is (text, True or False, an explanation that is not empty), got {option!r}."
         )
     return {"text": text, "right": right, "explanation": str(explanation)}
-
-
-def _scalar(value: Any) -> Any:
-    """Return a NumPy or torch number as Python's own, which JSON can hold."""
-    return value.item() if getattr(value, "shape", None) == () else value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _read_number(piece: str) -> float | None:
-    try:
-        value = float(piece.replace("−", "-").replace("_", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _number(value: float, unit: str) -> str:
-    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e7 else f"{value:.6g}"
-    return f"{text} {unit}".strip()
-
-
-def _said(value: Any, unit: str) -> str:
-    return _number(float(value), unit) if _is_number(value) else str(value)
-
-
-def _asked(title: str, question: str, options: Sequence[str], unit: str) -> str:
-    lines = [f"{title}: {question}"]
-    lines += [f"  {chr(ord('a') + i)}) {option}" for i, option in enumerate(options)]
-    if not options:
-        lines.append(f"  a number{f' in {unit}' if unit else ''}")
-    return "\n".join(lines)
-
-
-def _asked_html(question: str, options: Sequence[str], folded: str) -> str:
-    items = "".join(f"<li>{rich(option)}</li>" for option in options)
-    listed = f'<ol type="a">{items}</ol>' if items else ""
-    return f"<div><p><strong>{rich(question)}</strong></p>{listed}{folded}</div>"
-
-
-@styled
-def _histogram(asked: Predict, votes: list[Any], ignored: list[str], answer: Any) -> Figure:
-    from course_lib.widgets.style import OKABE_ITO
-
-    figure, axes = new_figure(figsize=(7, 3.4))
-    if asked.options:
-        counts = Counter(votes)
-        names = [f"{chr(ord('a') + i)}) {option}" for i, option in enumerate(asked.options)]
-        bars = axes.barh(names, [counts[o] for o in asked.options], color=OKABE_ITO["blue"])
-        axes.bar_label(bars, padding=3)
-        axes.invert_yaxis()
-        axes.set_xlabel("answers")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        for i, option in enumerate(asked.options):
-            if answer is not None and option == answer:
-                bars[i].set(color=OKABE_ITO["green"], hatch="//")
-                axes.get_yticklabels()[i].set_fontweight("bold")
-    else:
-        values = Counter(votes)
-        if len(values) <= 12:  # few different answers: one bar each, evenly spaced
-            shown = sorted(values)
-            bars = axes.bar([f"{x:g}" for x in shown], [values[x] for x in shown], width=0.7)
-            axes.bar_label(bars)
-            if answer in values:
-                bars[shown.index(answer)].set(color=OKABE_ITO["green"], hatch="//")
-        else:
-            axes.hist(votes, bins="auto", edgecolor=OKABE_ITO["grey"])
-            if answer is not None:
-                axes.axvline(answer, color=OKABE_ITO["green"], linestyle="--")
-        axes.set_xlabel(f"answer{f' ({asked.unit})' if asked.unit else ''}")
-        axes.set_ylabel("how many")
-        axes.yaxis.get_major_locator().set_params(integer=True)
-    lost = f", {len(ignored)} not understood" if ignored else ""
-    axes.set_title(f"{len(votes)} answers{lost}")
-    return figure
-
-
-def _text_figure(text: str) -> Figure:
-    figure, axes = new_figure(figsize=(7, 3.4))
-    axes.axis("off")
-    axes.text(0, 1, text, va="top", wrap=True)
-    return figure

@@ -2,6 +2,8 @@
 
 Bytes come from `accounting.traffic` as data; FLOPs are 4 H N_q N_k d. Decoding is one query row
 against N keys.
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Two layouts: the paper's, with every buffer in shared memory, and that of real kernels, with S and O
 in registers and several K/V tiles in flight. Both are formulas; the compiler's own figure
 (`add_compiled`) is better than either.
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Three schedules of one grid: naive attention (three kernels, every tile), flash (one program a query
 tile, skipped tiles never touched) and split-K decoding (one program a slice of the keys).
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Python runs the recurrence, the right one and each named mistake, for every row on offer; the
 module only shows and steps. Source: Dao et al. 2022, Algorithm 1; Milakov & Gimelshein 2018.
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from course_lib import EagerLedger, Predict, Quiz, count
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
-from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.widgets import HBMAccountant, TileStepper
 from course_lib.widgets.style import OKABE_ITO, apply
 
@@ -80,7 +80,7 @@ q, k, v = (
     torch.from_numpy(rng.standard_normal((1, 1, 512, 16)).astype("float32")).to(device)
     for _ in range(3)
 )
-ledger = count(flash_attention, q, k, v)
+ledger = count(flash_attention_with_lse, q, k, v)
 print(ledger.table())
 
 # %% reveal-scores
@@ -137,7 +137,7 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # Nothing is approximated: the two differ by rounding only.
 
 # %% compare
-o, lse = flash_attention(q, k, v)
+o, lse = flash_attention_with_lse(q, k, v)
 truth, truth_lse = attention_float64(q, k, v)
 eager = torch.softmax(q @ k.transpose(-1, -2) / 16**0.5, -1) @ v
 
@@ -166,7 +166,7 @@ def draw_visits(ax, ledger, n, block):
         ax.text(column + 0.5, row + 0.5, number, ha="center", va="center")
 
 
-causal = count(flash_attention, q, k, v, causal=True)
+causal = count(flash_attention_with_lse, q, k, v, causal=True)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.5))
 for ax, books, title in zip(axes, (ledger, causal), ("all keys", "causal")):
     draw_visits(ax, books, 512, 64)
@@ -200,7 +200,7 @@ p_causal.reveal(
 
 # %% replay
 few = [x[:, :, :64] for x in (q, k, v)]
-visited = count(flash_attention, *few, causal=True, block_q=16, block_k=16)
+visited = count(flash_attention_with_lse, *few, causal=True, block_q=16, block_k=16)
 TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0))
 
 # %% to-the-byte [markdown]
@@ -256,7 +256,7 @@ def tensors(n, d=16):
 
 
 lengths = [128, 256, 512]
-counted = [count(flash_attention, *tensors(n)) for n in lengths]
+counted = [count(flash_attention_with_lse, *tensors(n)) for n in lengths]
 for n, books in zip(lengths, counted):
     print(f"N = {n:4}   K loaded {books.read['k']:>8,} bytes   O {books.written['o']:>7,}")
 
@@ -359,7 +359,7 @@ try:
 
     whose = "your kernel"
 except ModuleNotFoundError:
-    mine, whose = flash_attention, "the course's kernel (export yours)"
+    mine, whose = flash_attention_with_lse, "the course's kernel (export yours)"
 
 books = count(mine, q, k, v, causal=True)
 model = flash_tile_loads.bytes(**shape, causal=True)

@@ -21,7 +21,7 @@ from course_lib.accounting.kernel_ledger import (
     Visit,
 )
 from course_lib.accounting.traffic import flash_tile_loads
-from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 pytestmark = pytest.mark.skipif(_mode.mode() != "interpreter", reason="needs the interpreter")
 
@@ -61,7 +61,7 @@ def test_flash_moves_what_the_model_says_to_the_byte(
     """Ragged, causal, grouped heads; every tensor on its own, lse included; and a count by rows."""
     d, heads, b = 16, 2, dtype.itemsize
     with KernelLedger() as ledger:
-        flash_attention(
+        flash_attention_with_lse(
             *qkv(n_q, n_k, d, heads, kv_heads, dtype=dtype),
             causal=causal,
             block_q=block_q,
@@ -85,10 +85,10 @@ def test_strides_do_not_change_the_bytes():
     packed = torch.randn(2, 50, 3, 2, 16)  # (B, N, 3, H, d): q, k, v lie inside one another
     q, k, v = (packed[:, :, i].transpose(1, 2) for i in range(3))
     with KernelLedger() as spread:
-        flash_attention(q, k, v, causal=True, block_q=16, block_k=32)
+        flash_attention_with_lse(q, k, v, causal=True, block_q=16, block_k=32)
     with KernelLedger() as dense:
         dense_qkv = (x.contiguous() for x in (q, k, v))
-        flash_attention(*dense_qkv, causal=True, block_q=16, block_k=32)
+        flash_attention_with_lse(*dense_qkv, causal=True, block_q=16, block_k=32)
     assert spread.read == dense.read
     assert spread.written == dense.written
     assert spread.visits == dense.visits
@@ -97,7 +97,7 @@ def test_strides_do_not_change_the_bytes():
 def test_keys_are_loaded_exactly_once_per_visited_tile_and_in_order():
     n, block_q, block_k = 96, 32, 16
     with KernelLedger() as ledger:
-        flash_attention(*qkv(n, n, 16), causal=True, block_q=block_q, block_k=block_k)
+        flash_attention_with_lse(*qkv(n, n, 16), causal=True, block_q=block_q, block_k=block_k)
     for program in range(n // block_q):
         expected = [(s, s + block_k) for s in range(0, (program + 1) * block_q, block_k)]
         for name in ("k", "v"):
@@ -111,7 +111,7 @@ def test_keys_are_loaded_exactly_once_per_visited_tile_and_in_order():
 
 def test_flops_of_dot_and_what_was_launched():
     with KernelLedger() as ledger:
-        flash_attention(*qkv(64, 64, 16, heads=2), block_q=32, block_k=32)
+        flash_attention_with_lse(*qkv(64, 64, 16, heads=2), block_q=32, block_k=32)
     assert ledger.flops == 2 * 2 * 2 * (4 * 32 * 32 * 16)
     (launch,) = ledger.launches
     assert (launch.kernel, launch.grid) == ("flash_forward", (2, 2, 1))
@@ -122,7 +122,7 @@ def test_flops_of_dot_and_what_was_launched():
 
 def test_a_ledger_survives_json():
     with KernelLedger() as ledger:
-        flash_attention(*qkv(20, 20, 16), block_q=16, block_k=16)
+        flash_attention_with_lse(*qkv(20, 20, 16), block_q=16, block_k=16)
     copy = KernelLedger.from_json(ledger.to_json())
     assert vars(copy) | {"_stack": 0, "_hooks": 0} == vars(ledger) | {"_stack": 0, "_hooks": 0}
     assert copy.table() == ledger.table()
@@ -429,9 +429,9 @@ def test_a_students_exception_keeps_its_message():
 
 def test_results_are_the_same_with_and_without():
     q, k, v = qkv(40, 50, 16)
-    plain = flash_attention(q, k, v, causal=True, block_q=16, block_k=32)
+    plain = flash_attention_with_lse(q, k, v, causal=True, block_q=16, block_k=32)
     with KernelLedger():
-        counted = flash_attention(q, k, v, causal=True, block_q=16, block_k=32)
+        counted = flash_attention_with_lse(q, k, v, causal=True, block_q=16, block_k=32)
     assert all(torch.equal(a, b) for a, b in zip(plain, counted, strict=True))
 
 

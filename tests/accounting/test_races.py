@@ -87,5 +87,6 @@ def test_it_counts_and_guards_like_any_ledger():
     with RaceLedger() as ledger:
         atomic[(3,)](torch.ones(40), torch.zeros(1), 40, BLOCK=16)
     assert (ledger.read["x"], ledger.written["out"]) == (160, 12)
-    with RaceLedger(), pytest.raises(OutOfBounds):
+    with RaceLedger(), pytest.raises(OutOfBounds) as caught:
         own_slots[(3,)](torch.ones(40), torch.zeros(8), 40, BLOCK=16)
+    assert caught.value.line == "tl.store(out + at, whole + at, mask=at < n)"  # the kernel's line

@@ -20,7 +20,7 @@ from course_lib.child.compile_check import compile_for
 from course_lib.child.compiler_messages import explain
 from course_lib.child.extract import extract
 from course_lib.child.process import run
-from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 pytestmark = pytest.mark.skipif(_mode.mode() == "none", reason="needs Triton")
 
@@ -111,7 +111,7 @@ def test_a_launcher_that_raises_or_launches_nothing(reports):
 def test_the_reference_compiles_for_several_gpus_in_one_child():
     q, k = torch.zeros(1, 2, 100, 64).half(), torch.zeros(1, 1, 130, 64).half()
     targets = ["sm_80", "sm_75"]
-    reports = compile_for(flash_attention, q, k, k, target=targets, causal=True)
+    reports = compile_for(flash_attention_with_lse, q, k, k, target=targets, causal=True)
     assert [report.target for report in reports] == targets
     for report in reports:
         assert report.ok, report.message
@@ -125,7 +125,7 @@ def test_the_reference_compiles_for_several_gpus_in_one_child():
 @pytest.mark.parametrize("d", [16, 64, 128])
 def test_the_reference_compiles_with_its_defaults(dtype, d):
     q = torch.zeros(1, 1, 100, d, dtype=dtype)
-    for report in compile_for(flash_attention, q, q, q, target=["sm_80", "sm_90"]):
+    for report in compile_for(flash_attention_with_lse, q, q, q, target=["sm_80", "sm_90"]):
         assert report.ok, report.message
 
 
@@ -170,7 +170,7 @@ def test_a_broken_assembler_is_not_the_students_fault(monkeypatch, tmp_path):
 
 def test_an_unknown_gpu_gets_a_sentence():
     with pytest.raises(ValueError, match=r"target must be one of sm_75, .*got 'a100'"):
-        compile_for(flash_attention, target="a100")
+        compile_for(flash_attention_with_lse, target="a100")
 
 
 def test_what_is_not_known_is_passed_on():

@@ -14,7 +14,7 @@ from course_lib import count as public_count
 from course_lib.accounting.kernel_ledger import KernelLedger, LedgerUnavailable, OutOfBounds
 from course_lib.child.count import CountFailed, count, in_child
 from course_lib.kernels import ladder
-from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.kernels.tiles import Tiles
 
 
@@ -58,8 +58,8 @@ def test_a_child_keeps_the_same_books():
     packed = torch.randn(1, 40, 3, 2, 16)
     q, k, v = (packed[:, :, i].transpose(1, 2) for i in range(3))
     options = {"causal": True, "block_q": 16, "block_k": 32}
-    assert books(count(flash_attention, q, k, v, **options)) == books(
-        count_in_child(flash_attention, q, k, v, **options)
+    assert books(count(flash_attention_with_lse, q, k, v, **options)) == books(
+        count_in_child(flash_attention_with_lse, q, k, v, **options)
     )
 
 
@@ -101,4 +101,4 @@ def test_on_a_gpu_it_counts_in_a_child():
     x = torch.zeros(40, device="cuda")
     assert count(copy, x, block=32).read == {"x": 160}
     q, k, v = torch.randn(3, 1, 2, 100, 64, device="cuda").half()
-    assert count(flash_attention, q, k, v).read["q"] == 2 * 100 * 64 * 2
+    assert count(flash_attention_with_lse, q, k, v).read["q"] == 2 * 100 * 64 * 2

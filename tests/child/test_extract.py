@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from course_lib import _mode
 from course_lib.child.extract import NotExtractable, extract, python_function, to_source
-from course_lib.kernels.flash_forward import flash_attention, flash_forward
+from course_lib.kernels.flash_forward import flash_attention_with_lse, flash_forward
 
 
 def run_alone(source: str, tmp_path, then: str) -> str:
@@ -69,16 +69,17 @@ def test_the_file_is_in_order_and_always_the_same():
 
 
 def test_the_library_is_imported_or_copied_on_request():
-    assert to_source(flash_attention) == (
-        "from course_lib.kernels.flash_forward import flash_attention\n"
+    assert to_source(flash_attention_with_lse) == (
+        "from course_lib.kernels.flash_forward import flash_attention_with_lse\n"
     )
     assert "from course_lib.kernels.flash_forward import load_tile as library_load" in to_source(
         own.uses_the_library
     )
-    alone = to_source(flash_attention, inline_library=True)
+    alone = to_source(flash_attention_with_lse, inline_library=True)
     assert "course_lib" not in alone
     assert {n.name for n in ast.parse(alone).body if isinstance(n, ast.FunctionDef)} == {
-        "load_tile", "store_tile", "flash_forward", "_check", "check_tensors", "flash_attention",
+        "load_tile", "store_tile", "flash_forward", "_check", "check_tensors",
+        "flash_attention_with_lse",
     }  # fmt: skip
 
 

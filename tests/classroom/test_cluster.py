@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from course_lib.classroom.batch import Job, grade_class
+from course_lib.classroom.batch import grade_class
 from course_lib.classroom.cluster import NoCluster
+from course_lib.classroom.job import Job
 from course_lib.classroom.record import Records
 from course_lib.handin.files import Submission
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import torch
-from judging.helpers import CORPUS, ROOT, code
+from helpers import CORPUS, ROOT, code
 
 from course_lib.classroom import examine as examiner
 from course_lib.classroom.examine import compiles, draw_cases, examine
@@ -216,13 +216,13 @@ def test_a_compiler_that_takes_too_long_says_nothing_against_a_kernel(workshop, 
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, Verdict.PASSED), (2, Verdict.ERROR)])
-def test_a_device_that_dies_twice_in_a_launch_is_the_launchs_fault(
+def test_an_interpreter_that_dies_twice_in_a_launch_is_the_launchs_fault(
     workshop, monkeypatch, times, verdict
 ):
-    """Nobody chooses *infrastructure*, which a person must look at, by ending the device."""
-    left, start = [None] * times, workshop.device
+    """Nobody chooses *infrastructure*, which a person must look at, by ending the interpreter."""
+    left, start = [None] * times, workshop.interpreter
 
-    def device(**limits):
+    def interpreter(**limits):
         child = start(**limits)
         ask = child.ask
 
@@ -235,7 +235,7 @@ def test_a_device_that_dies_twice_in_a_launch_is_the_launchs_fault(
         child.ask = killed
         return child
 
-    monkeypatch.setattr(workshop, "device", device)
+    monkeypatch.setattr(workshop, "interpreter", interpreter)
     report = examined(workshop, "5.2", code(5)).report
     assert report.verdict is verdict, report.text()
 
@@ -416,3 +416,11 @@ def test_what_cannot_be_done_again_is_unclear():
         many.note(launch(x=drawn(2)), {"o": drawn(2)})
     with pytest.raises(Unclear):
         many.again(lambda now: {"o": drawn(2)}, drawn(2))
+
+
+def test_inputs_differ_between_submissions_and_secrets_and_are_repeatable():
+    def drawn(secret: bytes, content: str):
+        return examiner.draw_cases(find("0.1"), secret, content)[1].args[0].tolist()
+
+    assert drawn(b"s", "a") == drawn(b"s", "a")
+    assert len({str(drawn(s, c)) for s in (b"s", b"t") for c in "ab"}) == 4

@@ -1,8 +1,13 @@
-"""Zips as attackers and odd archivers make them: refused or read, never a crash, never a flood."""
+"""What a class hands in: folders, files, zips, and zips as attackers and odd archivers make them.
+
+They are read or refused, never a crash, never a flood.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+import re
 import struct
 import tempfile
 import time
@@ -26,6 +31,7 @@ from course_lib.handin.files import (
 )
 
 ECHO = b"def echo(x):\n    return x.copy()\n"
+WRONG = b"def echo(x):\n    return x + x\n"
 
 
 def zipped(*members: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -58,6 +64,116 @@ def directory_only(entries: int) -> bytes:
 def only(place: Path) -> Submission:
     (found,) = submissions(place)
     return found
+
+
+def collected(place: Path) -> dict[str, Submission]:
+    return {s.student: s for s in submissions(place)}
+
+
+def write_zip(place: Path, files: dict[str, bytes | str]) -> None:
+    with zipfile.ZipFile(place, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+
+
+def test_a_folder_holds_students_as_files_folders_and_zips(tmp_path):
+    (tmp_path / "Ada Lovelace (1)" / "nested" / "deeper").mkdir(parents=True)
+    (tmp_path / "Ada Lovelace (1)" / "nested" / "deeper" / "hw (2).py").write_bytes(ECHO)
+    (tmp_path / "émile.py").write_bytes(ECHO)
+    write_zip(tmp_path / "grace.zip", {"a/hw.py": ECHO, "__MACOSX/a/._hw.py": "junk"})
+    (tmp_path / "notes.txt").write_text("not a submission")
+    (tmp_path / ".DS_Store").write_text("junk")
+    found = collected(tmp_path)
+    assert set(found) == {"Ada Lovelace (1)", "émile", "grace"}
+    assert all(s.files[0][1] == ECHO for s in found.values())
+
+
+def test_a_zip_of_the_class_reads_like_the_folder(tmp_path):
+    files = {"ada/hw.py": ECHO, "ada/more/hw2.py": WRONG, "bob/hw.py": WRONG}
+    for folder in ("", "all/"):
+        place = tmp_path / f"class{len(folder)}.zip"
+        write_zip(place, {folder + name: text for name, text in files.items()})
+        found = collected(place)
+        assert set(found) == {"ada", "bob"}
+        assert len(found["ada"].files) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["../../evil.py", "/etc/evil.py", "a/../../evil.py", "C:\\evil.py"]
+)
+def test_names_that_leave_their_folder_are_refused(tmp_path, name):
+    write_zip(tmp_path / "mallory.zip", {name: ECHO})
+    (found,) = submissions(tmp_path)
+    assert not found.files
+    assert "leaves its folder" in found.problem
+
+
+def test_links_are_refused_in_folders_and_in_zips(tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    place = tmp_path / "class"
+    (place / "eve").mkdir(parents=True)
+    (place / "eve" / "hw.py").symlink_to(tmp_path / "secret.txt")
+    (place / "folder").symlink_to(tmp_path)
+    info = zipfile.ZipInfo("hw.py")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(place / "zed.zip", "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    for submission in collected(place).values():
+        assert not submission.files
+        assert "link" in submission.problem
+
+
+def test_pipes_do_not_block_and_are_refused(tmp_path):
+    (tmp_path / "eve").mkdir()
+    os.mkfifo(tmp_path / "eve" / "hw.py")
+    (found,) = submissions(tmp_path)
+    assert "no plain file" in found.problem
+
+
+def test_bombs_are_refused_whatever_size_they_claim(tmp_path):
+    place = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("hw.py", b"#" * (MAX_FILE + 1))
+    data = place.read_bytes()
+    place.write_bytes(
+        data.replace((MAX_FILE + 1).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    )
+    write_zip(tmp_path / "many.zip", {f"{i}.py": "" for i in range(MAX_FILES + 1)})
+    with zipfile.ZipFile(tmp_path / "nested.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inner.zip", data)
+    found = collected(tmp_path)
+    assert len(found) == 3
+    assert all(s.problem and not s.files for s in found.values())
+
+
+def test_damaged_and_encrypted_zips_are_refused(tmp_path):
+    (tmp_path / "damaged.zip").write_bytes(b"PK\x03\x04 not really")
+    write_zip(tmp_path / "locked.zip", {"hw.py": ECHO})
+    data = bytearray((tmp_path / "locked.zip").read_bytes())
+    data[6] |= 1
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "locked.zip").write_bytes(data)
+    found = collected(tmp_path)
+    assert "damaged" in found["damaged"].problem
+    assert "encrypted" in found["locked"].problem
+
+
+def test_hostile_names_are_shown_plain_and_stay_apart(tmp_path):
+    for name in ("a\x1b[31mb", "a[31mb", "\u202egnp.py", "=1+1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hw.py").write_bytes(ECHO)
+    names = [s.student for s in submissions(tmp_path)]
+    assert len(set(names)) == 4
+    assert not re.search(r"[\x00-\x1f\u202e]", "".join(names))
+
+
+def test_nothing_to_grade_is_said_in_a_sentence(tmp_path):
+    for place in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(NoSubmissions, match="there is no"):
+            list(submissions(place))
+
+
+# Odd archives -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["./", ".", "", "././"])

@@ -9,7 +9,7 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from judging.helpers import CORPUS, module_from, report_on, stubs  # noqa: E402
+from helpers import CORPUS, module_from, report_on, stubs  # noqa: E402
 
 from course_lib import checking as check  # noqa: E402
 from course_lib.checking import report_for  # noqa: E402

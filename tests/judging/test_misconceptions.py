@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from judging.helpers import CORPUS, ROOT
+from helpers import CORPUS, ROOT
 
 from course_lib.checking import report_for
 from course_lib.specs import find

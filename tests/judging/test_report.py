@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from helpers import ROOT, module_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging.helpers import ROOT, module_from
 
 from course_lib import checking
 from course_lib.checking import report_for

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from course_lib.attention.truth import attention_float64
-from course_lib.kernels.flash_forward import flash_attention
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 
 def eager(q, k, v, allowed):
@@ -21,7 +21,7 @@ def eager(q, k, v, allowed):
 
 
 def assert_right(q, k, v, *, causal=False, **tiles):
-    o, lse = flash_attention(q, k, v, causal=causal, **tiles)
+    o, lse = flash_attention_with_lse(q, k, v, causal=causal, **tiles)
     truth, lse_truth = (torch.from_numpy(x) for x in attention_float64(q, k, v, causal=causal))
     n_q, n_k = q.shape[2], k.shape[2]
     allowed = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device)
@@ -106,17 +106,17 @@ def test_batch_grouped_heads_and_any_strides():
 
 def test_no_query_no_key_and_no_batch():
     q, k, v = normal(5, 7, 16)
-    o, lse = flash_attention(q, k[:, :, :0], v[:, :, :0])
+    o, lse = flash_attention_with_lse(q, k[:, :, :0], v[:, :, :0])
     assert (o == 0).all()
     assert (lse == float("-inf")).all()
-    assert flash_attention(q[:, :, :0], k, v)[0].shape == (1, 1, 0, 16)
-    assert flash_attention(q[:0], k[:0], v[:0])[1].shape == (0, 1, 5)
+    assert flash_attention_with_lse(q[:, :, :0], k, v)[0].shape == (1, 1, 0, 16)
+    assert flash_attention_with_lse(q[:0], k[:0], v[:0])[1].shape == (0, 1, 5)
 
 
 def test_inputs_are_left_alone():
     q, k, v = normal(20, 20, 16)
     copies = [x.clone() for x in (q, k, v)]
-    flash_attention(q, k, v, causal=True)
+    flash_attention_with_lse(q, k, v, causal=True)
     assert all(torch.equal(x, copy) for x, copy in zip((q, k, v), copies, strict=True))
 
 
@@ -147,13 +147,13 @@ X = torch.zeros(1, 2, 20, 16)
 )
 def test_bad_input_gets_a_sentence(changes, error, words):
     with pytest.raises(error, match=words):
-        flash_attention(**bad(**changes))
+        flash_attention_with_lse(**bad(**changes))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="bfloat16 is right where kernels compile")
 def test_bfloat16_is_refused_in_the_interpreter_which_gets_it_silently_wrong():
     with pytest.raises(TypeError, match="raw bits"):
-        flash_attention(X.bfloat16(), X.bfloat16(), X.bfloat16())
+        flash_attention_with_lse(X.bfloat16(), X.bfloat16(), X.bfloat16())
 
 
 @pytest.mark.gpu

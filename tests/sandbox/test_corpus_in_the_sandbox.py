@@ -1,17 +1,17 @@
 """The corpus of submissions as a class: what the sandbox grades is what a notebook's check says.
 
 `test_submissions` asks the check in the student's own process. Here the same files are graded as
-those of a class are: split, loaded in a confined process, launched on the device. A few files of
-each kernel exercise are graded always, the whole corpus with the slow tests.
+those of a class are: split, loaded in a confined process, launched in the interpreter. A few files
+of each kernel exercise are graded always, the whole corpus with the slow tests.
 """
 
 from __future__ import annotations
 
 import pytest
-from judging.helpers import CORPUS
+from helpers import CORPUS
 
 from course_lib.classroom import submission
-from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES, find

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.submission import grade
 from course_lib.handin.files import Submission
 from course_lib.sandbox.workshop import Workshop

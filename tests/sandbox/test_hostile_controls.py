@@ -22,7 +22,7 @@ from sandbox import open_room
 from sandbox.test_hostile import FILES, processes, target
 
 from course_lib.classroom import submission
-from course_lib.classroom.batch import SPLITTER
+from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.judging.hosts import sandboxed
 from course_lib.judging.provenance import Provenance

@@ -22,8 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from course_lib.sandbox import allowed, folder, frame, syscalls
-from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox import allowed, folder, frame, kernel_source, syscalls
 from course_lib.sandbox import workshop as workshop_module
 from course_lib.sandbox.workshop import InfrastructureError, Workshop, probe
 
@@ -386,14 +385,14 @@ def test_a_gathered_source_is_forgotten_when_a_name_changes_its_meaning(tmp_path
     spec = importlib.util.spec_from_file_location("gathered", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    first = kernels.gather(module.scaled)
-    assert kernels.gather(module.scaled) is first
+    first = kernel_source.gather(module.scaled)
+    assert kernel_source.gather(module.scaled) is first
     module.SCALE = module.tl.constexpr(3.0)
-    assert "3.0" in kernels.gather(module.scaled)[0]
+    assert "3.0" in kernel_source.gather(module.scaled)[0]
     assert "3.0" not in first[0]
 
 
-def test_the_shortcuts_of_the_device_change_no_result():
+def test_the_shortcuts_of_the_interpreter_change_no_result():
     """dtypes and broadcasts are what Triton's own are, in a process that has not been changed."""
     done = subprocess.run(
         [sys.executable, "-c", SHORTCUTS], capture_output=True, text=True, cwd=Path.cwd()
@@ -406,10 +405,10 @@ import course_lib, itertools
 import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
-from course_lib.sandbox import interpreter as device
+from course_lib.sandbox import interpreter as ours
 
 own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
-device._shorten()
+ours._shorten()
 scalars = [tl.int1, tl.float16, tl.float32, tl.bfloat16, tl.int32, tl.int64, tl.uint8]
 scalars.append(tl.pointer_type(tl.float32))
 kinds = scalars + [tl.block_type(kind, [4, 2]) for kind in scalars]
@@ -433,7 +432,7 @@ for a, b in itertools.product(shapes, shapes):
 
 
 def test_an_ordinary_kernel_is_let_pass():
-    assert "def kernel" in kernels.clean(HEAD + "LOG2E = tl.constexpr(1.44)\n\n" + GOOD)
+    assert "def kernel" in kernel_source.clean(HEAD + "LOG2E = tl.constexpr(1.44)\n\n" + GOOD)
 
 
 def test_a_kernel_may_call_its_own_names_what_it_likes():
@@ -455,7 +454,7 @@ def kernel(input, out, n, BLOCK: tl.constexpr = type):
     hash: tl.constexpr = 2
     tl.store(out, sum * hash)
 """
-    assert "sorted(tl.load(input" in kernels.clean(HEAD + body)
+    assert "sorted(tl.load(input" in kernel_source.clean(HEAD + body)
 
 
 @pytest.mark.parametrize(
@@ -470,12 +469,14 @@ def kernel(input, out, n, BLOCK: tl.constexpr = type):
 def test_tritons_language_may_have_any_name(imports, name):
     """It is run as it would be in Triton, and what is not for kernels stays so under any name."""
     text = f"{imports}\n\n{GOOD}".replace("tl.", f"{name}.")
-    module = kernels.load(f"{text}    {name}.static_assert({name}.math.exp(1.0) > 2)\n", "kernel")
+    module = kernel_source.load(
+        f"{text}    {name}.static_assert({name}.math.exp(1.0) > 2)\n", "kernel"
+    )
     x, out = torch.randn(40), torch.zeros(1)
     module.kernel[(1,)](x, out, 40, BLOCK=16)
     assert out > 0
-    with pytest.raises(kernels.NotTriton):
-        kernels.clean(text.replace("arange(", "core.builtin("))
+    with pytest.raises(kernel_source.NotTriton):
+        kernel_source.clean(text.replace("arange(", "core.builtin("))
 
 
 @pytest.mark.parametrize(
@@ -492,7 +493,7 @@ def test_tritons_language_may_have_any_name(imports, name):
     ],
 )
 def test_what_extraction_imports_for_a_kernel_is_let_pass(imports):
-    assert "def kernel" in kernels.clean(f"{HEAD}{imports}\n\n{GOOD}")
+    assert "def kernel" in kernel_source.clean(f"{HEAD}{imports}\n\n{GOOD}")
 
 
 @pytest.mark.parametrize(
@@ -506,7 +507,7 @@ def test_what_extraction_imports_for_a_kernel_is_let_pass(imports):
     ],
 )
 def test_an_f_string_in_a_message_is_kept_as_text(line):
-    text = kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x, n):\n    {line}\n")
+    text = kernel_source.clean(f"{HEAD}@triton.jit\ndef kernel(x, n):\n    {line}\n")
     assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)]
     assert "{n" in text or "{open}" in text
 
@@ -515,8 +516,8 @@ def test_a_docstring_cannot_hide_a_kernel():
     """Triton's interpreter runs what follows the last line that begins with "def "."""
     quotes, hidden = '"""', "def kernel(x):\n        import os\n        x = "
     head = f"{HEAD}@triton.jit\ndef kernel(x):\n    {quotes}\n    {hidden}{quotes}\n"
-    assert "os" not in kernels.clean(f"{head}    y = '{quotes}'\n")
-    assert "pass" in kernels.clean(head)
+    assert "os" not in kernel_source.clean(f"{head}    y = '{quotes}'\n")
+    assert "pass" in kernel_source.clean(head)
 
 
 @pytest.mark.parametrize(
@@ -569,8 +570,8 @@ def test_a_docstring_cannot_hide_a_kernel():
     ],
 )
 def test_a_kernel_with_python_in_it_is_refused(line):
-    with pytest.raises(kernels.NotTriton):
-        kernels.clean(f"{HEAD}@triton.jit\ndef kernel(x):\n    {line}\n")
+    with pytest.raises(kernel_source.NotTriton):
+        kernel_source.clean(f"{HEAD}@triton.jit\ndef kernel(x):\n    {line}\n")
 
 
 @pytest.mark.parametrize(
@@ -607,11 +608,11 @@ def test_a_kernel_with_python_in_it_is_refused(line):
     ids=lambda text: text[:30],
 )
 def test_a_file_with_python_in_it_is_refused(text):
-    with pytest.raises(kernels.NotTriton):
-        kernels.clean(HEAD + text)
+    with pytest.raises(kernel_source.NotTriton):
+        kernel_source.clean(HEAD + text)
 
 
 def test_decorators_are_replaced_not_run():
-    text = kernels.clean(HEAD + "@open('/tmp/f', 'w')\n@triton.jit\ndef kernel(x): pass\n")
+    text = kernel_source.clean(HEAD + "@open('/tmp/f', 'w')\n@triton.jit\ndef kernel(x): pass\n")
     assert "open" not in text
     assert "@triton.jit" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from judging.helpers import report_on, solutions, stubs
+from helpers import report_on, solutions, stubs
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+import helpers
 import numpy as np
 import pytest
-from judging import helpers
-from judging.helpers import solutions, stubs
+from helpers import solutions, stubs
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict

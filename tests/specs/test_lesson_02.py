@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judging.helpers import solutions, stubs
+from helpers import solutions, stubs
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import report_on, solutions, stubs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging.helpers import report_on, solutions, stubs
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from judging.helpers import code, module_from, report_on, solutions, stubs
+from helpers import code, module_from, report_on, solutions, stubs
 
 from course_lib.accounting.memory import FlatMemory
 from course_lib.attention import masks

@@ -9,7 +9,7 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 
 pytest.importorskip("triton")
 
-from judging.helpers import changed, renamed, report_on, solutions, stubs, words_of
+from helpers import changed, renamed, report_on, solutions, stubs, words_of
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict

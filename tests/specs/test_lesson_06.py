@@ -10,7 +10,7 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from judging.helpers import changed, renamed, report_on, solutions, stubs, words_of  # noqa: E402
+from helpers import changed, renamed, report_on, solutions, stubs, words_of  # noqa: E402
 
 from course_lib.checking import report_for  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from judging.helpers import CORPUS, code, module_from, report_on, solutions, stubs, words_of
+from helpers import CORPUS, code, module_from, report_on, solutions, stubs, words_of
 
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import triton
-from judging.helpers import CORPUS, report_on
+from helpers import CORPUS, report_on
 
 from course_lib import checking as check
 from course_lib.judging.report import Verdict

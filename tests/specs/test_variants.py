@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from helpers import code, module_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging.helpers import code, module_from
 from specs.variant_kernels import number, source, visiting_too_much, wrong
 
 from course_lib import cli

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -20,18 +18,16 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip("no Chromium here: apt-get install chromium")
+def browser(chromium: Path) -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def mount(chromium: Any) -> Iterator[Callable[..., Any]]:
+def mount(browser: Any) -> Iterator[Callable[..., Any]]:
     """Return ``mount(widget, width=, ...) -> page``; errors and requests fail the test."""
     from course_lib.widgets.base import standalone_page
 
@@ -39,7 +35,7 @@ def mount(chromium: Any) -> Iterator[Callable[..., Any]]:
     wrong: list[str] = []
 
     def mount(widget: Any, *, width: int = 900, dark: bool = False, reduced: bool = False) -> Any:
-        context = chromium.new_context(
+        context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced else "no-preference",

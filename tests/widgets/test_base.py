@@ -180,11 +180,11 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", INSTRUMENTS)
-def test_an_exported_page_is_alive_from_a_file_without_network(chromium, name, tmp_path):
+def test_an_exported_page_is_alive_from_a_file_without_network(browser, name, tmp_path):
     widget = INSTRUMENTS[name]()
     file = Path(tmp_path) / "page.html"
     file.write_text(f"<!doctype html><body>{widget.fallback_html()}", encoding="utf-8")
-    context = chromium.new_context(offline=True, viewport={"width": 900, "height": 900})
+    context = browser.new_context(offline=True, viewport={"width": 900, "height": 900})
     page = context.new_page()
     wrong = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

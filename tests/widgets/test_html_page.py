@@ -20,7 +20,7 @@ def own_kernel(monkeypatch, tmp_path):
 
 
 @pytest.mark.browser
-def test_the_page_moves_and_asks_nobody(tmp_path, chromium, capsys):
+def test_the_page_moves_and_asks_nobody(tmp_path, browser, capsys):
     """Widgets, prose links and pictures work offline; the notebook on disk is left alone."""
     notebook = tmp_path / "lesson.ipynb"
     stepper = "TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])"
@@ -40,7 +40,7 @@ def test_the_page_moves_and_asks_nobody(tmp_path, chromium, capsys):
     assert "application/vnd.jupyter.widget-state+json" not in html
     assert not re.search(r'<script[^>]* src="', html)
 
-    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -42,9 +42,9 @@ def lab(tmp_path_factory) -> Iterator[tuple[Path, str]]:
         yield folder, address.removesuffix("lab/tree/first.ipynb")
 
 
-def open_page(chromium: Any, wrong: list[str], height: int, app: str = "lab") -> Any:
+def open_page(browser: Any, wrong: list[str], height: int, app: str = "lab") -> Any:
     """Note what the page raises; Notebook 7 raises at its own start, so there only our modules'."""
-    page = chromium.new_context(viewport={"width": 1280, "height": height}).new_page()
+    page = browser.new_context(viewport={"width": 1280, "height": height}).new_page()
     ours = lambda error: app == "lab" or "blob:" in (error.stack or "")  # noqa: E731
     page.on("pageerror", lambda error: ours(error) and wrong.append(str(error)))
     return page
@@ -79,7 +79,7 @@ def move(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIDGETS)
-def test_a_widget_lives_in_jupyterlab(chromium, lab, name):
+def test_a_widget_lives_in_jupyterlab(browser, lab, name):
     """It moves, Python hears of it, and light, dark, wide and narrow are four pictures."""
     folder, address = lab
     make, trait = WIDGETS[name]
@@ -87,7 +87,7 @@ def test_a_widget_lives_in_jupyterlab(chromium, lab, name):
     hear = f"w.observe(lambda c: open({str(heard)!r}, 'a').write(f'{{c.new}}\\n'), {trait!r})"
     write_notebook(folder / f"{name}.ipynb", [f"w = {make}\n{hear}\nw"])
     wrong: list[str] = []
-    page = open_page(chromium, wrong, height=1400)
+    page = open_page(browser, wrong, height=1400)
     run_all(page, f"{address}lab/workspaces/{name}/tree/{name}.ipynb", 1)  # no tabs of the others
     before = page.locator(".fac").first.inner_text()
     still = picture(page, f"{name}-at-rest")
@@ -115,7 +115,7 @@ def test_a_widget_lives_in_jupyterlab(chromium, lab, name):
 
 
 @pytest.mark.parametrize("app", ["lab", "notebook"])
-def test_all_widgets_share_a_notebook(chromium, tmp_path, app):
+def test_all_widgets_share_a_notebook(browser, tmp_path, app):
     """Keys stay in the widget, links of the prose find the parts, predictions reach the store."""
     pytest.importorskip({"lab": "jupyterlab", "notebook": "notebook"}[app])
     nested = "ipywidgets.VBox([TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])])"
@@ -125,7 +125,7 @@ def test_all_widgets_share_a_notebook(chromium, tmp_path, app):
     write_notebook(notebook, cells)
     wrong: list[str] = []
     with serve(notebook, app) as address:
-        page = open_page(chromium, wrong, height=5000, app=app)
+        page = open_page(browser, wrong, height=5000, app=app)
         run_all(page, address, len(cells) - 1)
 
         page.get_by_label("Step", exact=True).last.focus()

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import asdict
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from traitlets import TraitError
-from widgets.golden import compare_in_node
 
 from course_lib.accounting.traffic import MODELS, derived_counts
 from course_lib.widgets import TileSchedule
-from course_lib.widgets.tile_schedule import _LIMITS
 
 SIZES = st.integers(1, 24)
 BLOCKS = st.integers(1, 9)
-
-
-def values(schedule: TileSchedule) -> dict:
-    return {name: getattr(schedule, name) for name in (*_LIMITS, "mask", "schedule")}
 
 
 @given(
@@ -85,30 +76,6 @@ def test_split_k_does_the_same_work_in_fewer_steps():
 def test_o_is_written_when_a_program_ends():
     schedule = TileSchedule()
     assert [schedule.loads(step).o for step in (3, 4, 8, 16)] == [0, 4, 8, 16]
-
-
-def test_javascript_agrees_with_python(tmp_path):
-    rng = random.Random(2)
-    cases = []
-    for _ in range(60):
-        schedule = TileSchedule(
-            n_q=rng.randint(1, 20), n_k=rng.randint(1, 20), block_q=rng.randint(1, 7),
-            block_k=rng.randint(1, 7), window=rng.randint(1, 20), splits=rng.randint(1, 4),
-            at_once=rng.randint(1, 5), heads=rng.choice([1, 2]), kv_heads=1,
-            mask=rng.choice(["everything", "causal", "window"]),
-            schedule=rng.choice(["flash", "naive", "split_k"]),
-        )  # fmt: skip
-        now, grid = values(schedule), schedule.tiles()
-        steps = [[list(w) for w in step] for step in schedule.steps()]
-        cases.append({"call": "steps", "args": [now], "want": steps})
-        for i, row in enumerate(grid):
-            cases += [
-                {"call": "classify", "args": [now, i, j], "want": t} for j, t in enumerate(row)
-            ]
-        for step in (0, len(steps) // 2, len(steps)):
-            want = asdict(schedule.loads(step))
-            cases.append({"call": "loads", "args": [now, step], "want": want})
-    assert compare_in_node(TileSchedule, cases, tmp_path) > 1000
 
 
 def test_table_and_figure_show_the_grid():

@@ -99,12 +99,12 @@ def test_a_fused_kernels_visits_are_replayed_in_order():
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     from course_lib.accounting.kernel_ledger import KernelLedger
-    from course_lib.kernels.flash_forward import flash_attention
+    from course_lib.kernels.flash_forward import flash_attention_with_lse
 
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 2, 40, 16, generator=generator) for _ in range(3))
     with KernelLedger() as ledger:
-        o, _ = flash_attention(q, k, v, causal=True, block_q=16, block_k=16)
+        o, _ = flash_attention_with_lse(q, k, v, causal=True, block_q=16, block_k=16)
     programs = sorted({v.program for v in ledger.visits})
     first = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=programs[0])
     assert first.data["tiles"] == [[0, 16]]  # causal: the first program stops at the diagonal

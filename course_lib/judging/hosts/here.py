@@ -112,7 +112,8 @@ class _Subject:
 
 def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextManager[Any]:
     """Return a ledger that also tells ``provenance`` what launches are given and write."""
-    from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused, _walk
+    from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused
+    from course_lib.accounting.launch_arguments import tensors_in
     from course_lib.accounting.races import RaceLedger
 
     kind = RaceLedger if races else KernelLedger
@@ -120,7 +121,7 @@ def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextM
     class Watched(kind):  # type: ignore[misc, valid-type]
         def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
-            tensors = dict(part for key, value in named.items() for part in _walk(key, value))
+            tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
             before = dict(self.written)
             with _eager_paused():
                 given = {name: t.detach().clone() for name, t in tensors.items()}

@@ -72,7 +72,7 @@ class Sandboxed:
         cpu = int(3 * self.exercise.seconds) + 5
         self._student = self._start(self.workshop.student(cpu_seconds=cpu))
         if self._is_kernel:
-            self._interpreter = self._start(self.workshop.device(cpu_seconds=4 * cpu))
+            self._interpreter = self._start(self.workshop.interpreter(cpu_seconds=4 * cpu))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,11 +1,12 @@
 // Bytes to and from HBM by several models. The models are data; only K_rows is counted here as well.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 const greatestCommonDivisor = (a, b) => (b ? greatestCommonDivisor(b, a % b) : a);
 
 /**
  * Rows of K that causal programs load, as `derived_counts` of course_lib/accounting/traffic.py has
- * it (a golden table holds them together), without a walk over all Q tiles: both tilings meet after
- * their least common multiple, and from one such period to the next each program loads one more.
+ * it, without a walk over all Q tiles: both tilings meet after their least common multiple, and from
+ * one such period to the next each program loads one more.
  */
 export function causalRows(n, blockQ, blockK) {
   const period = (blockQ / greatestCommonDivisor(blockQ, blockK)) * blockK;

@@ -1,4 +1,5 @@
 // The KV cache by several variants; each is a monomial sent as data.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 /** The symbols of the monomials. */
 export function cacheValues(s, dtypes) {

@@ -1,4 +1,5 @@
 // A question with an explanation for every answer; as many tries as you like.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 /** Right within `tolerance` of the answer, relative (absolute where the answer is 0). */
 export function isRight(value, answer, tolerance) {

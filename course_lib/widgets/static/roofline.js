@@ -1,4 +1,5 @@
 // Intensity against attainable FLOP/s. The traffic models are data.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 /** FLOPs per byte of a point; decoding has one query row. Without a mask K_rows is T_q N_k. */
 export function intensity(point, shape) {

@@ -1,4 +1,5 @@
 // What one tile needs on the chip; the buffers are monomials sent as data.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 /** Bytes of each buffer. */
 export function bufferBytes(terms, values) {

@@ -1,4 +1,5 @@
 // The grid of score tiles, and who computes which, when.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 /** skip, full or partial: mirrors `classify` of course_lib/attention/masks.py. */
 export function classify(s, i, j) {

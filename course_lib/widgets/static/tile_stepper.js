@@ -1,4 +1,5 @@
 // One query row, its K/V tiles, and the state (m, ℓ, O). Python ran the recurrence; this shows it.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
 
 const LINES = [
   ["load", "load K_j, V_j"],

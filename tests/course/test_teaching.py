@@ -9,7 +9,7 @@ import pytest
 
 from course_lib.lessons import all_exercises, all_lessons
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
 LESSONS = {
     path.parent.name[:2]: path.read_text(encoding="utf-8")

@@ -12,6 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib import demo
+from course_lib.demo.measure import _BACKENDS
+from course_lib.demo.peak import METHODS, predicted_bytes
+from course_lib.demo.worker import Worker
 
 LENGTHS = (512, 1024, 2048, 4096)
 HEADS, HEAD_DIM, LIMIT_GB = 4, 64, 0.2  # naive wants 512 MiB at 4096, 128 MiB at 2048
@@ -58,9 +61,9 @@ def test_the_ledger_counts_what_the_formula_predicts_to_the_byte(found):
 
 
 def test_the_prediction_is_two_score_matrices_or_o_and_lse():
-    naive, fused = (demo.predicted_bytes(m, 4096, 8, 128, 2, lse=False) for m in demo.METHODS)
+    naive, fused = (predicted_bytes(m, 4096, 8, 128, 2, lse=False) for m in METHODS)
     assert (naive, fused) == (512 * 2**20, 8 * 2**20)  # as measured on an H100
-    assert demo.predicted_bytes("fused", 4096, 8, 128, 2) == fused + 4096 * 8 * 4
+    assert predicted_bytes("fused", 4096, 8, 128, 2) == fused + 4096 * 8 * 4
 
 
 @linux_cpu
@@ -78,7 +81,7 @@ def test_the_process_really_grows_fourfold_for_naive_and_twofold_for_fused(found
 def test_the_backend_is_named_in_words(found):
     assert {r.backend for r in of(found, "naive")[:-1]} == {"three lines of eager PyTorch"}
     (fused,) = {r.backend for r in of(found, "fused")}
-    assert fused in demo._BACKENDS.values()
+    assert fused in _BACKENDS.values()
     assert f"fused: {fused}" in found.table()
 
 
@@ -136,7 +139,7 @@ def test_a_notebook_gets_one_picture_that_is_updated(found, monkeypatch):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 def test_a_child_killed_by_the_system_is_a_record_and_the_next_length_runs():
     asked = {"n": 64, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None}
-    with demo._Worker("fused") as worker:
+    with Worker("fused") as worker:
         worker.process.send_signal(signal.SIGKILL)
         worker.process.wait()
         assert worker.measure(asked).out_of_memory == "the system ended the process"
@@ -144,12 +147,12 @@ def test_a_child_killed_by_the_system_is_a_record_and_the_next_length_runs():
 
 
 def test_a_failure_that_is_not_about_memory_is_not_called_one():
-    with demo._Worker("naive") as worker, pytest.raises(RuntimeError, match="naive attention"):
+    with Worker("naive") as worker, pytest.raises(RuntimeError, match="naive attention"):
         worker.ask({"n": -5, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None})
 
 
 def test_a_child_that_breaks_is_an_error_that_quotes_its_last_line():
-    with demo._Worker("naive") as worker:
+    with Worker("naive") as worker:
         print("no JSON", file=worker.process.stdin, flush=True)
         with pytest.raises(RuntimeError, match=r"naive attention ended: .*JSONDecodeError"):
             worker.ask({})

@@ -21,7 +21,7 @@ from course_lib.checking import report_for
 from course_lib.judging.report import Report
 from course_lib.specs import find
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "submissions"
 _FINAL_CALLS = re.compile(r"^(progress|hint|check)\(.*\)$", re.MULTILINE)
 

@@ -1,0 +1,37 @@
+"""What stands among the arguments of a Triton launch: tensors, wrapped ones, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def tensors_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, tensor) for the tensors in one launch argument; tuple items get an index."""
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from tensors_in(f"{name}[{i}]", item)
+    elif type(value).__name__ == "TensorDescriptor":
+        yield name, value.base
+    elif hasattr(value, "data_ptr"):
+        yield name, unwrapped(value)
+
+
+def unwrapped(value: Any) -> Any:
+    """Return the torch tensor inside ``triton.reinterpret``'s wrapper."""
+    return value.base if type(value).__name__ == "TensorWrapper" else value
+
+
+def plain_value(value: Any) -> Any:
+    """Return what a ``tl.constexpr`` wraps."""
+    return value.value if type(value).__name__ == "constexpr" else value
+
+
+def refuse_bfloat16(tensors: dict[str, Any]) -> None:
+    """Raise a TypeError that names the first bfloat16 tensor of a launch."""
+    for name, tensor in tensors.items():
+        if str(tensor.dtype) == "torch.bfloat16":
+            raise TypeError(
+                f"`{name}` is bfloat16, which Triton's interpreter gets silently wrong (it "
+                "multiplies the raw bits as integers): use float16 or float32 to count."
+            )

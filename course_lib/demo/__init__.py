@@ -1,0 +1,169 @@
+"""Live-demo cells: show memory being used, in a lecture room or at a desk (lesson 01).
+
+``demo.peak_memory()`` runs naive and fused attention at growing N and draws both peaks as they
+arrive. Every run happens in a child process under a memory limit, so that running out of memory
+is a bar in the picture and not the end of the notebook. This process loads no torch for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from course_lib.accounting.format import bytes_decimal
+from course_lib.demo import picture
+from course_lib.demo.peak import HEADER, METHODS, Peak, row
+from course_lib.demo.worker import Worker
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CPU_LENGTHS = (512, 1024, 2048, 4096)
+_GPU_LENGTHS = (4096, 8192, 16384, 32768)
+_CPU_LIMIT_GB = 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class PeakMemory:
+    """What ``peak_memory`` found: its ``records``, as a table or as a figure."""
+
+    records: tuple[Peak, ...]
+    device: str
+    source: str  # where measured_bytes come from, in words
+    dtype: str
+    heads: int
+    head_dim: int
+    limit_bytes: int | None
+
+    def table(self) -> str:
+        """Return the records as aligned plain text, MiB and GiB."""
+        return "\n".join([self.caption(), HEADER, *(row(record) for record in self.records)])
+
+    def caption(self) -> str:
+        """Return device, shape, limit and the backends that ran, in two or three lines."""
+        limit = f", limit {bytes_decimal(self.limit_bytes)}" if self.limit_bytes else ""
+        lines = [
+            f"Peak memory above the inputs on {self.device}: {self.dtype}, {self.heads} heads, "
+            f"head_dim {self.head_dim}{limit}",
+            f"measured: {self.source}",
+        ]
+        backends = dict.fromkeys(r.backend for r in self.records if r.method == "fused")
+        return "\n".join(lines + [f"fused: {name}" for name in backends if name])
+
+    def to_figure(self, *, presenter: bool = False) -> Figure:
+        """Draw a pair of bars per N on a logarithmic scale; ``presenter``: type for a room."""
+        title = self.caption().replace(": ", "\n", 1)
+        return picture.draw(self.records, self.limit_bytes, title, presenter=presenter)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+
+def peak_memory(
+    lengths: Sequence[int] | None = None,
+    *,
+    heads: int = 8,
+    head_dim: int | None = None,
+    dtype: Any = None,
+    limit_gb: float | None = None,
+    presenter: bool = False,
+) -> PeakMemory:
+    """Run naive and fused attention at each N, draw the peaks as they arrive, return them all.
+
+    Args:
+        lengths: values of N, smallest first. On a GPU 4096 to 32768, else 512 to 4096.
+        heads: query heads; the batch is 1.
+        head_dim: 128 on a GPU, else 64.
+        dtype: a torch dtype or its name. bfloat16 on a GPU (float16 before Ampere), else float32.
+        limit_gb: what one call may hold above its inputs, GB (powers of ten). 1 on a CPU, all that
+            the GPU has.
+        presenter: large type for a room.
+
+    Returns:
+        The peaks, also after running out of memory: that is a record like any other.
+
+    Raises:
+        ValueError: for a length, head count or limit that is not positive, or an unknown dtype.
+        RuntimeError: if attention failed for a reason other than memory.
+    """
+    lengths = [] if lengths is None else list(lengths)
+    _require_positive(lengths=lengths, heads=heads, head_dim=head_dim, limit_gb=limit_gb)
+    with contextlib.ExitStack() as stack:
+        workers = {method: stack.enter_context(Worker(method)) for method in METHODS}
+        hello = workers["naive"].ask({})
+        on_gpu = hello["on_gpu"]
+        if limit_gb is None and not on_gpu:
+            limit_gb = _CPU_LIMIT_GB
+        state = {
+            "device": hello["device"],
+            "source": hello["source"],
+            "dtype": str(dtype or hello["dtype"]).removeprefix("torch."),
+            "heads": heads,
+            "head_dim": head_dim or (128 if on_gpu else 64),
+            "limit_bytes": None if limit_gb is None else int(limit_gb * 1e9),
+        }
+        if state["dtype"] not in hello["dtypes"]:
+            raise ValueError(
+                f"dtype must be one of {', '.join(hello['dtypes'])}, got {state['dtype']!r}."
+            )
+        show = _display(presenter)
+        found = PeakMemory((), **state)
+        show(found)
+        for n in lengths or (_GPU_LENGTHS if on_gpu else _CPU_LENGTHS):
+            for method in METHODS:
+                asked = {"n": int(n)} | {k: state[k] for k in ("dtype", "heads", "head_dim")}
+                record = workers[method].measure(asked | {"limit_bytes": state["limit_bytes"]})
+                found = PeakMemory((*found.records, record), **state)
+                show(found)
+    return found
+
+
+def _require_positive(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        for one in value if isinstance(value, list) else [value]:
+            number = isinstance(one, Real) and not isinstance(one, bool)
+            if one is not None and not (number and one > 0):
+                raise ValueError(f"{name} must be positive, got {one!r}.")
+
+
+def _display(presenter: bool) -> Callable[[PeakMemory], None]:
+    """Return what shows the state so far: one picture in a notebook, lines in a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return _print_last
+    from IPython.display import Image, display
+
+    handles: list[Any] = []
+
+    def show(found: PeakMemory) -> None:
+        buffer = io.BytesIO()
+        figure = found.to_figure(presenter=presenter)
+        figure.savefig(buffer, format="png", dpi=120)
+        image = Image(
+            buffer.getvalue(),
+            width=int(figure.get_figwidth() * 80),
+            metadata={"alt": found.table()},
+        )
+        if handles:
+            handles[0].update(image)
+        else:
+            handles.append(display(image, display_id=True))
+
+    return show
+
+
+def _print_last(found: PeakMemory) -> None:
+    if found.records:
+        print(row(found.records[-1]), flush=True)
+    else:
+        print(found.caption(), HEADER, sep="\n", flush=True)

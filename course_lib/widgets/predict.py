@@ -1,0 +1,289 @@
+"""Predictions: asked before the answer is shown, kept, and shown beside it afterwards.
+
+What was said is in `course_lib.store`. Without a kernel a `Predict` is its question as text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+from course_lib import store
+from course_lib.widgets.asking import (
+    asked,
+    asked_html,
+    check_question,
+    is_number,
+    rich,
+    said,
+    text_figure,
+)
+from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Predict(CourseWidget):
+    """A prediction, asked before the answer is shown; the first one stays in the store.
+
+    Args:
+        key: names the prediction in the store: ``"1-dearest"``.
+        question: the text; `backticks` mark code.
+        options: what to choose from; without options the prediction is a number.
+        unit: shown behind the number.
+
+    Raises:
+        ValueError: for an empty key or question, or options that are not distinct texts.
+
+    Example:
+        >>> p = Predict("1-dearest", "Which is dearest?", options=["q @ k.T", "softmax"])
+        >>> p.answer = "softmax"  # what a click does
+        >>> p.reveal("softmax", "It reads and writes all N x N scores.")
+    """
+
+    _esm = static_text("common.js", "predict.js")
+    _css = static_text("common.css", "quiz.css")
+
+    key = traitlets.Unicode().tag(sync=True)
+    question = traitlets.Unicode().tag(sync=True)
+    options = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    unit = traitlets.Unicode().tag(sync=True)
+    answer = traitlets.Any(None, allow_none=True).tag(sync=True)
+
+    def __init__(
+        self,
+        key: str,
+        question: str,
+        options: Sequence[str] = (),
+        *,
+        unit: str = "",
+        presenter: bool = False,
+    ) -> None:
+        if not isinstance(key, str) or not key.strip():
+            raise ValueError(f"key must be a text that names the prediction, got {key!r}.")
+        check_question(question)
+        options = [options] if isinstance(options, str) else [str(option) for option in options]
+        if options and len(set(options)) < max(2, len(options)):
+            raise ValueError(f"options must be two or more different texts, got {options!r}.")
+        super().__init__(
+            key=key, question=question, options=options, unit=unit, presenter=presenter
+        )
+        earlier = self._predictions()
+        if earlier:  # shown again after a restart, not stored twice
+            self.answer = earlier[-1]
+        self.observe(self._keep, "answer")
+
+    @traitlets.validate("answer")
+    def _valid_answer(self, proposal: Any) -> Any:
+        value = _scalar(proposal["value"])
+        if value is None or self._fits(value):
+            return value
+        wanted = f"one of {', '.join(self.options)}" if self.options else "a finite number"
+        raise traitlets.TraitError(f"answer must be {wanted}, got {value!r}.")
+
+    def _fits(self, value: object) -> bool:
+        return value in self.options if self.options else is_number(value)
+
+    def _keep(self, change: Any) -> None:
+        if change["new"] is None:
+            return
+        try:
+            store.record_prediction(self.key, change["new"])
+        except OSError as error:
+            warnings.warn(f"the prediction could not be saved ({error})", stacklevel=2)
+
+    def _predictions(self) -> list[Any]:
+        """Return the stored predictions that fit this question, oldest first."""
+        try:
+            return [value for value in store.predictions(self.key) if self._fits(value)]
+        except OSError:
+            return []
+
+    def reveal(self, answer: Any, explanation: str = "") -> None:
+        """Show the truth beside what was predicted; without a prediction that is fine too.
+
+        Args:
+            answer: an option (or several, in a list or tuple), or a number.
+            explanation: why.
+        """
+        from IPython.display import display
+
+        display(self.comparison(answer, explanation))
+
+    def comparison(self, answer: Any, explanation: str = "") -> Comparison:
+        """Return what `reveal` shows."""
+        stored = self._predictions()
+        if not stored and self.answer is not None:
+            stored = [self.answer]
+        return Comparison(answer, stored, self.unit, explanation)
+
+    def room(self, answers: str, answer: Any = None) -> Figure:
+        """Draw the answers of a room, pasted in as text, as a histogram.
+
+        Args:
+            answers: numbers between commas, blanks or line ends; for a question with options, the
+                options' letters (``"a, c, c, b"``) or their texts, one a line.
+            answer: the truth, marked in the figure if given.
+
+        Raises:
+            ValueError: if nothing in the text is an answer.
+        """
+        votes, ignored = self.parse_room(answers)
+        if not votes:
+            wanted = "letters a, b, ... or the options' texts" if self.options else "numbers"
+            raise ValueError(f"answers must hold {wanted}, got {answers!r}.")
+        return _histogram(self, votes, ignored, answer)
+
+    def parse_room(self, answers: str) -> tuple[list[Any], list[str]]:
+        """Return the answers in a pasted text, and the pieces that are none."""
+        votes: list[Any] = []
+        ignored: list[str] = []
+        read = self._read_option if self.options else _read_number
+        if self.options:  # an option may hold blanks and commas: whole lines are tried first
+            pieces = []
+            for line in re.split(r"[\n;]+", answers):
+                whole = read(line) is not None
+                pieces += [line] if whole else re.split(r"[\s,…]+", line)
+        else:
+            pieces = re.split(r"[\s,;…]+", answers)
+        for piece in filter(None, (piece.strip() for piece in pieces)):
+            vote = read(piece)
+            if vote is None:
+                ignored.append(piece)
+            else:
+                votes.append(vote)
+        return votes, ignored
+
+    def _read_option(self, piece: str) -> str | None:
+        text = piece.strip().casefold().strip("().")
+        letters = {chr(ord("a") + i): option for i, option in enumerate(self.options)}
+        texts = {option.casefold(): option for option in self.options}
+        return texts.get(piece.strip().casefold()) or letters.get(text)
+
+    def to_table(self) -> str:
+        """Return the question, its choices and the student's prediction as text."""
+        text = asked("Predict", self.question, self.options, self.unit)
+        if self.answer is not None:
+            text += f"\nYour prediction: {said(self.answer, self.unit)}"
+        return text
+
+    def fallback_html(self, picture: bool | None = None) -> str:
+        """Return the question as HTML; the answer comes with `reveal`."""
+        where = "Decide before you open it; the next cell shows what happened."
+        return asked_html(
+            self.question,
+            self.options,
+            f"<details><summary>Your prediction first</summary><p>{where}</p></details>",
+        )
+
+    @styled
+    def to_figure(self) -> Figure:
+        """Return the question as a picture of its text."""
+        return text_figure(self.to_table())
+
+
+class Comparison:
+    """The truth beside the predictions, as text and as HTML."""
+
+    def __init__(self, answer: Any, predictions: list[Any], unit: str, explanation: str) -> None:
+        several = isinstance(answer, (list, tuple, set))
+        self.answers = [_scalar(item) for item in (answer if several else [answer])]
+        self.predictions, self.unit, self.explanation = predictions, unit, explanation
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return (label, text) pairs, the truth last."""
+        if not self.predictions:
+            lines = [
+                ("Your prediction", "none this time, and that is fine; next time, guess first")
+            ]
+        else:
+            names = ["Your prediction", "Your first prediction", "Your last prediction"]
+            lines = [(names[0], self._judged(self.predictions[-1]))]
+            if len(set(map(str, self.predictions))) > 1:
+                lines = [
+                    (names[1], self._judged(self.predictions[0])),
+                    (names[2], self._judged(self.predictions[-1])),
+                ]
+        truth = " and ".join(said(answer, self.unit) for answer in self.answers)
+        return [*lines, ("What happened", truth)]
+
+    def _judged(self, value: Any) -> str:
+        text, truth = said(value, self.unit), self.answers[0]
+        if not (is_number(value) and is_number(truth)):
+            return f"{text}: {'as it is' if value in self.answers else 'it turned out differently'}"
+        if math.isclose(value, truth, rel_tol=0.01):
+            return f"{text}: as it is"
+        if truth == 0 or value / truth <= 0:
+            return f"{text}: off by {abs(value - truth):.4g}"
+        ratio = max(value / truth, truth / value)
+        return f"{text}: {'above' if value > truth else 'below'} by a factor of {ratio:.3g}"
+
+    def __repr__(self) -> str:
+        text = "\n".join(f"{label}: {value}" for label, value in self.lines())
+        return f"{text}\n{self.explanation}" if self.explanation else text
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{label}</th>'
+            f'<td style="text-align:left">{rich(value)}</td></tr>'
+            for label, value in self.lines()
+        )
+        why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
+        return f"<table>{rows}</table>{why}"
+
+
+def _scalar(value: Any) -> Any:
+    """Return a NumPy or torch number as Python's own, which JSON can hold."""
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
+def _read_number(piece: str) -> float | None:
+    try:
+        value = float(piece.replace("−", "-").replace("_", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+@styled
+def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: Any) -> Figure:
+    from course_lib.widgets.style import OKABE_ITO
+
+    figure, axes = new_figure(figsize=(7, 3.4))
+    if question.options:
+        counts = Counter(votes)
+        names = [f"{chr(ord('a') + i)}) {option}" for i, option in enumerate(question.options)]
+        bars = axes.barh(names, [counts[o] for o in question.options], color=OKABE_ITO["blue"])
+        axes.bar_label(bars, padding=3)
+        axes.invert_yaxis()
+        axes.set_xlabel("answers")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        for i, option in enumerate(question.options):
+            if answer is not None and option == answer:
+                bars[i].set(color=OKABE_ITO["green"], hatch="//")
+                axes.get_yticklabels()[i].set_fontweight("bold")
+    else:
+        values = Counter(votes)
+        if len(values) <= 12:  # few different answers: one bar each, evenly spaced
+            shown = sorted(values)
+            bars = axes.bar([f"{x:g}" for x in shown], [values[x] for x in shown], width=0.7)
+            axes.bar_label(bars)
+            if answer in values:
+                bars[shown.index(answer)].set(color=OKABE_ITO["green"], hatch="//")
+        else:
+            axes.hist(votes, bins="auto", edgecolor=OKABE_ITO["grey"])
+            if answer is not None:
+                axes.axvline(answer, color=OKABE_ITO["green"], linestyle="--")
+        axes.set_xlabel(f"answer{f' ({question.unit})' if question.unit else ''}")
+        axes.set_ylabel("how many")
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    lost = f", {len(ignored)} not understood" if ignored else ""
+    axes.set_title(f"{len(votes)} answers{lost}")
+    return figure

@@ -1,0 +1,54 @@
+"""``course grade``: sentences for what is wrong, and one secret a folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from course_lib import cli
+from course_lib.classroom import batch, command
+from course_lib.classroom.record import Records, record
+from course_lib.specs import find
+
+ECHO = "def echo(x):\n    return x.copy()\n"
+
+
+def test_the_command_says_what_is_wrong_in_a_sentence(tmp_path, capsys, monkeypatch):
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "a.py").write_text(ECHO)
+    (tmp_path / "short").write_text("x")
+    place, out = str(tmp_path / "class"), str(tmp_path / "out")
+    for arguments in (
+        [str(tmp_path / "missing"), "--out", out],
+        [place, "--out", out, "--jobs", "0"],
+        [place, "--out", out, "--seed-file", str(tmp_path / "short")],
+        [place, "--out", out, "--seed-file", str(tmp_path / "absent")],
+    ):
+        assert cli.main(["grade", *arguments]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", out)
+
+    monkeypatch.setattr(command, "grade_class", full)
+    assert cli.main(["grade", place, "--out", out]) == 2
+    assert "No space left" in capsys.readouterr().err
+
+
+def test_another_secret_needs_another_out(tmp_path, monkeypatch):
+    """Inputs are drawn from the secret: records of two secrets do not belong to one class."""
+    monkeypatch.setattr(command, "grade_class", lambda *_args, **_kwargs: batch.Tally())
+    place, out = tmp_path / "class", tmp_path / "out"
+    place.mkdir()
+    (place / "ada.py").write_text(ECHO)
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"secret number {name}")
+    command.run(place, out, seed_file=tmp_path / "one")
+    command.run(place, out, seed_file=tmp_path / "two")  # nothing was graded yet
+    Records(out / "records.jsonl").append([record("ada", "c", find("0.1"), "passed", "")])
+    command.run(place, out, seed_file=tmp_path / "two")
+    for other in (tmp_path / "one", None):
+        with pytest.raises(ValueError, match=r"another secret.*--out"):
+            command.run(place, out, seed_file=other)
+    kept = [f for f in out.iterdir() if f.name != "records.jsonl"]
+    assert all(f.stat().st_mode & 0o077 == 0 for f in kept)
+    assert not any(b"number two" in f.read_bytes() for f in kept)

@@ -1,0 +1,86 @@
+"""One submission: which of its files counts, one deadline for all, and every solution passes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from helpers import ROOT
+
+from course_lib.classroom.job import SPLITTER
+from course_lib.handin.files import (
+    Submission,
+)
+from course_lib.lessons import all_lessons
+from course_lib.specs import find
+
+ECHO = "def echo(x):\n    return x.copy()\n"
+
+
+WRONG = "def echo(x):\n    return x + x\n"
+
+
+BLANK = 'def echo(x):\n    raise NotImplementedError("not attempted")\n'
+
+
+def graded_alone(*files: tuple[str, str]) -> dict:
+    from course_lib.classroom.submission import grade
+    from course_lib.sandbox.workshop import Workshop
+
+    submission = Submission("ada", tuple((name, text.encode()) for name, text in files))
+    with Workshop() as workshop:
+        (line,) = grade(workshop, submission, [find("0.1")], b"a secret", SPLITTER)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("files", "outcome", "counted"),
+    [
+        ((("0.py", ECHO), ("0_copy.py", BLANK)), "passed", "0.py"),
+        ((("0.py", BLANK), ("0_copy.py", ECHO)), "passed", "0_copy.py"),
+        ((("0.py", WRONG), ("1.py", ECHO)), "passed", "1.py"),
+        ((("0.py", "def echo(x):\n    return (\n"), ("1.py", BLANK)), "error", "0.py"),
+        ((("0.py", BLANK), ("1.py", BLANK)), "not attempted", "1.py"),
+    ],
+)
+def test_the_last_file_that_is_not_the_blank_counts_and_is_named(files, outcome, counted):
+    line = graded_alone(*files)
+    assert (line["outcome"], line["file"]) == (outcome, counted)
+    assert any(counted in note and "0.1" in note for note in line["notes"])
+
+
+def test_a_submission_has_one_deadline_for_all_its_files(monkeypatch):
+    from course_lib.classroom import submission
+
+    monkeypatch.setattr(submission, "SPLIT_SECONDS", 3.0)
+    slow = "x = 1\n" * 200_000 + WRONG
+    before = time.monotonic()
+    line = graded_alone(("0.py", ECHO), *((f"{i}.py", slow) for i in range(1, 9)))
+    assert time.monotonic() - before < 20
+    assert (line["outcome"], line["file"]) == ("passed", "0.py")
+    assert any("3 seconds" in note for note in line["notes"])
+
+
+@pytest.mark.parametrize("part", ["kernels.ladder", "attention.naive", "specs"])
+def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(part):
+    line = graded_alone(("e.py", f"import course_lib.{part} as y\n\ndef echo(x):\n    return y\n"))
+    package = part.partition(".")[0]
+    assert f"may not import course_lib.{package}" in line["message"]
+    assert "Errno" not in line["message"]
+    assert "/" not in line["message"]
+    assert line["property"] == "PermissionError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", [lesson.number for lesson in all_lessons()])
+def test_every_solution_passes_in_the_sandbox(lesson):
+    from course_lib.classroom.submission import grade
+    from course_lib.sandbox.workshop import Workshop
+    from course_lib.specs import EXERCISES
+
+    (file,) = (ROOT / "solutions").glob(f"{lesson:02}_*.ipynb")
+    submission = Submission("solution", ((file.name, file.read_bytes()),))
+    with Workshop() as workshop:
+        lines = grade(workshop, submission, EXERCISES, b"a secret", SPLITTER)
+    assert {line["exercise"] for line in lines} == {e.id for e in EXERCISES if e.lesson == lesson}
+    assert [line for line in lines if line["outcome"] != "passed"] == []

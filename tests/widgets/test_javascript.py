@@ -1,0 +1,268 @@
+"""Every function that a widget's module exports is held against Python, run in node.
+
+`GOLDEN` has a list of cases for each module of `course_lib/widgets/static/`: a function's name, its
+arguments, and what it must return, computed by the Python twin, or by a walk that is plainly right
+where Python has no such function. An exported function without a case fails. Where node is missing
+these tests are skipped, and with COURSE_REQUIRE_BROWSER=1 (`.ci/run`) they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from course_lib.accounting.hardware import GPUS
+from course_lib.accounting.traffic import MODELS, derived_counts, symbols
+from course_lib.widgets import (
+    HBMAccountant,
+    KVCacheCalculator,
+    Quiz,
+    RooflineChart,
+    SramBudget,
+    TileSchedule,
+    TileStepper,
+)
+from course_lib.widgets.kv_cache import CAPACITY_GB, DTYPES, PRESETS, VARIANTS
+from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
+from course_lib.widgets.tile_schedule import _LIMITS
+from course_lib.widgets.tile_stepper import LINES_PER_TILE
+
+STATIC = Path(__file__).parents[2] / "course_lib" / "widgets" / "static"
+EXPORTED = re.compile(r"^export (?:function|const) (\w+)", re.MULTILINE)
+THIS = "tests/widgets/test_javascript.py"
+
+Case = tuple[str, list[Any], Any]  # function, arguments, what it returns
+
+
+# The cases of each module -------------------------------------------------------------------------
+
+
+def accountant(rng: random.Random) -> list[Case]:
+    """Rows loaded, symbols, bytes and crossovers on random shapes."""
+    widget, cases = HBMAccountant(), []
+    for _ in range(300):
+        n, *blocks = rng.randint(1, 600), rng.randint(1, 90), rng.randint(1, 90)
+        want = derived_counts(n, n, *blocks, True)["visited_k_rows"]
+        cases.append(("causalRows", [n, *blocks], want))
+    for _ in range(60):
+        shape = random_shape(rng)
+        values = symbols(**shape)
+        cases.append(("symbols", [in_camel_case(shape)], values))
+        for sent in widget.data["models"]:
+            cases.append(("modelBytes", [sent, values], MODELS[sent["name"]].bytes(**shape)))
+    for model in widget.data["models"]:
+        args = [model, in_camel_case(widget.shape())]
+        cases.append(("crossover", args, widget.crossover(model["name"])))
+    for ratio in (1.0, 0.996, 1.004):
+        cases.append(("timesWords", [ratio], "as many bytes as"))
+    for ratio in (0.25, 1.26, 65.0, 99.4, 123.0, 1234.0):
+        digits = 3 if ratio >= 100 else 2
+        cases.append(
+            ("timesWords", [ratio], f"{float(f'{ratio:.{digits}g}'):g} times the bytes of")
+        )
+    return cases
+
+
+def random_shape(rng: random.Random) -> dict[str, Any]:
+    kv_heads = rng.randint(1, 16)
+    return {
+        "n": rng.choice([1, 7, 64, 257, 1000, 4096, 2**17]),
+        "d": rng.choice([16, 64, 80, 128]),
+        "heads": kv_heads * rng.choice([1, 2, 4]),
+        "kv_heads": kv_heads,
+        "b": rng.choice([1, 2, 4]),
+        "block_q": rng.choice([16, 48, 64, 128]),
+        "block_k": rng.choice([16, 32, 100, 256]),
+        "causal": rng.random() < 0.5,
+    }
+
+
+def in_camel_case(shape: dict[str, Any]) -> dict[str, Any]:
+    names = {"kv_heads": "kvHeads", "block_q": "blockQ", "block_k": "blockK"}
+    return {names.get(name, name): value for name, value in shape.items()}
+
+
+def kv_cache(rng: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    for _ in range(40):
+        kv = rng.randint(1, 8)
+        cache = KVCacheCalculator(
+            rng.choice(list(PRESETS)), heads=kv * 4, kv_heads=kv, n=rng.randint(1, 10**6),
+            batch=rng.randint(1, 99), window=rng.randint(1, 10**6), gpus=rng.randint(1, 8),
+            dtype=rng.choice(list(DTYPES)), gpu=rng.choice(list(CAPACITY_GB)),
+        )  # fmt: skip
+        now = {name: value for name, value in cache.module_state().items() if name != "data"}
+        values = {"layers": cache.layers, "heads": cache.heads, "kv_heads": kv, "d": cache.d,
+                  "tokens": cache.n, "window_tokens": min(cache.n, cache.window),
+                  "batch": cache.batch, "b": DTYPES[cache.dtype]}  # fmt: skip
+        cases.append(("cacheValues", [now, DTYPES], values))
+        for name, variant in VARIANTS.items():
+            cases.append(("cacheBytes", [variant, values], cache.cache_bytes(name)))
+            cases.append(("requestsThatFit", [variant, now, cache.data], cache.requests(name)))
+    return cases
+
+
+def quiz(rng: random.Random) -> list[Case]:
+    """Within the tolerance, relative to the answer, is right; of an answer of 0, absolutely."""
+    cases: list[Case] = []
+    for _ in range(60):
+        answer = rng.choice([0.0, rng.uniform(-1e6, 1e6), rng.uniform(-1, 1)])
+        tolerance = rng.choice([0.01, 0.1, 0.5])
+        for share, right in ((0.0, True), (0.9, True), (1.1, False), (3.0, False)):
+            off = rng.choice([-1, 1]) * share * tolerance * (abs(answer) or 1.0)
+            cases.append(("isRight", [answer + off, answer, tolerance], right))
+    return cases
+
+
+def roofline(rng: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    for _ in range(40):
+        kv = rng.randint(1, 8)
+        most = {"n": 9999, "d": 256, "batch": 64, "block_q": 300}
+        shape = {name: rng.randint(1, limit) for name, limit in most.items()}
+        shape |= {"heads": kv * rng.randint(1, 8), "kv_heads": kv}
+        chart = RooflineChart(**shape, gpu=rng.choice(list(GPUS)))
+        for sent in chart.data["points"]:
+            x = chart.intensity(sent["label"])
+            cases.append(("intensity", [sent, shape], x))
+            cases.append(("attainable", [x, chart.data["gpus"][chart.gpu]], chart.attainable(x)))
+    return cases
+
+
+def sram_budget(rng: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    for layout in list(LAYOUTS) * 40:
+        sizes = {name: rng.randint(1, 300) for name in ("block_q", "block_k", "d")}
+        budget = SramBudget(**sizes, stages=rng.randint(1, 8), buffers=layout, dtype="fp32")
+        values = {**sizes, "stages": budget.stages, "b": 4}
+        for where, terms in LAYOUTS[layout].items():
+            cases.append(("bufferBytes", [terms, values], budget.buffer_bytes(where)))
+        for name in SHOWN_GPUS:
+            args = [LAYOUTS[layout]["shared"], values, GPUS[name].shared_bytes]
+            cases.append(("largestTile", args, budget.largest_tile(name)))
+    return cases
+
+
+def tile_schedule(rng: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    for _ in range(60):
+        schedule = TileSchedule(
+            n_q=rng.randint(1, 20), n_k=rng.randint(1, 20), block_q=rng.randint(1, 7),
+            block_k=rng.randint(1, 7), window=rng.randint(1, 20), splits=rng.randint(1, 4),
+            at_once=rng.randint(1, 5), heads=rng.choice([1, 2]), kv_heads=1,
+            mask=rng.choice(["everything", "causal", "window"]),
+            schedule=rng.choice(["flash", "naive", "split_k"]),
+        )  # fmt: skip
+        now = {name: getattr(schedule, name) for name in (*_LIMITS, "mask", "schedule")}
+        steps = [[list(w) for w in step] for step in schedule.steps()]
+        cases.append(("steps", [now], steps))
+        for i, row in enumerate(schedule.tiles()):
+            cases += [("classify", [now, i, j], kind) for j, kind in enumerate(row)]
+        for step in (0, len(steps) // 2, len(steps)):
+            cases.append(("loads", [now, step], asdict(schedule.loads(step))))
+    return cases
+
+
+def tile_stepper(rng: random.Random) -> list[Case]:
+    """Python runs the recurrence, the module only walks: here the walk is done line by line."""
+    cases: list[Case] = []
+    for n_tiles in (1, 2, 5):
+        run = {name: [rng.uniform(-9, 9) for _ in range(n_tiles)] for name in ("m", "alpha", "l")}
+        run["o"] = [[rng.uniform(-9, 9) for _ in range(3)] for _ in range(n_tiles)]
+        start = rng.uniform(-9, 9)
+        state = {"m": start, "alpha": None, "l": 0, "o": [0, 0, 0]}
+        walk = [(tile, line) for tile in range(n_tiles) for line in range(1, LINES_PER_TILE + 1)]
+        for step, (place, line) in enumerate([(-1, 0), *walk, (n_tiles, 0)]):
+            if line <= 1:
+                state["alpha"] = None  # it is of one tile
+            if name := {3: "m", 4: "alpha", 6: "l", 7: "o"}.get(line):
+                state[name] = run[name][place]
+            cases.append(("position", [step, n_tiles], {"place": place, "line": line}))
+            cases.append(("stateAt", [run, step, n_tiles, start], dict(state)))
+        last = len(walk) + 1
+        whole = [0, *(k for k in range(1, last) if k % LINES_PER_TILE == 0), last]
+        for step in range(last + 1):
+            after = min((k for k in whole if k > step), default=last)
+            before = max((k for k in whole if k < step), default=0)
+            cases += [
+                ("stepFrom", [step, 1, "line", n_tiles], min(step + 1, last)),
+                ("stepFrom", [step, -1, "line", n_tiles], max(step - 1, 0)),
+                ("stepFrom", [step, 1, "tile", n_tiles], after),
+                ("stepFrom", [step, -1, "tile", n_tiles], before),
+            ]
+    return cases
+
+
+GOLDEN: dict[str, tuple[type, Callable[[random.Random], list[Case]]]] = {
+    "accountant": (HBMAccountant, accountant),
+    "kv_cache": (KVCacheCalculator, kv_cache),
+    "quiz": (Quiz, quiz),
+    "roofline": (RooflineChart, roofline),
+    "sram_budget": (SramBudget, sram_budget),
+    "tile_schedule": (TileSchedule, tile_schedule),
+    "tile_stepper": (TileStepper, tile_stepper),
+}
+
+
+# The tests ----------------------------------------------------------------------------------------
+
+
+def exported(module: str) -> set[str]:
+    """Return the names that a module exports, ``render`` aside."""
+    text = (STATIC / f"{module}.js").read_text(encoding="utf-8")
+    others = set(re.findall(r"^export\b.*", text, re.MULTILINE)) - {"export default { render };"}
+    names = set(EXPORTED.findall(text))
+    assert len(others) == len(names), f"{module}.js exports in a way this test does not know"
+    return names
+
+
+def compare_in_node(node: Path, widget: type, cases: list[Case], folder: Path) -> str:
+    """Return "" if every case is as it should be, else what differs."""
+    module, table = folder / "module.mjs", folder / "golden.json"
+    module.write_text(str(widget._esm), encoding="utf-8")
+    table.write_text(json.dumps(cases), encoding="utf-8")
+    script = Path(__file__).with_name("golden.mjs")
+    run = subprocess.run([node, script, module, table], capture_output=True, text=True, timeout=120)
+    return run.stderr if run.returncode else ""
+
+
+@pytest.mark.parametrize("module", GOLDEN)
+def test_javascript_computes_what_python_computes(node, tmp_path, module):
+    widget, make = GOLDEN[module]
+    cases = make(random.Random(1))
+    assert {name for name, *_ in cases} == exported(module)
+    assert compare_in_node(node, widget, cases, tmp_path) == ""
+
+
+def test_every_exported_function_has_its_cases():
+    """Without node too: `test_javascript_computes_what_python_computes` may be skipped."""
+    modules = {file.stem: exported(file.stem) for file in STATIC.glob("*.js")}
+    assert {module for module, names in modules.items() if names} == set(GOLDEN)
+    for module, (_, make) in GOLDEN.items():
+        assert {name for name, *_ in make(random.Random(1))} == modules[module], module
+
+
+@pytest.mark.parametrize("module", GOLDEN)
+def test_both_twins_say_where_they_are_compared(module):
+    for file in (STATIC / f"{module}.js", STATIC.parent / f"{module}.py"):
+        assert THIS in file.read_text(encoding="utf-8")[:1000], file.name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("attainable", [1.0, {"hbm_gb_per_s": 1000, "tflops_half": 9}], 2.0),
+        ("attainable", [1.0, {"hbm_gb_per_s": 1000, "tflops_half": 9}], {"x": 1.0}),
+        ("no_such_function", [], 1),
+    ],
+)
+def test_a_wrong_case_is_found(node, tmp_path, wrong):
+    assert compare_in_node(node, RooflineChart, [wrong], tmp_path) != ""

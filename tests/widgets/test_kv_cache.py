@@ -1,0 +1,103 @@
+"""KVCacheCalculator: published models add up, memory holds what it says, also in the browser."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from course_lib.widgets import KVCacheCalculator
+from course_lib.widgets.kv_cache import CAPACITY_GB, VARIANTS
+from course_lib.widgets.kv_cache import PRESETS as MODELS_OF_KV
+
+
+def test_llama_3_8b_keeps_128_kib_a_token():
+    """2 x 32 layers x 8 heads x 128 x 2 bytes; MHA would keep four times that."""
+    cache = KVCacheCalculator("Llama-3-8B", n=1)
+    assert cache.cache_bytes() == 128 * 1024
+    assert cache.cache_bytes("MHA") == 4 * cache.cache_bytes()
+    assert cache.cache_bytes("MQA") * 8 == cache.cache_bytes()
+    assert cache.cache_bytes("int8") * 2 == cache.cache_bytes()
+    assert cache.cache_bytes("MLA") == 576 * 32 * 2
+    long = KVCacheCalculator("Mistral-7B", n=32768)
+    assert long.cache_bytes("window") * 8 == long.cache_bytes()
+
+
+@pytest.mark.parametrize("preset", MODELS_OF_KV)
+def test_as_many_requests_fit_as_memory_allows_and_no_more(preset):
+    cache = KVCacheCalculator(preset, gpus=2)
+    for variant in VARIANTS:
+        fit = cache.requests(variant)
+        room = 2 * CAPACITY_GB["H100"] * 10**9 - cache.weights_m * 2 * 10**6
+        assert cache.cache_bytes(variant, batch=fit) <= room
+        assert cache.cache_bytes(variant, batch=fit + 1) > room
+    assert KVCacheCalculator("Llama-3-70B").requests() == 0
+
+
+def test_cache_table_and_figure_agree():
+    cache = KVCacheCalculator()
+    assert "1 GiB" in cache.to_table()
+    widths = [bar.get_width() for bar in cache.to_figure().axes[0].patches]
+    assert widths == [cache.cache_bytes(name) / 2**30 for name in VARIANTS]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda: KVCacheCalculator("typo"), ValueError, "preset must be"),
+        (lambda: KVCacheCalculator(size=1), ValueError, "no setting 'size'"),
+        (lambda: KVCacheCalculator(kv_heads=5), TraitError, "multiple of kv_heads"),
+        (lambda: KVCacheCalculator(n=-1), TraitError, "n must be"),
+        (lambda: KVCacheCalculator().cache_bytes("typo"), ValueError, "variant must be"),
+    ],
+)
+def test_bad_values_get_one_sentence(act, error, sentence):
+    with pytest.raises(error, match=sentence):
+        act()
+
+
+@pytest.mark.browser
+def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
+    page = mount(KVCacheCalculator(), width=320)
+    check_page(page)
+    assert "128 KiB a token, 1 GiB for 1 × 8192 tokens" in page.inner_text(".fac")
+    fit = KVCacheCalculator().requests()
+    assert f"{fit} requests fit on 1 × H100" in page.inner_text(".fac")
+    page.get_by_label("Model").select_option("Llama-3-70B")
+    assert "do not fit on 1 × H100" in page.inner_text(".fac")
+    box = page.get_by_label("H_kv, K/V heads").nth(1)
+    box.fill("5")
+    box.press("Enter")
+    assert "divides the 64 query heads" in page.inner_text(".fac")
+    assert page.evaluate("facModel.get('kv_heads')") == 8
+    page.get_by_label("GPUs").first.press("ArrowRight")
+    assert page.evaluate("facModel.get('gpus')") == 2
+    check_page(page)
+
+
+# vocabulary, width, feed-forward width (the papers named in kv_cache.py)
+PUBLISHED = {
+    "Llama-2-7B": (32000, 4096, 11008),
+    "Llama-3-8B": (128256, 4096, 14336),
+    "Mistral-7B": (32000, 4096, 14336),
+    "Llama-3-70B": (128256, 8192, 28672),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_weights_are_what_the_published_configuration_adds_up_to(name):
+    """Two embeddings; per layer Q, K, V, O, three feed-forward matrices, two norms; a last norm."""
+    vocabulary, width, inner = PUBLISHED[name]
+    model = MODELS_OF_KV[name]
+    assert model["heads"] * model["d"] == width
+    attention = 2 * width * width + 2 * width * model["kv_heads"] * model["d"]
+    layer = attention + 3 * width * inner + 2 * width
+    total = 2 * vocabulary * width + model["layers"] * layer + width
+    assert model["weights_m"] == round(total / 1e6)
+
+
+def test_weights_of_gpt_2():
+    """Tied embedding, 1024 learnt positions, biases everywhere."""
+    width, layers = 768, 12
+    layer = 12 * width**2 + 13 * width
+    total = (50257 + 1024) * width + layers * layer + 2 * width
+    assert MODELS_OF_KV["GPT-2 (124M)"]["weights_m"] == round(total / 1e6)

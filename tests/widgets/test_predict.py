@@ -1,0 +1,106 @@
+"""Predict: what was said is kept, and shown beside what happened."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from course_lib import store
+from course_lib.widgets import Predict
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Predict("", "a?"), "key must be"),
+        (lambda: Predict("k", "a?", options=["x", "x"]), "different texts"),
+        (lambda: Predict("k", "a?", options=["x", "y"]).room("z, w"), "answers must hold letters"),
+    ],
+)
+def test_bad_values_get_one_sentence(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_predictions_are_stored_in_order_and_shown_again_after_a_restart():
+    p = Predict("2-times", "How many times?", unit="x")
+    p.answer = 3
+    p.answer = 6.5
+    assert store.predictions("2-times") == [3, 6.5]
+    again = Predict("2-times", "How many times?", unit="x")
+    assert again.answer == 6.5
+    assert store.predictions("2-times") == [3, 6.5]
+
+
+def test_a_prediction_that_is_no_answer_is_refused_and_not_stored():
+    p = Predict("1-dearest", "Which?", options=["a", "b"])
+    with pytest.raises(TraitError, match="one of a, b"):
+        p.answer = "c"
+    n = Predict("1-n", "How many?")
+    with pytest.raises(TraitError, match="finite number"):
+        n.answer = float("inf")
+    assert store.predictions("1-dearest") == store.predictions("1-n") == []
+
+
+def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
+    p = Predict("1-x", "How many?", unit="x")
+    p.reveal(8, "Because.")
+    assert "that is fine" in capsys.readouterr().out
+    p.answer = 2
+    text = repr(p.comparison(8, "Because."))
+    assert "below by a factor of 4" in text
+    assert "8 x" in text
+    assert text.endswith("Because.")
+
+
+def test_numbers_of_numpy_and_torch_are_numbers():
+    import numpy as np
+
+    torch = pytest.importorskip("torch")
+
+    p = Predict("1-np", "How many?")
+    p.answer = np.int64(3)
+    assert store.predictions("1-np") == [3]
+    for truth in (np.float32(3), torch.tensor(3.0), np.array(3)):
+        assert "3: as it is" in repr(p.comparison(truth))
+
+
+def test_a_store_that_cannot_be_written_does_not_stop_the_lesson(monkeypatch):
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store, "record_prediction", full)
+    p = Predict("1-y", "How many?")
+    with pytest.warns(UserWarning, match="disk full"):
+        p.answer = 4
+    assert p.comparison(4).predictions == [4]
+
+
+def test_room_counts_every_answer_and_says_what_it_left_out():
+    numbers = Predict("1-z", "How many?")
+    assert numbers.parse_room("3, 4,4\n2 …, x") == ([3, 4, 4, 2], ["x"])
+    figure = numbers.room("3, 4, 4, 2, x", answer=4)
+    axes = figure.axes[0]
+    assert [bar.get_height() for bar in axes.patches] == [1, 1, 2]
+    assert axes.get_title() == "4 answers, 1 not understood"
+    letters = Predict("1-w", "Which?", options=["q @ k.T", "softmax"])
+    assert letters.parse_room("a, b b\nq @ k.T; ?") == (
+        ["q @ k.T", "softmax", "softmax", "q @ k.T"],
+        ["?"],
+    )
+    bars = letters.room("a b b").axes[0].patches
+    assert [bar.get_width() for bar in bars] == [1, 2]
+
+
+@pytest.mark.browser
+def test_a_prediction_reaches_the_model(mount, check_page):
+    page = mount(Predict("k", "How many?", unit="x"))
+    check_page(page)
+    page.get_by_label("Your guess:").fill("2^13")
+    page.keyboard.press("Enter")
+    assert page.evaluate("facModel.get('answer')") == 8192
+    assert "Your prediction: 8192 x" in page.inner_text(".fac")
+    page = mount(Predict("c", "Which?", options=["a", "`b`"]))
+    page.get_by_label("b").check()
+    page.get_by_role("button", name="Keep").click()
+    assert page.evaluate("facModel.get('answer')") == "`b`"

@@ -1,0 +1,84 @@
+"""RooflineChart: its numbers are `accounting`'s, in Python and in the browser."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from course_lib.accounting.hardware import GPUS
+from course_lib.accounting.traffic import MODELS
+from course_lib.widgets import RooflineChart
+from course_lib.widgets.roofline import POINTS
+
+
+def test_the_intensities_of_lesson_02():
+    """N = 8192, d = 128, bf16: 42 as run, 63 in 4 trips, N/2 compulsory, about B_q in loads."""
+    chart = RooflineChart()
+    found = [chart.intensity(point) for point in POINTS]
+    assert found == pytest.approx([42.2, 63.0, 126, 4096, 1.0], rel=0.01)
+    assert chart.attainable(found[0]) == pytest.approx(42.23 * 3.350, rel=1e-3)
+    assert chart.attainable(found[3]) == GPUS["H100"].tflops_half
+
+
+def test_batching_does_not_raise_the_intensity_of_attention_and_gqa_does_for_decoding():
+    one, many = RooflineChart(), RooflineChart(batch=64)
+    for point in POINTS:
+        assert one.intensity(point) == pytest.approx(many.intensity(point))
+    shared = RooflineChart(heads=32, kv_heads=8)
+    assert shared.intensity("decode, one query") == pytest.approx(4, rel=0.01)
+
+
+def test_roofline_table_and_figure_show_the_same_points():
+    chart = RooflineChart(gpu="A100")
+    chart.add_measurement("SDPA flash, A100", intensity=900, tflops=220)
+    text = chart.to_table()
+    axes = chart.to_figure().axes[0]
+    for line, point in zip(axes.lines[1:], POINTS, strict=False):
+        x = chart.intensity(point)
+        assert line.get_xdata()[0] == x
+        assert line.get_ydata()[0] == chart.attainable(x)
+        assert f"{x:8.4g} FLOP/byte" in text
+    assert "220 TFLOP/s measured" in text
+    assert text.count("memory-bound") == 4
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda: RooflineChart(n=0), TraitError, "n must be a whole number from 1"),
+        (lambda: RooflineChart(gpu="typo"), ValueError, "gpu must be"),
+        (lambda: RooflineChart(tile=1), ValueError, "no setting 'tile'"),
+        (lambda: RooflineChart().intensity("typo"), ValueError, "point must be"),
+        (lambda: RooflineChart().add_measurement("", intensity=1, tflops=1), ValueError, "label"),
+        (
+            lambda: RooflineChart().add_measurement("x", intensity=0, tflops=1),
+            ValueError,
+            "intensity must be a positive",
+        ),
+    ],
+)
+def test_bad_values_get_one_sentence(act, error, sentence):
+    with pytest.raises(error, match=sentence):
+        act()
+
+
+@pytest.mark.browser
+def test_roofline_points_move_with_n_but_not_with_batch(mount, check_page):
+    page = mount(RooflineChart(), width=320)
+    check_page(page)
+    cells = lambda: page.locator("tbody td:nth-child(2)").all_inner_texts()  # noqa: E731
+    before = cells()
+    page.get_by_label("batch").first.press("End")
+    assert page.evaluate("facModel.get('batch')") == 4096
+    assert cells() == before
+    page.get_by_label("N", exact=True).first.press("ArrowLeft")
+    want = [RooflineChart(n=4096).intensity(point) for point in POINTS]
+    assert [float(x) for x in cells()] == pytest.approx(want, rel=5e-3)
+    page.get_by_label("GPU").select_option("T4")
+    assert "T4 needs 203 FLOP/byte" in page.inner_text(".fac")
+    assert "T4" in page.locator("svg[role=img]").get_attribute("aria-label")
+    check_page(page)
+
+
+def test_every_model_of_the_chart_exists():
+    assert {model for model, _, _ in POINTS.values()} <= set(MODELS)
