@@ -104,7 +104,7 @@ def incorrect(
         lines.append("   " + finding.where.replace("\n", "\n   "))
     shown = len(lines)
     if isinstance(finding.picture, ErrorMap):
-        finding = replace(finding, picture=finding.picture.tiled_as(case))
+        finding = replace(finding, picture=finding.picture.tiled_as(case.args, case.kwargs))
     if mistake:
         lines.append(f"This looks like a known mistake: {mistake.name}. {_sentence(mistake.says)}")
     lines.append(f"Next: {next_step(exercise, finding, mistake)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.spec import Finding
+from course_lib.judging.finding import Finding
 from course_lib.sandbox.inputs import is_array, is_tensor
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.spec import Case
 from course_lib.judging.tolerance import wrong_places
 
 RIGHT, INFINITE, NAN = 0, 4, 5
@@ -85,14 +84,14 @@ class ErrorMap:
     tile: tuple[int, int] = (0, 0)
     tile_name: str = "tile"
 
-    def tiled_as(self, case: Case) -> ErrorMap:
-        """Return the map with the tiles that the case's keywords ask for (block_q, ...)."""
-        sizes = {key: n for key, n in case.kwargs.items() if isinstance(n, int)}
+    def tiled_as(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ErrorMap:
+        """Return the map with the tiles that a case's keywords ask for (block_q, ...)."""
+        sizes = {key: n for key, n in kwargs.items() if isinstance(n, int)}
         keys = self.word == "key"
         down = _size(sizes, _KEYS_BY if keys else _ROWS_BY)
         across = _size(sizes, _COLUMNS_BY)
         if self.is_strip:
-            given = getattr(case.args[0], "shape", None) if case.args else None
+            given = getattr(args[0], "shape", None) if args else None
             as_long = given == self.codes.shape
             across = as_long * sizes.get("block", 0) if self.word == "entry" else down
             down = 0

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.spec import Finding
+from course_lib.judging.finding import Finding
 from course_lib.sandbox.frame import TooLate
 
 BY_THE_KERNEL = "is computed by the kernel"

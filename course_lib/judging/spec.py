@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from course_lib import lessons
+from course_lib.judging.finding import Finding
 from course_lib.lessons import ExerciseFacts
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from course_lib.judging.picture import Picture
     from course_lib.judging.provenance import Provenance
 
 Kind = Literal["question", "python", "torch", "kernel"]
@@ -56,21 +56,6 @@ class Observed:
     ledger: Any = None
     allocated: int | None = None
     provenance: Provenance | None = None
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong: which property, in one sentence, and where.
-
-    ``picture`` holds what can be drawn of it. ``look`` is the one sentence on what to look at
-    next; without it, the report makes one from the picture.
-    """
-
-    property: str
-    says: str
-    where: str = ""
-    picture: Picture | None = None
-    look: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ BESIDE = {"course", "house", "hostile", "submissions"}
 # tests of several modules at once, named after what they try
 OF_A_WHOLE_ROOM = {
     "kernels": {"fuzz"},
-    "sandbox": {"corpus_in_the_sandbox", "hostile"},
+    "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"nulls", "submissions"},
     "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts"},
 }

@@ -1,0 +1,24 @@
+"""What is wrong with an answer, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from course_lib.judging.picture import Picture
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which property, in one sentence, and where.
+
+    ``picture`` holds what can be drawn of it. ``look`` is the one sentence on what to look at
+    next; without it, the report makes one from the picture.
+    """
+
+    property: str
+    says: str
+    where: str = ""
+    picture: Picture | None = None
+    look: str = ""
