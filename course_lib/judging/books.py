@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.sandbox.frame import BadFrame
+from course_lib.child.codec import BadFrame
 
 
 def rebuilt(data: Any) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.sandbox import kernel_source
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
 
 

@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from course_lib.child.codec import BadFrame
 from course_lib.sandbox import kernel_source
-from course_lib.sandbox.frame import BadFrame, Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 if TYPE_CHECKING:

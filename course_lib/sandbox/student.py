@@ -22,7 +22,7 @@ from typing import Any
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
 from course_lib.sandbox.calling import Failure, call
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 
