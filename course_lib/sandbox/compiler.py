@@ -45,6 +45,7 @@ def compile_launch(
 ) -> dict[str, Any]:
     """Return the fields of a `CompileReport` for one launch."""
     from course_lib.child import compile_check
+    from course_lib.child.trusted_codec import encode_call
     from course_lib.sandbox.interpreter import unpacked
 
     module = kernel_source.load(source, name)
@@ -54,8 +55,8 @@ def compile_launch(
         getattr(module, name)[tuple(grid)](**given, **options)
 
     vars(module)["launcher"] = launcher
-    payload = {"archs": [arch], "args": [], "kwargs": {}, "name": "launcher", "origins": {}}
-    answer = compile_check._task(module, payload, {})[0]
+    payload = {"archs": [arch], "call": encode_call([], {}), "name": "launcher", "origins": {}}
+    answer = compile_check._task(module, payload)[0]
     return {key: answer.get(key, "") for key in ("ok", "kind", "message", "kernel")}
 
 

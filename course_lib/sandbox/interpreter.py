@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from course_lib.child.codec import BadFrame
+from course_lib.child.student_error import Failure
 from course_lib.sandbox import kernel_source
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
@@ -29,8 +31,6 @@ def warm_up() -> None:
     The interpreter computes every sum of offsets a second time in 64 bits, to see an overflow, and
     then does nothing with what it saw (that needs its option ``debug``): a third of all its time.
     """
-    from dataclasses import replace
-
     from triton.runtime import interpreter
 
     from course_lib.accounting.kernel_ledger import KernelLedger
@@ -117,7 +117,6 @@ class _Interpreter:
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it changed, or why it failed."""
         from course_lib.accounting.launch_arguments import tensors_in
-        from course_lib.child import frames
 
         try:
             if (source, name) not in self._modules:
@@ -131,13 +130,11 @@ class _Interpreter:
                 kernel[tuple(grid)](**given)
             written = {key: t for key, t in tensors.items() if before[key] != _contents(t)}
         except Exception as error:
-            cause = frames.root_cause(error)
             function = getattr(self._modules.get((source, name)), name, None)
-            lines = frames.student_lines(error, function.fn) if function else []
-            text = (
-                str(cause) if isinstance(cause, kernel_source.NotTriton) else frames.describe(cause)
-            )
-            return {"error": {"type": type(cause).__name__, "text": text[:4000], "lines": lines}}
+            failure = Failure.of(error, function and function.fn)
+            if isinstance(error, kernel_source.NotTriton):
+                failure = replace(failure, text=str(error))
+            return {"error": asdict(failure)}
         return {"written": written}
 
 

@@ -19,9 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from course_lib.child.student_error import Failure
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
-from course_lib.sandbox.calling import Failure, call
+from course_lib.sandbox.calling import call
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
