@@ -70,7 +70,7 @@ def in_child(
     payload = {"name": piece.name, "call": encode_call(args, kwargs)}
     result = run(piece, f"{__name__}:_task", payload, mode="interpreter", timeout=timeout)
     if result.failure is None:
-        return KernelLedger.from_json(result.value)
+        return KernelLedger.from_plain(result.value)
     failure = result.failure
     if failure.type == "OutOfBounds":
         raise OutOfBounds(failure.message, **failure.attributes)
@@ -88,4 +88,4 @@ def _task(student: Any, payload: dict[str, Any]) -> dict[str, Any]:
     args, kwargs = decode_call(payload["call"])
     with KernelLedger() as ledger:
         call_student(getattr(student, payload["name"]), *args, **kwargs)
-    return ledger.to_json()
+    return ledger.to_plain()

@@ -110,7 +110,7 @@ class _Interpreter:
         """Return what has been counted since `do_open`."""
         races = [str(race) for race in getattr(self._ledger, "races", [])]
         self._ledger.visits = _asked_for(self._ledger.visits)
-        return {"books": self._ledger.to_json(), "races": races}
+        return {"books": self._ledger.to_plain(), "races": races}
 
     def do_launch(
         self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict

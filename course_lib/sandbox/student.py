@@ -103,9 +103,10 @@ class _Student:
         called = call(self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run)
         if called.failure:
             return {"error": asdict(called.failure)}
+        ledger = called.ledger
         return {
             "result": _compact(called.result),
-            "ledger": _books(called.ledger),
+            "ledger": ledger.to_plain() if hasattr(ledger, "to_plain") else ledger,
             "allocated": called.allocated,
             "tampering": called.tampering,
         }
@@ -135,18 +136,6 @@ def _compact(result: Any) -> Any:
         result = result.detach()
         return result if result.is_contiguous() else result.contiguous()
     return result
-
-
-def _books(ledger: Any) -> Any:
-    """Turn a ledger into plain data (the parent's `books.rebuilt` reads it)."""
-    if ledger is None or isinstance(ledger, int | float | str):
-        return ledger
-    data = {"read": dict(ledger.read), "written": dict(ledger.written), "flops": ledger.flops}
-    if hasattr(ledger, "crossings"):
-        crossings = [list(crossing) for crossing in ledger.crossings]
-        return data | {"kind": "eager", "crossings": crossings, "peak": ledger.peak_bytes}
-    arrays = {name: ledger.array(name) for name in "qkvo"}
-    return data | {"kind": "flat", "itemsize": ledger.itemsize, "arrays": arrays}
 
 
 # Launches ---------------------------------------------------------------------------------------
