@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from course_lib.accounting import launch_arguments
 from course_lib.sandbox import kernel_source
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
@@ -46,12 +47,11 @@ def compile_launch(
     """Return the fields of a `CompileReport` for one launch."""
     from course_lib.child import compile_check
     from course_lib.child.trusted_codec import encode_call
-    from course_lib.sandbox.interpreter import unpacked
 
     module = kernel_source.load(source, name)
 
     def launcher() -> None:
-        given = {key: unpacked(value) for key, value in args.items()}
+        given = {key: launch_arguments.from_plain(value) for key, value in args.items()}
         getattr(module, name)[tuple(grid)](**given, **options)
 
     vars(module)["launcher"] = launcher

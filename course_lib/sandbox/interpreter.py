@@ -116,13 +116,13 @@ class _Interpreter:
         self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it changed, or why it failed."""
-        from course_lib.accounting.launch_arguments import tensors_in
+        from course_lib.accounting.launch_arguments import from_plain, tensors_in
 
         try:
             if (source, name) not in self._modules:
                 self._modules[source, name] = kernel_source.load(source, name)
             kernel = getattr(self._modules[source, name], name)
-            given = {key: unpacked(value) for key, value in args.items()}
+            given = {key: from_plain(value) for key, value in args.items()}
             tensors = dict(part for key, value in given.items() for part in tensors_in(key, value))
             before = {key: _contents(tensor) for key, tensor in tensors.items()}
             with warnings.catch_warnings(), _language_patched_once():
@@ -175,17 +175,6 @@ def _language_patched_once() -> Iterator[None]:
         yield
     finally:
         interpreter._patch_lang = prepare
-
-
-def unpacked(value: Any) -> Any:
-    """Return an argument as it was sent; a dictionary with a descriptor becomes one."""
-    if isinstance(value, tuple):
-        return tuple(map(unpacked, value))
-    if isinstance(value, dict) and "descriptor" in value:
-        from triton.tools.tensor_descriptor import TensorDescriptor
-
-        return TensorDescriptor(*value["descriptor"])
-    return value
 
 
 def _contents(tensor: Any) -> bytes:

@@ -171,7 +171,7 @@ def _intercept_launches(channel: Channel) -> None:
 def _launch(
     channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
 ) -> None:
-    from course_lib.accounting.launch_arguments import tensors_in
+    from course_lib.accounting.launch_arguments import tensors_in, to_plain
 
     source, name = gathered
     known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
@@ -182,7 +182,7 @@ def _launch(
         "source": source,
         "name": name,
         "grid": [int(n) for n in sizes],
-        "args": {key: _packed(value) for key, value in bound.items()},
+        "args": {key: to_plain(value) for key, value in bound.items()},
         "options": {k: v for k, v in kwargs.items() if k not in known and isinstance(v, int)},
     }
     channel.send({"launch": request})
@@ -190,15 +190,6 @@ def _launch(
     tensors = dict(part for key, value in bound.items() for part in tensors_in(key, value))
     for key, written in answer["written"].items():
         tensors[key].copy_(written)
-
-
-def _packed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_packed, value))
-    if type(value).__name__ == "TensorDescriptor":
-        parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
-        return {"descriptor": parts}
-    return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
 
 
 # The probe --------------------------------------------------------------------------------------
