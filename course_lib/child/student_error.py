@@ -83,7 +83,8 @@ def describe(error: BaseException) -> str:
 
 def student_lines(error: BaseException, function: Callable[..., Any]) -> list[str]:
     """Return the student's frames, innermost last, as `line 7, in f:  x = y` (indented)."""
-    frames = student_frames(error, inspect.unwrap(function).__code__.co_filename)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frames = student_frames(error, code.co_filename if code else inspect.getfile(function))
     return as_lines(list(dict.fromkeys(frames)))
 
 
