@@ -109,12 +109,10 @@ def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -
     )
 
 
-def _in_the_child(student: Any, payload: dict[str, Any], _blobs: Any) -> dict[str, Any]:
+def _in_the_child(student: Any, payload: dict[str, Any]) -> dict[str, Any]:
     """In an interpreting child: judge every case as a machine without a GPU does."""
-    from course_lib.child import frames
     from course_lib.judging.hosts.interpreted import packed
 
-    frames.COPIES[student.__file__] = payload["origins"]
     function = getattr(student, payload["name"])
     return packed(_here(find(payload["exercise"]), function, payload["seed"]))
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -162,6 +162,23 @@ class EagerLedger(Ledger):
 
     def __exit__(self, *error: Any) -> None:
         self._modes.pop().__exit__(*error)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the books as plain data, for another process; `from_plain` reads them."""
+        own = {"kind": "eager", "crossings": list(self.crossings), "peak": self.peak_bytes}
+        return super().to_plain() | own
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> EagerLedger:
+        """Return the ledger that `to_plain` described. Raises something if these are no books."""
+        ledger = cls()
+        ledger._take(data)
+        ledger.crossings = [
+            Crossing(str(op), str(tensor), str(way), int(n))
+            for op, tensor, way, n in data["crossings"]
+        ]
+        ledger.peak_bytes = int(data["peak"])
+        return ledger
 
     def trips(self, n_bytes: int) -> int:
         """Count the crossings of at least ``n_bytes``: with ``n_q * n_k * b``, trips of S and P."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -154,31 +154,27 @@ class KernelLedger(Ledger):
         """Return the row ranges in which ``tensor`` was visited, in order."""
         return [visit.rows for visit in self.visits if visit[1::2] == (tensor, kind)]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the books as plain data (for a child process, a record, a widget)."""
-        return {
-            "read": dict(self.read),
-            "written": dict(self.written),
-            "flops": self.flops,
-            "visits": [list(visit) for visit in self.visits],
+    def to_plain(self) -> dict[str, Any]:
+        """Return the books as plain data, for another process; `from_plain` reads them."""
+        return super().to_plain() | {
+            "kind": "kernel",
+            "visits": list(self.visits),
             "launches": [_plain(vars(launch)) for launch in self.launches],
-            "compared": [[list(p), list(s), n] for (p, s), n in self.compared.items()],
+            "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> KernelLedger:
-        """Return the ledger that `to_json` described; works without Triton."""
+    def from_plain(cls, data: Mapping[str, Any]) -> KernelLedger:
+        """Return the ledger that `to_plain` described; works without Triton.
+
+        Raises something (KeyError, TypeError, ValueError ...) if these are no books.
+        """
         ledger = cls()
-        ledger.read.update(data["read"])
-        ledger.written.update(data["written"])
-        ledger.flops = data["flops"]
-        ledger.visits = [Visit(tuple(p), t, tuple(r), k) for p, t, r, k in data["visits"]]
-        for launch in data["launches"]:
-            tensors = {n: (tuple(s), tuple(t), d) for n, (s, t, d) in launch["tensors"].items()}
-            grid = tuple(launch["grid"])
-            ledger.launches.append(Launch(**{**launch, "grid": grid, "tensors": tensors}))
+        ledger._take(data)
+        ledger.visits = [Visit(*visit) for visit in data["visits"]]
+        ledger.launches = [Launch(**launch) for launch in data["launches"]]
         for program, shape, times in data["compared"]:
-            ledger.compared[tuple(program), tuple(shape)] += times
+            ledger.compared[program, shape] += times
         return ledger
 
     # What the hooks tell (interpreter_hooks.Observer) ------------------------------------------
@@ -367,9 +363,9 @@ def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON's nearest to ``value``."""
+    """Return ``value`` with what is no number, text or container as its repr."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

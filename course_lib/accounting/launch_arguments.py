@@ -35,3 +35,24 @@ def refuse_bfloat16(tensors: dict[str, Any]) -> None:
                 f"`{name}` is bfloat16, which Triton's interpreter gets silently wrong (it "
                 "multiplies the raw bits as integers): use float16 or float32 to count."
             )
+
+
+def to_plain(value: Any) -> Any:
+    """Return what stands for an argument in a message: tensors and numbers are plain already."""
+    if isinstance(value, tuple):
+        return tuple(map(to_plain, value))
+    if type(value).__name__ == "TensorDescriptor":
+        parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
+        return {"descriptor": parts}
+    return plain_value(value)
+
+
+def from_plain(value: Any) -> Any:
+    """Return the argument that `to_plain` described."""
+    if isinstance(value, tuple):
+        return tuple(map(from_plain, value))
+    if isinstance(value, dict) and "descriptor" in value:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(*value["descriptor"])
+    return value

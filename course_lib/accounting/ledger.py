@@ -8,7 +8,8 @@ print MB, powers of ten.
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +50,21 @@ class Ledger:
     def note_written(self, name: str, n_bytes: int) -> None:
         """Add ``n_bytes`` to what was written to tensor ``name``."""
         self.written[name] += int(n_bytes)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the books as plain data, for another process; `from_plain` reads them."""
+        return {"read": dict(self.read), "written": dict(self.written), "flops": self.flops}
+
+    def _take(self, data: Mapping[str, Any]) -> None:
+        """Enter the books that `to_plain` gave; from whomever they come, names and numbers.
+
+        Raises something (KeyError, TypeError, ValueError ...) if they are none.
+        """
+        for name, count in data["read"].items():
+            self.note_read(str(name), count)
+        for name, count in data["written"].items():
+            self.note_written(str(name), count)
+        self.flops = int(data["flops"])
 
     @property
     def total(self) -> int:

@@ -8,8 +8,9 @@ between them; `load` and `store` take arrays of addresses (element indices) and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from course_lib.accounting.ledger import Ledger
 
 GAP = 64
 """Unused elements before, between and after tensors: addresses there belong to no tensor."""
+
+_MOST_TENSORS = 64  # that come from another process
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,22 @@ class FlatMemory(Ledger):
         owners = [np.full(values.size, index, np.int32), np.full(GAP, -1, np.int32)]
         self._owner = np.concatenate([self._owner, *owners])
         return offset
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return books and tensors as plain data, for another process; `from_plain` reads them."""
+        arrays = {name: self.array(name) for name in self.placements}
+        return super().to_plain() | {"kind": "flat", "itemsize": self.itemsize, "arrays": arrays}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> FlatMemory:
+        """Return the memory that `to_plain` described. Raises something if this is none."""
+        memory, arrays = cls(int(data["itemsize"])), data["arrays"]
+        if len(arrays) > _MOST_TENSORS:  # each moves all that came before
+            raise ValueError(f"there are {len(arrays)} tensors, more than {_MOST_TENSORS}.")
+        for name, array in arrays.items():
+            memory.place(str(name), array)
+        memory._take(data)
+        return memory
 
     def offset(self, name: str) -> int:
         """Return the address of the first element of tensor ``name``."""

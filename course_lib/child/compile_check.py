@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -23,7 +22,9 @@ from course_lib.child.compiler_messages import (
     first_assignment,
 )
 from course_lib.child.extract import NotExtractable, extract
-from course_lib.child.process import STUDENT_MODULE, Failure, call_student, run, where
+from course_lib.child.process import ChildFailure, call_student, run
+from course_lib.child.student_error import Origins, student_frames
+from course_lib.child.trusted_codec import decode_call, encode_call
 
 # shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
@@ -95,16 +96,10 @@ def compile_for(
         ValueError: for an unknown target.
         TypeError: for an argument that cannot be sent to another process.
     """
-    from course_lib.child.arguments import Packer
-
     targets = [target] if isinstance(target, str) else list(target)
     archs = [_arch(name) for name in targets]
-    packer = Packer(contents=False)
-    payload = {
-        "archs": archs,
-        "args": [packer.pack(value, f"argument {i}") for i, value in enumerate(example_args)],
-        "kwargs": {name: packer.pack(value, name) for name, value in kwargs.items()},
-    }
+    payload: dict[str, Any] = {"archs": archs}
+    payload["call"] = encode_call(example_args, kwargs, contents=False)
     started = time.perf_counter()
     try:
         piece = extract(launcher)
@@ -114,7 +109,9 @@ def compile_for(
         payload |= {"name": piece.name, "origins": piece.origins}
         result = run(piece, f"{__name__}:_task", payload, mode="compile", timeout=timeout)
         reports = [
-            _from_child(name, result.value[i]) if result.ok else _from_failure(name, result.failure)
+            _from_failure(name, failure)
+            if (failure := result.failure)
+            else CompileReport(target=name, **result.value[i])
             for i, name in enumerate(targets)
         ]
     seconds = time.perf_counter() - started
@@ -130,12 +127,7 @@ def _arch(target: str) -> int:
     return int(found[1])
 
 
-def _from_child(target: str, data: dict[str, Any]) -> CompileReport:
-    kernels = tuple(KernelInfo(**kernel) for kernel in data.pop("kernels"))
-    return CompileReport(target=target, kernels=kernels, **data)
-
-
-def _from_failure(target: str, failure: Failure) -> CompileReport:
+def _from_failure(target: str, failure: ChildFailure) -> CompileReport:
     """Report what happened outside of any launch: the file's import, the child itself."""
     frame = failure.frames[-1] if failure.frames else None
     return CompileReport(
@@ -184,27 +176,23 @@ class _StandInDriver:
         return torch.device("cpu")
 
 
-def _task(student: Any, payload: dict[str, Any], blobs: dict[str, bytes]) -> list[dict[str, Any]]:
+def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
     """In the child: run the launcher once per target with every launch stopped at compiling."""
     import triton
-
-    from course_lib.child.arguments import Unpacker
 
     watched = _watch_launches()
     answers = []
     for arch in payload["archs"]:
         triton.runtime.driver.set_active(_StandInDriver(arch))
         watched.kernels, watched.current = [], ""
-        unpacker = Unpacker(blobs)
-        args = [unpacker.unpack(value) for value in payload["args"]]
-        kwargs = {name: unpacker.unpack(value) for name, value in payload["kwargs"].items()}
+        args, kwargs = decode_call(payload["call"])
         launcher = call_student(getattr, student, payload["name"])
         try:
             launcher(*args, **kwargs)
             answer = _verdict(payload["name"], watched)
         except Exception as error:
-            answer = _diagnose(error, watched, arch, payload["origins"])
-        answers.append(answer | {"kernels": [asdict(kernel) for kernel in watched.kernels]})
+            answer = _diagnose(error, watched, arch, payload["origins"], student.__file__)
+        answers.append(answer | {"kernels": tuple(watched.kernels)})
     return answers
 
 
@@ -258,15 +246,15 @@ def _verdict(name: str, watched: SimpleNamespace) -> dict[str, Any]:
 
 
 def _diagnose(
-    error: Exception, watched: SimpleNamespace, arch: int, origins: dict[str, list]
+    error: Exception, watched: SimpleNamespace, arch: int, origins: Origins, file: str
 ) -> dict[str, Any]:
     """Turn what a launch raised into the fields of a `CompileReport`."""
     from triton.compiler.errors import CompilationError
 
-    chain = [error]
+    chain: list[BaseException] = [error]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)
-    answer = {"ok": False, "kind": "student", "kernel": watched.current}
+    answer: dict[str, Any] = {"ok": False, "kind": "student", "kernel": watched.current}
     answer["compiler_message"] = "\n".join(dict.fromkeys(str(e) for e in chain))
     root = chain[-1]
     said = [e for e in chain if isinstance(e, CompilationError)]
@@ -288,13 +276,13 @@ def _diagnose(
     elif watched.current:
         reason = explain(str(root))
     else:
-        return answer | _launcher_failed(root, origins)
+        return answer | _launcher_failed(root, file)
     line = f" (line {answer['line']}: {answer['text']})" if answer.get("text") else ""
     message = f"`{answer['kernel']}` does not compile for sm_{arch}: {reason}{line}."
     return answer | {"message": message}
 
 
-def _place(said: list[Any], message: str, origins: dict[str, list]) -> dict[str, Any]:
+def _place(said: list[Any], message: str, origins: Origins) -> dict[str, Any]:
     """Find the innermost line that the student wrote, in the cell or file where they wrote it."""
     for error in reversed(said):
         source, node = error.src or "", error.node
@@ -314,13 +302,10 @@ def _place(said: list[Any], message: str, origins: dict[str, list]) -> dict[str,
     return {}
 
 
-def _launcher_failed(error: BaseException, origins: dict[str, list]) -> dict[str, Any]:
+def _launcher_failed(error: BaseException, file: str) -> dict[str, Any]:
     """Describe an exception of the launcher itself, outside of any kernel."""
-    import traceback
-
-    answer = {"message": f"the launcher raised {type(error).__name__}: {error}"}
-    for entry in traceback.extract_tb(error.__traceback__):
-        if Path(entry.filename).stem == STUDENT_MODULE:
-            file, line = where(entry.filename, entry.lineno or 1, origins)
-            answer |= {"kernel": entry.name, "file": file, "line": line, "text": entry.line or ""}
+    answer: dict[str, Any] = {"message": f"the launcher raised {type(error).__name__}: {error}"}
+    for frame in student_frames(error, file)[-1:]:
+        place = {"file": frame.file, "line": frame.line, "text": frame.text}
+        answer |= place | {"kernel": frame.function}
     return answer

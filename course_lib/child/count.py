@@ -62,26 +62,15 @@ def in_child(
     function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], timeout: float = 60.0
 ) -> KernelLedger:
     """Count in a child process, whatever this process's mode; raises as `count` does."""
-    from course_lib.child.arguments import Packer
     from course_lib.child.extract import extract
     from course_lib.child.process import run
+    from course_lib.child.trusted_codec import encode_call
 
-    piece, packer = extract(function), Packer()
-    payload = {
-        "name": piece.name,
-        "args": [packer.pack(value, f"argument {i}") for i, value in enumerate(args)],
-        "kwargs": {name: packer.pack(value, name) for name, value in kwargs.items()},
-    }
-    result = run(
-        piece,
-        f"{__name__}:_task",
-        payload,
-        mode="interpreter",
-        blobs=packer.blobs,
-        timeout=timeout,
-    )
+    piece = extract(function)
+    payload = {"name": piece.name, "call": encode_call(args, kwargs)}
+    result = run(piece, f"{__name__}:_task", payload, mode="interpreter", timeout=timeout)
     if result.failure is None:
-        return KernelLedger.from_json(result.value)
+        return KernelLedger.from_plain(result.value)
     failure = result.failure
     if failure.type == "OutOfBounds":
         raise OutOfBounds(failure.message, **failure.attributes)
@@ -91,14 +80,12 @@ def in_child(
     raise CountFailed(f"{failure.type}: {failure.message}{where}")
 
 
-def _task(student: Any, payload: dict[str, Any], blobs: dict[str, bytes]) -> dict[str, Any]:
+def _task(student: Any, payload: dict[str, Any]) -> dict[str, Any]:
     """In the child: rebuild the arguments, run under a ledger, return its books."""
-    from course_lib.child.arguments import Unpacker
     from course_lib.child.process import call_student
+    from course_lib.child.trusted_codec import decode_call
 
-    unpacker = Unpacker(blobs)
-    args = [unpacker.unpack(value) for value in payload["args"]]
-    kwargs = {name: unpacker.unpack(value) for name, value in payload["kwargs"].items()}
+    args, kwargs = decode_call(payload["call"])
     with KernelLedger() as ledger:
         call_student(getattr(student, payload["name"]), *args, **kwargs)
-    return ledger.to_json()
+    return ledger.to_plain()

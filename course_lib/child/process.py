@@ -2,8 +2,8 @@
 
 A process runs Triton interpreted or compiled, never both. What needs the other mode runs here:
 the source becomes a real file in a temporary folder, is imported in a child, and a task (a
-function of the course, named by its path) works on the module. Data crosses as JSON and raw
-bytes, never as pickles; a student's exception comes back as data.
+function of the course, named by its path) works on the module. Data crosses as the codec makes
+them, never as pickles; a student's exception comes back as data.
 
 This is not the sandbox of graded work: the child may do whatever the student may.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import os
 import signal
 import subprocess
@@ -21,33 +20,24 @@ import tempfile
 import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
+from course_lib.child import trusted_codec as codec
 from course_lib.child.extract import Extract, extract
+from course_lib.child.student_error import Frame, note_copy, root_cause, student_frames
 
 STUDENT_MODULE = "student_code"
 _REPOSITORY = str(Path(__file__).resolve().parents[2])
 _VIA = f"{__name__}"
+_REQUEST, _ANSWER = "request", "answer"
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One line of the student's own code in a traceback: where it is and what it says.
-
-    ``file`` and ``line`` are those of the cell or file the function was defined in.
-    """
-
-    file: str
-    line: int
-    function: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Failure:
+class ChildFailure:
     """Why a child has no result.
 
     ``kind`` is "student" (their code raised), "timeout", or "infrastructure" (the child died or
@@ -64,10 +54,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class ChildResult:
-    """What came back: ``value`` is the task's (JSON) result, None if ``failure`` is set."""
+    """What came back: ``value`` is the task's result, None if ``failure`` is set."""
 
     value: Any
-    failure: Failure | None
+    failure: ChildFailure | None
     printed: str
     seconds: float
 
@@ -83,7 +73,6 @@ def run(
     payload: Any = None,
     *,
     mode: Literal["interpreter", "compile"],
-    blobs: dict[str, bytes] | None = None,
     timeout: float = 60.0,
     cache_dir: str | None = None,
 ) -> ChildResult:
@@ -91,11 +80,10 @@ def run(
 
     Args:
         code: a function to extract, an `Extract`, or the source of a file.
-        task: "module:function" of the course; called as ``function(module, payload, blobs)``,
-            it returns something that JSON can carry.
-        payload: something that JSON can carry.
+        task: "module:function" of the course; called as ``function(module, payload)``, it returns
+            something that the codec can carry.
+        payload: something that the codec can carry.
         mode: "interpreter" sets TRITON_INTERPRET=1 and hides GPUs; "compile" does neither.
-        blobs: raw bytes by name.
         timeout: seconds, after which the child and all its children are killed.
         cache_dir: TRITON_CACHE_DIR for the child. None means the user's own cache, which makes
             a kernel compiled before come back in no time; graded work passes a fresh folder.
@@ -111,23 +99,15 @@ def run(
         here = Path(folder)
         (here / f"{STUDENT_MODULE}.py").write_text(source, encoding="utf-8")
         request = {"task": task, "payload": payload, "origins": origins}
-        (here / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        for name, blob in (blobs or {}).items():
-            (here / f"{name}.bin").write_bytes(blob)
+        (here / _REQUEST).write_bytes(codec.encode(request))
         ended, stderr = _start(here, _environment(mode, cache_dir), timeout)
         seconds = time.perf_counter() - started
         if ended is None:
             message = f"it ran for more than {timeout:g} seconds and was stopped."
-            return ChildResult(None, Failure("timeout", "TimeoutError", message), "", seconds)
-        answer = here / "answer.json"
-        if not answer.exists():
+            return ChildResult(None, ChildFailure("timeout", "TimeoutError", message), "", seconds)
+        if not (here / _ANSWER).exists():
             return ChildResult(None, _death(ended, stderr), "", seconds)
-        data = json.loads(answer.read_text(encoding="utf-8"))
-    failure = data["failure"]
-    if failure is not None:
-        frames = tuple(Frame(**frame) for frame in failure.pop("frames"))
-        failure = Failure(**failure, frames=frames)
-    return ChildResult(data["value"], failure, data["printed"], seconds)
+        return ChildResult(**codec.decode((here / _ANSWER).read_bytes()), seconds=seconds)
 
 
 def _environment(mode: str, cache_dir: str | None) -> dict[str, str]:
@@ -176,13 +156,13 @@ def _kill_group(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def _death(status: int, stderr: str) -> Failure:
+def _death(status: int, stderr: str) -> ChildFailure:
     how = f"exit status {status}"
     if status < 0:
         how = f"signal {signal.Signals(-status).name}"
     last = (stderr.strip().splitlines() or ["no message"])[-1]
     message = f"the child process ended without an answer ({how}): {last}"
-    return Failure("infrastructure", "ChildDied", message, traceback=stderr[-4000:])
+    return ChildFailure("infrastructure", "ChildDied", message, traceback=stderr[-4000:])
 
 
 # In the child ----------------------------------------------------------------------------------
@@ -201,71 +181,50 @@ def call_student(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _main(folder: Path) -> None:
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    blobs = {file.stem: file.read_bytes() for file in folder.glob("*.bin")}
+    request = codec.decode((folder / _REQUEST).read_bytes())
+    file = str(folder / f"{STUDENT_MODULE}.py")
+    note_copy(file, request["origins"])
     printed, value, failure = StringIO(), None, None
     with redirect_stdout(printed), redirect_stderr(printed):
         try:
             module_name, _, function = request["task"].partition(":")
             task = getattr(importlib.import_module(module_name), function)
-            student = call_student(_import_student, folder)
-            value = task(student, request["payload"], blobs)
+            student = call_student(_import_student, file)
+            value = task(student, request["payload"])
         except StudentError as error:
-            failure = _described(error.__cause__, "student", request["origins"])
+            failure = _described(error.__cause__ or error, "student", file)
         except Exception as error:
-            failure = _described(error, "infrastructure", request["origins"])
+            failure = _described(error, "infrastructure", file)
     answer = {"value": value, "failure": failure, "printed": printed.getvalue()[-20_000:]}
-    unfinished = folder / "answer.tmp"
-    unfinished.write_text(json.dumps(answer), encoding="utf-8")
-    unfinished.rename(folder / "answer.json")
+    unfinished = folder / "unfinished"
+    unfinished.write_bytes(codec.encode(answer))
+    unfinished.rename(folder / _ANSWER)
 
 
-def _import_student(folder: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(STUDENT_MODULE, folder / f"{STUDENT_MODULE}.py")
+def _import_student(file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(STUDENT_MODULE, file)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[STUDENT_MODULE] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _described(error: BaseException, kind: str, origins: dict[str, list]) -> dict[str, Any]:
-    """Turn an exception into data; the innermost cause counts, wrappers do not."""
+def _described(
+    error: BaseException, kind: Literal["student", "infrastructure"], file: str
+) -> ChildFailure:
+    """Turn an exception into data; what Triton wrapped counts, not its wrappers."""
     text = "".join(traceback.format_exception(error))
-    frames: list[Frame] = []
-    while True:
-        frames += _student_frames(error, origins)
-        if error.__cause__ is None:
-            break
-        error = error.__cause__
-    attributes = {
-        name: value
-        for name, value in vars(error).items()
-        if isinstance(value, str | int | float | bool | tuple | list | None)
-    }
-    failure = Failure(kind, type(error).__name__, str(error), tuple(frames), text, attributes)
-    return json.loads(json.dumps(asdict(failure), default=repr))
+    cause, frames = root_cause(error), tuple(student_frames(error, file))
+    attributes = {name: value for name, value in vars(cause).items() if _is_plain(value)}
+    return ChildFailure(kind, type(cause).__name__, str(cause), frames, text, attributes)
 
 
-def _student_frames(error: BaseException, origins: dict[str, list]) -> list[Frame]:
-    frames = []
-    for entry in traceback.extract_tb(error.__traceback__):
-        if Path(entry.filename).stem == STUDENT_MODULE:
-            file, line = where(entry.filename, entry.lineno or 1, origins)
-            frames.append(Frame(file, line, entry.name, entry.line or ""))
-    return frames
-
-
-def where(copy: str, line: int, origins: dict[str, list]) -> tuple[str, int]:
-    """Translate a line of the copied file into (file or cell, line) of the original."""
-    import ast
-
-    for node in ast.parse(Path(copy).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name in origins:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first <= line <= (node.end_lineno or line):
-                file, original = origins[node.name]
-                return file, original + line - node.lineno
-    return Path(copy).name, line
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int | float | None)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from course_lib.accounting.hardware import GPUS, gpu
+from course_lib.accounting.hardware import gpu
 
 # Per SM (CUDA C++ programming guide, technical specifications): shared memory in KiB, warps
 _PER_SM = {75: (64, 32), 80: (164, 64), 89: (100, 48), 90: (228, 64), 100: (228, 64)}
@@ -207,13 +207,9 @@ def xray_launch(
     Raises:
         ValueError: for an unknown GPU, and with the message for what does not compile.
     """
-    from course_lib.child.arguments import Packer
+    from course_lib.child.trusted_codec import encode_call
 
-    packer = Packer(contents=False)
-    job = {
-        "args": [packer.pack(value, f"argument {i}") for i, value in enumerate(args)],
-        "kwargs": {name: packer.pack(value, name) for name, value in kwargs.items()},
-    }
+    job = {"call": encode_call(args, kwargs, contents=False)}
     return _in_child(launcher, "_launch_task", job, target, timeout)
 
 
@@ -227,7 +223,7 @@ def _in_child(
     piece = extract(function)
     job |= {"name": piece.name, "archs": [found.sm for found in targets]}
     result = run(piece, f"{__name__}:{task}", job, mode="compile", timeout=timeout)
-    if not result.ok:
+    if result.failure is not None:
         raise ValueError(f"`{piece.name}` could not be compiled: {result.failure.message}")
     rays = XRays()
     for found, kernels in zip(targets, result.value, strict=True):
@@ -238,7 +234,7 @@ def _in_child(
 # In the child ----------------------------------------------------------------------------------
 
 
-def _compile_task(student: Any, job: dict[str, Any], blobs: dict[str, bytes]) -> list[list[dict]]:
+def _compile_task(student: Any, job: dict[str, Any]) -> list[list[dict]]:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -263,12 +259,12 @@ def _compile_task(student: Any, job: dict[str, Any], blobs: dict[str, bytes]) ->
     return answers
 
 
-def _launch_task(student: Any, job: dict[str, Any], blobs: dict[str, bytes]) -> list[list[dict]]:
+def _launch_task(student: Any, job: dict[str, Any]) -> list[list[dict]]:
     import triton
     from triton.runtime.jit import JITFunction
 
-    from course_lib.child.arguments import Unpacker
     from course_lib.child.compile_check import _StandInDriver
+    from course_lib.child.trusted_codec import decode_call
 
     run_kernel, seen = JITFunction.run, []
 
@@ -282,9 +278,7 @@ def _launch_task(student: Any, job: dict[str, Any], blobs: dict[str, bytes]) -> 
     for arch in job["archs"]:
         triton.runtime.driver.set_active(_StandInDriver(arch))
         seen.clear()
-        unpacker = Unpacker(blobs)
-        args = [unpacker.unpack(value) for value in job["args"]]
-        kwargs = {name: unpacker.unpack(value) for name, value in job["kwargs"].items()}
+        args, kwargs = decode_call(job["call"])
         getattr(student, job["name"])(*args, **kwargs)
         answers.append([_look(compiled) for compiled in seen])
     return answers
@@ -318,13 +312,3 @@ def _look(compiled: Any) -> dict[str, Any]:
         "stack_bytes": stack,
         "instructions": {kind: counts[kind] for kind in _KINDS},
     }
-
-
-def known_targets() -> tuple[str, ...]:
-    """Return the GPUs that `xray` can compile for."""
-    return tuple(name for name, found in GPUS.items() if found.sm in _PER_SM)
-
-
-def as_record(rays: XRays) -> list[dict[str, Any]]:
-    """Return x-rays as plain data, for a JSON record."""
-    return [asdict(ray) for ray in rays]

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.child.codec import BadFrame
 from course_lib.judging import books, engine
 from course_lib.judging.hosts.sandboxed import TOO_LONG, InterpreterDied, Sandboxed, any_of
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Case, Exercise
-from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.workshop import InfrastructureError, Workshop
 
 FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases

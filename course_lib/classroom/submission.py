@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_lib.child.codec import BadFrame
 from course_lib.classroom.examine import Result, compiles, draw_cases, examine
 from course_lib.classroom.record import (
     INFRASTRUCTURE,
@@ -19,7 +20,7 @@ from course_lib.handin.blank import is_blank
 from course_lib.handin.files import Submission
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Exercise
-from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.workshop import InfrastructureError, Workshop
 
 SPLIT_SECONDS = 30.0

@@ -177,7 +177,7 @@ def _needed(parsed: _Parsed, function: str, left_out: set[int]) -> list[_Stateme
 
 
 def _import(text: str, spec: Exercise) -> Any:
-    from course_lib.child.frames import describe
+    from course_lib.child.student_error import describe
     from course_lib.sandbox.limit import TookTooLong, at_most
 
     name = spec.slug.replace("-", "_")

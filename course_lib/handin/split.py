@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.handin.cells import BrokenCell, present, program
 from course_lib.handin.course_file import CodeCell, FileProblem, notebook_of, source_of
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 

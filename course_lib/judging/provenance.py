@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.finding import Finding
-from course_lib.sandbox.frame import TooLate
+from course_lib.sandbox.channel import TooLate
 
 BY_THE_KERNEL = "is computed by the kernel"
 

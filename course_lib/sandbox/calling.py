@@ -13,35 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.child import frames
+from course_lib.child.student_error import MOST_TEXT, Failure
 from course_lib.sandbox.inputs import copy_inputs, find_tampering
 
-MOST_TEXT = 4000  # characters of a message
 SIGNATURE = "signature"  # the kind of an exception that says: it cannot be called like this
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An exception, as text: what it is (and what that is), what it says, the student's lines."""
-
-    kinds: tuple[str, ...]
-    text: str
-    lines: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, error: BaseException, function: Callable[..., Any] | None) -> Failure:
-        """Return what ``error`` says; Triton's wrappers and the course's frames are taken off."""
-        cause = frames.root_cause(error)
-        lines: list[str] = []
-        if function is not None:
-            with contextlib.suppress(Exception):
-                lines = frames.student_lines(error, function)
-        try:
-            text = frames.describe(cause)
-        except BaseException:  # a message that cannot be printed
-            text = type(cause).__name__
-        kinds = tuple(kind.__name__ for kind in type(cause).__mro__)
-        return cls(kinds, text[:MOST_TEXT], tuple(lines))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from course_lib.accounting import launch_arguments
 from course_lib.sandbox import kernel_source
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
 
 
@@ -45,17 +46,17 @@ def compile_launch(
 ) -> dict[str, Any]:
     """Return the fields of a `CompileReport` for one launch."""
     from course_lib.child import compile_check
-    from course_lib.sandbox.interpreter import unpacked
+    from course_lib.child.trusted_codec import encode_call
 
     module = kernel_source.load(source, name)
 
     def launcher() -> None:
-        given = {key: unpacked(value) for key, value in args.items()}
+        given = {key: launch_arguments.from_plain(value) for key, value in args.items()}
         getattr(module, name)[tuple(grid)](**given, **options)
 
     vars(module)["launcher"] = launcher
-    payload = {"archs": [arch], "args": [], "kwargs": {}, "name": "launcher", "origins": {}}
-    answer = compile_check._task(module, payload, {})[0]
+    payload = {"archs": [arch], "call": encode_call([], {}), "name": "launcher", "origins": {}}
+    answer = compile_check._task(module, payload)[0]
     return {key: answer.get(key, "") for key in ("ok", "kind", "message", "kernel")}
 
 

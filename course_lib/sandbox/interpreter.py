@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from course_lib.child.codec import BadFrame
+from course_lib.child.student_error import Failure
 from course_lib.sandbox import kernel_source
-from course_lib.sandbox.frame import BadFrame, Channel
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 if TYPE_CHECKING:
@@ -28,8 +31,6 @@ def warm_up() -> None:
     The interpreter computes every sum of offsets a second time in 64 bits, to see an overflow, and
     then does nothing with what it saw (that needs its option ``debug``): a third of all its time.
     """
-    from dataclasses import replace
-
     from triton.runtime import interpreter
 
     from course_lib.accounting.kernel_ledger import KernelLedger
@@ -109,20 +110,19 @@ class _Interpreter:
         """Return what has been counted since `do_open`."""
         races = [str(race) for race in getattr(self._ledger, "races", [])]
         self._ledger.visits = _asked_for(self._ledger.visits)
-        return {"books": self._ledger.to_json(), "races": races}
+        return {"books": self._ledger.to_plain(), "races": races}
 
     def do_launch(
         self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it changed, or why it failed."""
-        from course_lib.accounting.launch_arguments import tensors_in
-        from course_lib.child import frames
+        from course_lib.accounting.launch_arguments import from_plain, tensors_in
 
         try:
             if (source, name) not in self._modules:
                 self._modules[source, name] = kernel_source.load(source, name)
             kernel = getattr(self._modules[source, name], name)
-            given = {key: unpacked(value) for key, value in args.items()}
+            given = {key: from_plain(value) for key, value in args.items()}
             tensors = dict(part for key, value in given.items() for part in tensors_in(key, value))
             before = {key: _contents(tensor) for key, tensor in tensors.items()}
             with warnings.catch_warnings(), _language_patched_once():
@@ -130,13 +130,11 @@ class _Interpreter:
                 kernel[tuple(grid)](**given)
             written = {key: t for key, t in tensors.items() if before[key] != _contents(t)}
         except Exception as error:
-            cause = frames.root_cause(error)
             function = getattr(self._modules.get((source, name)), name, None)
-            lines = frames.student_lines(error, function.fn) if function else []
-            text = (
-                str(cause) if isinstance(cause, kernel_source.NotTriton) else frames.describe(cause)
-            )
-            return {"error": {"type": type(cause).__name__, "text": text[:4000], "lines": lines}}
+            failure = Failure.of(error, function and function.fn)
+            if isinstance(error, kernel_source.NotTriton):
+                failure = replace(failure, text=str(error))
+            return {"error": asdict(failure)}
         return {"written": written}
 
 
@@ -177,17 +175,6 @@ def _language_patched_once() -> Iterator[None]:
         yield
     finally:
         interpreter._patch_lang = prepare
-
-
-def unpacked(value: Any) -> Any:
-    """Return an argument as it was sent; a dictionary with a descriptor becomes one."""
-    if isinstance(value, tuple):
-        return tuple(map(unpacked, value))
-    if isinstance(value, dict) and "descriptor" in value:
-        from triton.tools.tensor_descriptor import TensorDescriptor
-
-        return TensorDescriptor(*value["descriptor"])
-    return value
 
 
 def _contents(tensor: Any) -> bytes:

@@ -19,10 +19,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from course_lib.child.student_error import Failure
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
-from course_lib.sandbox.calling import Failure, call
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.calling import call
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 
@@ -102,9 +103,10 @@ class _Student:
         called = call(self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run)
         if called.failure:
             return {"error": asdict(called.failure)}
+        ledger = called.ledger
         return {
             "result": _compact(called.result),
-            "ledger": _books(called.ledger),
+            "ledger": ledger.to_plain() if hasattr(ledger, "to_plain") else ledger,
             "allocated": called.allocated,
             "tampering": called.tampering,
         }
@@ -134,18 +136,6 @@ def _compact(result: Any) -> Any:
         result = result.detach()
         return result if result.is_contiguous() else result.contiguous()
     return result
-
-
-def _books(ledger: Any) -> Any:
-    """Turn a ledger into plain data (the parent's `books.rebuilt` reads it)."""
-    if ledger is None or isinstance(ledger, int | float | str):
-        return ledger
-    data = {"read": dict(ledger.read), "written": dict(ledger.written), "flops": ledger.flops}
-    if hasattr(ledger, "crossings"):
-        crossings = [list(crossing) for crossing in ledger.crossings]
-        return data | {"kind": "eager", "crossings": crossings, "peak": ledger.peak_bytes}
-    arrays = {name: ledger.array(name) for name in "qkvo"}
-    return data | {"kind": "flat", "itemsize": ledger.itemsize, "arrays": arrays}
 
 
 # Launches ---------------------------------------------------------------------------------------
@@ -181,7 +171,7 @@ def _intercept_launches(channel: Channel) -> None:
 def _launch(
     channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
 ) -> None:
-    from course_lib.accounting.launch_arguments import tensors_in
+    from course_lib.accounting.launch_arguments import tensors_in, to_plain
 
     source, name = gathered
     known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
@@ -192,7 +182,7 @@ def _launch(
         "source": source,
         "name": name,
         "grid": [int(n) for n in sizes],
-        "args": {key: _packed(value) for key, value in bound.items()},
+        "args": {key: to_plain(value) for key, value in bound.items()},
         "options": {k: v for k, v in kwargs.items() if k not in known and isinstance(v, int)},
     }
     channel.send({"launch": request})
@@ -200,15 +190,6 @@ def _launch(
     tensors = dict(part for key, value in bound.items() for part in tensors_in(key, value))
     for key, written in answer["written"].items():
         tensors[key].copy_(written)
-
-
-def _packed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_packed, value))
-    if type(value).__name__ == "TensorDescriptor":
-        parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
-        return {"descriptor": parts}
-    return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
 
 
 # The probe --------------------------------------------------------------------------------------

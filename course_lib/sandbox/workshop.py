@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from course_lib.sandbox.allowed import COURSE, closed_files
+from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
-from course_lib.sandbox.frame import Channel
 
 _ROOT = str(COURSE.parent)
 _START = (

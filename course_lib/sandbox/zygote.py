@@ -68,7 +68,7 @@ def _serve(request: dict[str, Any], descriptors: list[int], alive: set[int]) -> 
 
 def _become(request: dict[str, Any], descriptor: int) -> None:
     """In the child: keep one socket, lose everything else, run the task."""
-    from course_lib.sandbox.frame import Channel
+    from course_lib.sandbox.channel import Channel
 
     os.setsid()
     nothing = os.open("/dev/null", os.O_RDWR)

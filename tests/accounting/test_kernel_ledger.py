@@ -21,6 +21,7 @@ from course_lib.accounting.kernel_ledger import (
     Visit,
 )
 from course_lib.accounting.traffic import flash_tile_loads
+from course_lib.child import codec
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 pytestmark = pytest.mark.skipif(_mode.mode() != "interpreter", reason="needs the interpreter")
@@ -120,10 +121,10 @@ def test_flops_of_dot_and_what_was_launched():
     assert launch.tensors["lse"] == ((1, 2, 64), (128, 64, 1), "float32")
 
 
-def test_a_ledger_survives_json():
+def test_a_ledger_survives_the_way_to_another_process():
     with KernelLedger() as ledger:
         flash_attention_with_lse(*qkv(20, 20, 16), block_q=16, block_k=16)
-    copy = KernelLedger.from_json(ledger.to_json())
+    copy = KernelLedger.from_plain(codec.decode(codec.encode(ledger.to_plain())))
     assert vars(copy) | {"_stack": 0, "_hooks": 0} == vars(ledger) | {"_stack": 0, "_hooks": 0}
     assert copy.table() == ledger.table()
 

@@ -8,11 +8,10 @@ from course_lib import _mode
 from course_lib.child import process as child
 
 
-def describe(student, payload, blobs):
+def describe(student, payload):
     """Return what the child sees of its surroundings, and the student's answer."""
     return {
         "mode": _mode.mode(),
         "threads": os.environ["OMP_NUM_THREADS"],
         "answer": child.call_student(student.answer, *payload),
-        "bytes": {name: list(blob) for name, blob in blobs.items()},
     }

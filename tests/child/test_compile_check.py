@@ -15,11 +15,11 @@ from child import trap_kernels as traps
 
 from course_lib import _mode
 from course_lib.child import compile_check
-from course_lib.child.arguments import Packer
-from course_lib.child.compile_check import compile_for
+from course_lib.child.compile_check import CompileReport, compile_for
 from course_lib.child.compiler_messages import explain
 from course_lib.child.extract import extract
 from course_lib.child.process import run
+from course_lib.child.trusted_codec import encode_call
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 pytestmark = pytest.mark.skipif(_mode.mode() == "none", reason="needs Triton")
@@ -46,12 +46,12 @@ TRAPS = {
 }
 
 
-def compile_all(student, payload, blobs):
+def compile_all(student, payload):
     """A task: the compile check's own, once per name, in one child."""
-    args = payload["args"]
+    calls = payload["calls"]
     return {
-        name: compile_check._task(student, payload | {"args": [*args, name]}, blobs)[0]
-        for name in payload["names"]
+        name: compile_check._task(student, payload | {"call": call})[0]
+        for name, call in calls.items()
     }
 
 
@@ -60,18 +60,19 @@ def reports():
     piece = extract(traps.launch)
     payload = {
         "archs": [80],
-        "args": [Packer(contents=False).pack(torch.zeros(262144))],
-        "kwargs": {},
         "name": piece.name,
         "origins": piece.origins,
-        "names": [*TRAPS, "stub", "sound", "raises", "nothing"],
+        "calls": {
+            name: encode_call([torch.zeros(262144), name], {}, contents=False)
+            for name in [*TRAPS, "stub", "sound", "raises", "nothing"]
+        },
     }
     task = "child.test_compile_check:compile_all"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(inspect.getfile(traps)).rpartition("/child/")[0])
         result = run(piece, task, payload, mode="compile", timeout=200)
     assert result.ok, result.failure
-    return {name: compile_check._from_child("sm_80", d) for name, d in result.value.items()}
+    return {name: CompileReport(target="sm_80", **d) for name, d in result.value.items()}
 
 
 @pytest.mark.parametrize("name", TRAPS)

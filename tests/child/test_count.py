@@ -40,7 +40,7 @@ def count_in_child(function, *args, **kwargs):
 
 
 def books(ledger):
-    return ledger.to_json()
+    return ledger.to_plain()
 
 
 @pytest.mark.parametrize("counting", [count, count_in_child], ids=["anywhere", "in a child"])

@@ -16,7 +16,7 @@ from course_lib.judging.provenance import MOST_SCALARS, MOST_SOURCES, Provenance
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
-from course_lib.sandbox.frame import TooLate
+from course_lib.sandbox.channel import TooLate
 from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import find
 

@@ -5,7 +5,7 @@ import time
 import torch
 import triton
 import triton.language as tl
-from course_lib.sandbox.frame import Channel
+from course_lib.sandbox.channel import Channel
 
 
 @triton.jit

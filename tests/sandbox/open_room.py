@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.spec import Observed
-from course_lib.sandbox import frame, profile, student
 from course_lib.sandbox import interpreter as device
 from course_lib.sandbox import kernel_source as kernels
+from course_lib.sandbox import profile, student
+from course_lib.sandbox.channel import Channel
 from course_lib.specs import find
 
 MEMORY, LARGEST_FILE, OPEN_FILES, FORKS = 256 << 20, 4 << 20, 256, 3
@@ -114,7 +115,7 @@ def note(what: str) -> None:
 # The careless grader ----------------------------------------------------------------------------
 
 
-def trust(channel: frame.Channel, settings: dict[str, Any]) -> None:
+def trust(channel: Channel, settings: dict[str, Any]) -> None:
     """Run a function twice on an input that is known, compare in this process, note what came."""
     bound(profile.Limits(**settings))
     request = channel.receive()

@@ -21,6 +21,7 @@ import pytest
 from sandbox import open_room
 from sandbox.test_hostile import FILES, processes, target
 
+from course_lib.child.codec import BadFrame
 from course_lib.classroom import submission
 from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
@@ -29,7 +30,7 @@ from course_lib.judging.provenance import Provenance
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Finding, Observed
 from course_lib.sandbox import workshop as workshops
-from course_lib.sandbox.frame import BadFrame, Closed, TooLate
+from course_lib.sandbox.channel import Closed, TooLate
 
 PATIENCE = {True: 1.0, False: 20.0}  # seconds, with what never ends
 OPEN, CARELESS, NONE = "without the sandbox", "before a careless grader", "no control"

@@ -134,7 +134,7 @@ def test_the_ledger_counts_comparisons_on_tiles_of_scores(rung, masked):
         rung(q, k, v, causal=True, tiles=Tiles(64, 32))
     on_tiles = sum(n for (_, shape), n in ledger.compared.items() if shape == (64, 32))
     assert on_tiles == 2 * derived_counts(256, 256, 64, 32, causal=True)[masked]
-    assert KernelLedger.from_json(ledger.to_json()).compared == ledger.compared
+    assert KernelLedger.from_plain(ledger.to_plain()).compared == ledger.compared
 
 
 def test_counted_cases_have_as_many_boundary_tiles_in_every_program():

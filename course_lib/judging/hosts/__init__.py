@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from course_lib.child.student_error import Failure
 from course_lib.judging.spec import Case, Finding, Observed
-from course_lib.sandbox.calling import Failure
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib import _mode
+from course_lib.child.student_error import Failure
 from course_lib.judging.hosts import Ran
 from course_lib.judging.provenance import Provenance
 from course_lib.judging.spec import Case, Exercise, Finding, Observed
 from course_lib.sandbox import calling
-from course_lib.sandbox.calling import Called, Failure
+from course_lib.sandbox.calling import Called
 from course_lib.sandbox.inputs import copy_inputs, is_tensor
 from course_lib.sandbox.limit import TookTooLong, at_most
 

@@ -1,0 +1,124 @@
+"""The student's own exception as plain data: what it is, what it says, and their lines alone.
+
+Triton's wrappers are taken off, and the lines of a copied file are those of the original.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Triton wraps what happens in a kernel, once per helper; the reason stands at the end.
+_WRAPPERS = {"InterpreterError", "CompilationError"}
+MOST_TEXT = 4000  # characters of a message
+
+Origins = dict[str, tuple[str, int]]
+"""Copied function -> file or cell it stood in, and the line of its ``def`` there."""
+
+_copies: dict[str, Origins] = {}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of the student's own code in a traceback: where it is and what it says.
+
+    ``file`` and ``line`` are those of the cell or file the function was defined in.
+    """
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception, as text: what it is (and what that is), what it says, the student's lines."""
+
+    kinds: tuple[str, ...]
+    text: str
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: BaseException, function: Callable[..., Any] | None) -> Failure:
+        """Return what ``error`` says; Triton's wrappers and the course's frames are taken off.
+
+        ``function`` is the student's, whose file tells which lines are theirs. Nothing raises.
+        """
+        cause, lines = root_cause(error), list[str]()
+        if function is not None:
+            with contextlib.suppress(Exception):
+                lines = student_lines(error, function)
+        try:
+            text = describe(cause)
+        except BaseException:  # a message that cannot be printed
+            text = type(cause).__name__
+        kinds = tuple(kind.__name__ for kind in type(cause).__mro__)
+        return cls(kinds, text[:MOST_TEXT], tuple(lines))
+
+
+def note_copy(file: str, origins: Origins) -> None:
+    """Remember that the student's functions in ``file`` are copies."""
+    _copies[file] = origins
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """Follow ``__cause__`` through Triton's wrappers to the exception that started it."""
+    while type(error).__name__ in _WRAPPERS and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def describe(error: BaseException) -> str:
+    """Return the exception as one line, as Python prints it."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def student_lines(error: BaseException, function: Callable[..., Any]) -> list[str]:
+    """Return the student's frames, innermost last, as `line 7, in f:  x = y` (indented)."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frames = student_frames(error, code.co_filename if code else inspect.getfile(function))
+    return as_lines(list(dict.fromkeys(frames)))
+
+
+def as_lines(frames: list[Frame]) -> list[str]:
+    """Return the innermost four frames, a line of text each."""
+    return [f"   line {f.line}, in {f.function}:  {f.text}" for f in frames[-4:]]
+
+
+def student_frames(error: BaseException, file: str) -> list[Frame]:
+    """Return the frames of an error, and of what Triton wrapped, in ``file`` or a notebook cell."""
+    frames = []
+    while True:
+        for entry in traceback.extract_tb(error.__traceback__):
+            if entry.filename == file or _is_cell(entry.filename):
+                text = entry.line or linecache.getline(entry.filename, entry.lineno or 0)
+                where = _original(entry.filename, entry.lineno or 1)
+                frames.append(Frame(*where, entry.name, text.strip()))
+        if type(error).__name__ not in _WRAPPERS or error.__cause__ is None:
+            return frames
+        error = error.__cause__
+
+
+def _is_cell(file: str) -> bool:
+    return "ipykernel" in file or file.startswith("<ipython-input")
+
+
+def _original(file: str, line: int) -> tuple[str, int]:
+    """Translate a line of a copied file into (file or cell, line) of the original."""
+    if file not in _copies:
+        return file, line
+    for node in ast.parse(Path(file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name in _copies[file]:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first <= line <= (node.end_lineno or line):
+                original, start = _copies[file][node.name]
+                return original, start + line - node.lineno
+    return Path(file).name, line
