@@ -19,10 +19,10 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench verdicts
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench"
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | verdicts"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -51,6 +51,10 @@ build: $(DEV)
 
 bench: $(DEV) .env-nbgrader/.done
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+# what the check says of each submission of tests/submissions: compare before and after a change
+verdicts: $(DEV)
+	@$(BIN)/python tests/verdicts.py
 
 # nbgrader adds panels to every JupyterLab of its environment: it gets one of its own.
 test-nbgrader: $(DEV) .env-nbgrader/.done
