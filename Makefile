@@ -20,10 +20,10 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help sizes lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help sizes verdicts lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes"
+	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -55,6 +55,10 @@ sizes:
 
 bench: $(DEV) .env-nbgrader/.done
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+# what the check says of each submission of tests/submissions: compare before and after a change
+verdicts: $(DEV)
+	@$(BIN)/python tests/verdicts.py
 
 # nbgrader adds panels to every JupyterLab of its environment: it gets one of its own.
 test-nbgrader: $(DEV) .env-nbgrader/.done

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 from conftest import lesson_name
+from corpus import Sample, sample
 
+from course_lib import checking as check
 from course_lib.authoring.percent import Cell, read_cells
 from course_lib.authoring.regions import blank
 from course_lib.checking import report_for
@@ -22,7 +25,7 @@ from course_lib.judging.report import Report
 from course_lib.specs import find
 
 ROOT = Path(__file__).parents[1]
-CORPUS = ROOT / "tests" / "submissions"
+_FOLDER = tempfile.TemporaryDirectory(prefix="course-test-")  # this process's, gone at its end
 _FINAL_CALLS = re.compile(r"^(progress|hint|check)\(.*\)$", re.MULTILINE)
 
 
@@ -35,16 +38,11 @@ def code(lesson: int, text: Callable[[Path, Cell], str] = lambda file, cell: cel
 
 def module_from(source: str, name: str = "student") -> ModuleType:
     """Write ``source`` to a real file and import it, as a notebook's code would be seen."""
-    folder = Path(tempfile.mkdtemp(prefix="course-test-"))
-    file = folder / f"{name}_{abs(hash(source)):x}.py"
+    file = Path(_FOLDER.name) / f"{name}_{abs(hash(source)):x}.py"
     file.write_text(source, encoding="utf-8")
-    return _imported(file, file.stem)
-
-
-def _imported(file: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[file.stem] = module
     with contextlib.redirect_stdout(io.StringIO()):  # what the notebook's cells print
         spec.loader.exec_module(module)
     return module
@@ -62,12 +60,31 @@ def stubs(lesson: int) -> ModuleType:
     return module_from(code(lesson, blank), f"stub_{lesson:02}")
 
 
-def report_on(file: Path | str) -> Report:
-    """Return the check's report on a submission, such as "5.2/wrong/mask_one_too_many.py"."""
-    file = CORPUS / file
-    exercise = find(file.parts[-3])
-    module = _imported(file, f"submission_{exercise.function}_{file.stem}")
-    return report_for(getattr(module, exercise.function), seed=1)
+def function_of(sample: Sample) -> Callable[..., object]:
+    """Return the function that a sample of the corpus hands in."""
+    name = find(sample.exercise).function
+    return getattr(module_from(sample.text, f"submission_{name}_{sample.name}"), name)
+
+
+def report_on(one: Sample | str) -> Report:
+    """Return the check's report on a sample, such as "5.2/wrong/mask_one_too_many".
+
+    A kernel is compiled for a GPU only where the corpus asks for it.
+    """
+    one = sample(one) if isinstance(one, str) else one
+    with contextlib.ExitStack() as stack:
+        if not one.compiled:
+            stack.enter_context(mock.patch.object(check, "_compiled", lambda report, *_: report))
+        return report_for(function_of(one), seed=1)
+
+
+def says(report: Report, what: str) -> str:
+    """Return what a report says in answer to `Sample.expected`: its mistake's name, say."""
+    return {
+        "misconception": report.misconception,
+        "property": "" if report.misconception else report.failed_property,
+        "verdict": report.verdict.value,
+    }[what]
 
 
 def changed(lesson: int, name: str, *changes: tuple[str, str], seed: int = 3) -> Report:

@@ -8,7 +8,8 @@ import time
 
 import pytest
 import torch
-from helpers import CORPUS, ROOT, code
+from corpus import corpus, sample
+from helpers import code
 
 from course_lib.classroom import examine as examiner
 from course_lib.classroom.examine import compiles, draw_cases, examine
@@ -166,11 +167,10 @@ def test_right_kernels_pass_in_other_styles(workshop, style):
 # Wrong --------------------------------------------------------------------------------------------
 
 
-SAYS = "# Expected: misconception: "
 WRONG = [
-    pytest.param(text, text.splitlines()[1].removeprefix(SAYS), id=file.stem)
-    for file in sorted((ROOT / "tests" / "submissions" / "7.4" / "wrong").glob("*.py"))
-    if SAYS in (text := file.read_text(encoding="utf-8"))
+    pytest.param(one.text, one.expected[1], id=one.name)
+    for one in corpus("wrong", "7.4")
+    if one.expected[0] == "misconception"
 ]
 
 
@@ -183,7 +183,7 @@ def test_a_mistake_is_called_as_in_a_notebook(workshop, source, name):
 
 
 def test_nan_that_nobody_computed_is_no_misconception(workshop):
-    source = (CORPUS / "7.4" / "wrong" / "never_stores_o.py").read_text()
+    source = sample("7.4/wrong/never_stores_o").text
     report = examined(workshop, "7.4", source).report
     assert (report.failed_property, report.misconception) == ("stores every row", "")
 

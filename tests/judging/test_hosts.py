@@ -9,7 +9,8 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from helpers import CORPUS, module_from, report_on, stubs  # noqa: E402
+from corpus import corpus, sample  # noqa: E402
+from helpers import function_of, module_from, report_on, says, stubs  # noqa: E402
 
 from course_lib import checking as check  # noqa: E402
 from course_lib.checking import report_for  # noqa: E402
@@ -19,32 +20,27 @@ from course_lib.specs import find  # noqa: E402
 
 TASK = "course_lib.checking:_in_the_child"
 ALIKE = [
-    "5.2/right/descriptors.py",
-    "5.2/wrong/adds_in_torch.py",  # no kernel at all
-    "5.3/wrong/store_without_mask.py",  # leaves its tensors
-    "5.3/wrong/useless_kernel_beside_torch.py",
-    "6.1/wrong/one_dimension.py",  # an error, with its line
-    "6.4b/wrong/load_add_store.py",  # races
-    "7.2/wrong/program_ids_exchanged.py",
-    "7.4/wrong/causal_no_skip.py",  # bars
-    "7.4/wrong/rows_without_keys_unwritten.py",  # an error map
-    "8.2b/wrong/mask_everywhere.py",
+    "5.2/right/descriptors",
+    "5.2/wrong/adds_in_torch",  # no kernel at all
+    "5.3/wrong/store_without_mask",  # leaves its tensors
+    "5.3/wrong/useless_kernel_beside_torch",
+    "6.1/wrong/one_dimension",  # an error, with its line
+    "6.4b/wrong/load_add_store",  # races
+    "7.2/wrong/program_ids_exchanged",
+    "7.4/wrong/causal_no_skip",  # bars
+    "7.4/wrong/rows_without_keys_unwritten",  # an error map
+    "8.2b/wrong/mask_everywhere",
 ]
 REPEATED = {ALIKE[3], ALIKE[6], ALIKE[9]}  # another of its kind is judged in `make test`
 
 
-def function_of(file: str):
-    function = find(file.split("/")[0]).function
-    return getattr(module_from((CORPUS / file).read_text(encoding="utf-8")), function)
-
-
 @pytest.mark.parametrize(
-    "file",
-    [pytest.param(file, marks=[pytest.mark.slow] if file in REPEATED else []) for file in ALIKE],
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in REPEATED else []) for name in ALIKE],
 )
-def test_the_child_says_what_a_laptop_says(file, monkeypatch):
+def test_the_child_says_what_a_laptop_says(name, monkeypatch):
     monkeypatch.setattr(check, "_compiled", lambda report, *_: report)
-    function = function_of(file)
+    function = function_of(sample(name))
     wanted = report_for(function, seed=1)
     got = judge_interpreted(wanted.exercise, function, 1, TASK)
     assert got.text(width=100) == wanted.text(width=100)
@@ -102,48 +98,38 @@ def test_a_helper_that_cannot_be_loaded_and_a_child_that_dies_do_not_pass():
 
 
 ON_A_GPU = [
-    *(file for file in ALIKE if "/wrong/" in file),
-    "5.3/wrong/softmax_in_torch.py",
-    "5.4/wrong/whole_number_as_start.py",  # does not compile
-    "6.3/wrong/acc_float16.py",
-    "7.2/wrong/calls_the_library.py",
-    "7.4/wrong/calls_the_library.py",
-    "7.4/wrong/never_stores_o.py",
+    *(name for name in ALIKE if "/wrong/" in name),
+    "5.3/wrong/softmax_in_torch",
+    "5.4/wrong/whole_number_as_start",  # does not compile
+    "6.3/wrong/acc_float16",
+    "7.2/wrong/calls_the_library",
+    "7.4/wrong/calls_the_library",
+    "7.4/wrong/never_stores_o",
 ]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("file", ON_A_GPU)
-def test_a_wrong_submission_gets_the_name_that_a_laptop_gives(file):
-    second = (CORPUS / file).read_text(encoding="utf-8").splitlines()[1]
-    kind, expected = second.removeprefix("# Expected: ").split(": ", 1)
-    report = report_on(file)
-    found = {
-        "misconception": report.misconception,
-        "property": "" if report.misconception else report.failed_property,
-        "verdict": report.verdict.value,
-    }
-    assert found[kind] == expected, report.text()
+@pytest.mark.parametrize("name", ON_A_GPU)
+def test_a_wrong_submission_gets_the_name_that_a_laptop_gives(name):
+    what, expected = sample(name).expected
+    report = report_on(name)
+    assert says(report, what) == expected, report.text()
 
 
-RIGHT = [
-    str(file.relative_to(CORPUS))
-    for exercise in ("5.2", "5.3", "6.2", "7.2", "7.4")
-    for file in sorted(CORPUS.glob(f"{exercise}/right/*.py"))
-]
+RIGHT = [one.id for id in ("5.2", "5.3", "6.2", "7.2", "7.4") for one in corpus("right", id)]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("file", RIGHT)
-def test_a_right_submission_passes_compiled(file):
-    report = report_on(file)
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_submission_passes_compiled(name):
+    report = report_on(name)
     assert report.passed, report.text()
 
 
 @pytest.mark.gpu
 def test_right_in_the_interpreter_and_wrong_compiled_is_not_right():
     """tl.dot rounds float32 to ten bits unless asked for more; the interpreter does not."""
-    text = (CORPUS / "6.2/right/both_to_float32.py").read_text(encoding="utf-8")
+    text = sample("6.2/right/both_to_float32").text
     hasty = text.replace(', input_precision="ieee"', "")
     assert hasty != text
     found = report_for(module_from(hasty).tile_scores, seed=1)

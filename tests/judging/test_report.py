@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from helpers import ROOT, module_from
+from corpus import sample
+from helpers import function_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -330,8 +331,7 @@ def test_the_bars_numbers_are_the_ledgers(monkeypatch):
     counted = [case for case in FLASH.cases(np.random.default_rng(1)) if case.counted][:1]
     watched = replace(FLASH, judge=watch, cases=lambda rng: counted)
     monkeypatch.setattr(checking, "_exercise_of", lambda *_: watched)
-    source = (ROOT / "tests/submissions/7.4/wrong/k_read_twice.py").read_text(encoding="utf-8")
-    report = report_for(getattr(module_from(source), FLASH.function), seed=1)
+    report = report_for(function_of(sample("7.4/wrong/k_read_twice")), seed=1)
     (case, ledger), (q, k) = seen[-1], counted[0].args[:2]
     bars = {bar.name: bar for bar in report.picture.bars}
     assert {name: bar.yours for name, bar in bars.items()} == dict(ledger.read)

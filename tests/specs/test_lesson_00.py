@@ -39,6 +39,6 @@ def test_wrong_answers_are_incorrect_for_the_right_reason(answer, broken):
 
 
 def test_an_exception_is_an_error_with_the_students_line():
-    report = report_on("0.1/wrong/name_error.py")
+    report = report_on("0.1/wrong/name_error")
     assert report.verdict is Verdict.ERROR
     assert "return y" in report.text()

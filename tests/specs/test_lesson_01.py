@@ -18,7 +18,7 @@ NAMES = ("predict_doubling", "naive_attention", "trip_bytes", "scale_queries_fir
 
 def told(exercise, mistake):
     """Return what the report says about a wrong submission of the corpus."""
-    report = helpers.report_on(f"{exercise}/wrong/{mistake}.py")
+    report = helpers.report_on(f"{exercise}/wrong/{mistake}")
     return " ".join(report.text().split())
 
 

@@ -17,7 +17,7 @@ NAMES = [exercise.function for exercise in EXERCISES]
 
 def told(exercise, mistake):
     """Return what the report says about a wrong submission of the corpus."""
-    return " ".join(report_on(f"{exercise}/wrong/{mistake}.py").text().split())
+    return " ".join(report_on(f"{exercise}/wrong/{mistake}").text().split())
 
 
 def report(function, name, seed=7):

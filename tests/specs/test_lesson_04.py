@@ -140,7 +140,7 @@ def test_other_predictions_fail(answer):
 
 
 def test_what_leaves_its_tensors_is_told_with_the_program():
-    found = report_on("4.6/wrong/load_without_mask.py")
+    found = report_on("4.6/wrong/load_without_mask")
     assert "Program (" in found.text()
 
 

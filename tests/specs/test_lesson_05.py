@@ -106,14 +106,14 @@ def test_the_offsets_are_those_that_a_kernel_really_visits():
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("5.2/wrong/every_program_on_the_first_block.py", ["Do all programs work on the first"]),
-        ("5.2/wrong/program_taken_for_a_thread.py", ["a program is not a thread"]),
-        ("5.2/wrong/programs_rounded_down.py", ["rounded up"]),
-        ("5.2/wrong/mask_one_too_few.py", ["The last offset is n - 1"]),
-        ("5.2/wrong/store_without_mask.py", ["Store to `out`", "past its end", "(4, 0, 0)"]),
-        ("5.2/wrong/load_without_mask.py", ["Load from `x`"]),
-        ("5.2/wrong/mask_one_too_many.py", ["1 address"]),
-        ("5.3/wrong/row_as_long_as_its_stride.py", ["wider table", "between its rows"]),
+        ("5.2/wrong/every_program_on_the_first_block", ["Do all programs work on the first"]),
+        ("5.2/wrong/program_taken_for_a_thread", ["a program is not a thread"]),
+        ("5.2/wrong/programs_rounded_down", ["rounded up"]),
+        ("5.2/wrong/mask_one_too_few", ["The last offset is n - 1"]),
+        ("5.2/wrong/store_without_mask", ["Store to `out`", "past its end", "(4, 0, 0)"]),
+        ("5.2/wrong/load_without_mask", ["Load from `x`"]),
+        ("5.2/wrong/mask_one_too_many", ["1 address"]),
+        ("5.3/wrong/row_as_long_as_its_stride", ["wider table", "between its rows"]),
     ],
 )
 def test_the_report_says_where_and_why(file, words):

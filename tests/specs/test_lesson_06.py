@@ -67,14 +67,14 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("6.1/wrong/store_without_mask.py", "Store to `out`"),
-        ("6.1/wrong/load_without_mask.py", "Load from `x`"),
-        ("6.1/wrong/no_column_stride_in_load.py", "a transposed view"),
-        ("6.1/wrong/rows_and_columns_exchanged.py", "one tile row per entry of rows"),
-        ("6.1/wrong/last_row_masked.py", "the copy are ever stored"),
-        ("6.2/wrong/two_dtypes.py", "same dtype"),
-        ("6.4b/wrong/load_add_store.py", "race for 1 element of `out`"),
-        ("6.4b/wrong/out_not_zeroed.py", "NaN"),
+        ("6.1/wrong/store_without_mask", "Store to `out`"),
+        ("6.1/wrong/load_without_mask", "Load from `x`"),
+        ("6.1/wrong/no_column_stride_in_load", "a transposed view"),
+        ("6.1/wrong/rows_and_columns_exchanged", "one tile row per entry of rows"),
+        ("6.1/wrong/last_row_masked", "the copy are ever stored"),
+        ("6.2/wrong/two_dtypes", "same dtype"),
+        ("6.4b/wrong/load_add_store", "race for 1 element of `out`"),
+        ("6.4b/wrong/out_not_zeroed", "NaN"),
     ],
 )
 def test_the_report_says_where_and_why(file, words):

@@ -61,5 +61,5 @@ def test_the_courses_own_kernel_is_refused():
 
 @pytest.mark.parametrize("tensor", ["q", "k", "v"])
 def test_a_missing_tail_mask_is_named_with_its_tensor(tensor):
-    report = report_on(f"7.4/wrong/tail_mask_missing_on_{tensor}.py")
+    report = report_on(f"7.4/wrong/tail_mask_missing_on_{tensor}")
     assert f"`{tensor}`" in report.text()

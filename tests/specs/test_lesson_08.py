@@ -10,7 +10,17 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from helpers import CORPUS, code, module_from, report_on, solutions, stubs, words_of
+from corpus import corpus
+from helpers import (
+    code,
+    function_of,
+    module_from,
+    report_on,
+    says,
+    solutions,
+    stubs,
+    words_of,
+)
 
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts
@@ -54,13 +64,11 @@ def test_whatever_is_drawn_each_known_mistake_fails_under_its_own_name(seed):
     """The models of the spec and the submissions of the corpus; and the right ones pass."""
     for mistake in find("8.1").mistakes:
         assert named(mistake.model, seed) == mistake.name
-    for file, function in corpus_of_8_1("wrong"):
-        expected = file.read_text(encoding="utf-8").splitlines()[1]
+    for sample, function in samples_of_8_1("wrong"):
         report = report_for(function, seed=seed)
-        kind, name = expected.removeprefix("# Expected: ").split(": ", 1)
-        found = report.misconception if kind == "misconception" else report.failed_property
-        assert (found, report.passed) == (name, False), (file, report.text())
-    for function in (solutions(8).choose_tiles, *(f for _, f in corpus_of_8_1("right"))):
+        what, name = sample.expected
+        assert (says(report, what), report.passed) == (name, False), (sample.id, report.text())
+    for function in (solutions(8).choose_tiles, *(f for _, f in samples_of_8_1("right"))):
         report = report_for(function, seed=seed)
         assert report.passed, report.text()
 
@@ -75,9 +83,8 @@ def named(model, seed):
 
 
 @cache
-def corpus_of_8_1(folder):
-    files = sorted((CORPUS / "8.1" / folder).glob("*.py"))
-    return [(f, module_from(f.read_text(encoding="utf-8"), f.stem).choose_tiles) for f in files]
+def samples_of_8_1(kind):
+    return [(sample, function_of(sample)) for sample in corpus(kind, "8.1")]
 
 
 @pytest.mark.parametrize("area", [("num_stages",), ("block_q", "num_stages"), ()])
@@ -155,7 +162,7 @@ def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
 
 def test_a_negative_boundary_is_looked_for_in_the_program_that_has_it():
     """Not in the last one; and it is no mask that lets row -16 through."""
-    text = words_of(report_on("8.2b/wrong/not_clamped.py"))
+    text = words_of(report_on("8.2b/wrong/not_clamped"))
     assert "in program (0, 0, 0): which of them are negative" in text
     assert "last" not in text.partition("Next: ")[2]
 
@@ -202,14 +209,14 @@ def test_the_truth_of_8_3_is_what_autograd_says():
 
 def test_what_is_wrong_in_dv_is_said_of_keys_and_their_tiles():
     """68 keys in tiles of 32, and 16 queries a tile: dv is cut by 32, delta by 16."""
-    report = report_on("8.3/wrong/begins_too_late.py")
+    report = report_on("8.3/wrong/begins_too_late")
     assert report.picture.tile[0] == 32
     assert [band.label for band in report.picture.bands] == ["tile 0", "tile 1", "tile 2"]
     text = words_of(report)
     assert "1 of 3 key tiles is wrong (tile 2, keys 64 to 67)" in text
     assert "follow key tile 2 (keys 64 to 67)" in text
     assert "query tile" not in text.partition("known mistake")[0]
-    delta = words_of(report_on("8.3/wrong/delta_mean.py"))
+    delta = words_of(report_on("8.3/wrong/delta_mean"))
     assert "both query tiles are wrong (all 64 rows)" in delta
 
 

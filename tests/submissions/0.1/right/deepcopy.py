@@ -1,6 +1,0 @@
-# Python's own copy.
-import copy
-
-
-def echo(x):
-    return copy.deepcopy(x)

@@ -1,7 +1,0 @@
-# np.asarray of an array is that array.
-# Expected: property: returns new memory
-import numpy as np
-
-
-def echo(x):
-    return np.asarray(x)

@@ -1,4 +1,0 @@
-# Printed, not returned.
-# Expected: property: returns a value
-def echo(x):
-    print(x)

@@ -1,4 +1,0 @@
-# Computes something.
-# Expected: misconception: something is computed
-def echo(x):
-    return 2 * x

@@ -1,7 +1,0 @@
-# No return.
-# Expected: property: returns a value
-def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
-    q = heads * n_q * d
-    k = kv_heads * n_k * d
-    total = (2 * q + 2 * k) * itemsize
-    print(total)

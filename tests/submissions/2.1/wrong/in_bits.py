@@ -1,6 +1,0 @@
-# Eight times as many: bits.
-# Expected: misconception: not in bytes
-def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
-    q = heads * n_q * d
-    k = kv_heads * n_k * d
-    return 8 * (2 * q + 2 * k) * itemsize

@@ -1,6 +1,0 @@
-# GiB instead of bytes.
-# Expected: misconception: not in bytes
-def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
-    q = heads * n_q * d
-    k = kv_heads * n_k * d
-    return (2 * q + 2 * k) * itemsize / 2**30

@@ -1,6 +1,0 @@
-# The scores must be somewhere, so they are counted once.
-# Expected: misconception: an algorithm is counted, not the bound
-def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
-    q = heads * n_q * d
-    k = kv_heads * n_k * d
-    return (2 * q + 2 * k + heads * n_q * n_k) * itemsize

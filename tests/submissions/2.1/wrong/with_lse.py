@@ -1,6 +1,0 @@
-# The lse is counted, though the exercise leaves it out.
-# Expected: misconception: the lse is counted
-def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
-    q = heads * n_q * d
-    k = kv_heads * n_k * d
-    return (2 * q + 2 * k) * itemsize + 4 * heads * n_q

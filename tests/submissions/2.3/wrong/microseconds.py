@@ -1,9 +1,0 @@
-# 5, not 5e-6.
-# Expected: misconception: the launch time is in microseconds
-def regime(flops, n_bytes, launches, gpu):
-    times = {
-        "overhead": launches * 5,
-        "traffic": n_bytes / (gpu.hbm_gb_per_s * 1e9),
-        "arithmetic": flops / (gpu.tflops_half * 1e12),
-    }
-    return max(times, key=times.get)

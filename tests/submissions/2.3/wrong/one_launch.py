@@ -1,9 +1,0 @@
-# 5e-6 whatever the number of launches.
-# Expected: misconception: one launch is counted, whatever there are
-def regime(flops, n_bytes, launches, gpu):
-    times = {
-        "overhead": 5e-6,
-        "traffic": n_bytes / (gpu.hbm_gb_per_s * 1e9),
-        "arithmetic": flops / (gpu.tflops_half * 1e12),
-    }
-    return max(times, key=times.get)

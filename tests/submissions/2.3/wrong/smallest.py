@@ -1,9 +1,0 @@
-# min, not max.
-# Expected: misconception: the smallest time is taken
-def regime(flops, n_bytes, launches, gpu):
-    times = {
-        "overhead": launches * 5e-6,
-        "traffic": n_bytes / (gpu.hbm_gb_per_s * 1e9),
-        "arithmetic": flops / (gpu.tflops_half * 1e12),
-    }
-    return min(times, key=times.get)

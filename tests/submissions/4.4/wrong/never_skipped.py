@@ -1,8 +1,0 @@
-# Everything is computed.
-# Expected: misconception: nothing is ever skipped
-def classify_tile(row_start, row_stop, col_start, col_stop, offset=0):
-    first_q, last_q = row_start + offset, row_stop - 1 + offset
-    first_k, last_k = col_start, col_stop - 1
-    if first_q >= last_k:
-        return "full"
-    return "partial"

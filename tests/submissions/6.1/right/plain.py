@@ -1,0 +1,47 @@
+# The plain way: right.diff and wrong.diff are edits of this file.
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def load_tile(base, rows, cols, n_rows, n_cols, stride_row, stride_col):
+    ptrs = base + rows[:, None] * stride_row + cols[None, :] * stride_col
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)
+    return tl.load(ptrs, mask=inside, other=0.0)
+
+
+@triton.jit
+def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
+    at = base + rows[:, None] * stride_row + cols[None, :] * stride_col
+    mask = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)
+    tl.store(at, tile, mask=mask)
+
+
+# given: nothing to write below this line
+@triton.jit
+def copy_kernel(
+    x, out, full, n_rows, n_cols, full_rows, full_cols,
+    x_row, x_col, out_row, out_col, full_row, full_col,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    cols = tl.program_id(1) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
+    tile = load_tile(x, rows, cols, n_rows, n_cols, x_row, x_col)
+    tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
+    tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
+    store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
+    store_tile(full, tile, rows, cols, full_rows, full_cols, full_row, full_col)
+
+
+def copy_tiles(x, *, block_rows, block_cols):
+    n_rows, n_cols = x.shape
+    grid = (triton.cdiv(n_rows, block_rows), triton.cdiv(n_cols, block_cols))
+    out = x.new_empty((n_cols, n_rows)).T
+    full = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
+    copy_kernel[grid](
+        *(x, out, full, n_rows, n_cols, *full.shape),
+        *(*x.stride(), *out.stride(), *full.stride()),
+        BLOCK_ROWS=block_rows,
+        BLOCK_COLS=block_cols,
+    )
+    return out, full

@@ -1,0 +1,69 @@
+# The plain way: right.diff and wrong.diff are edits of this file.
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def load_tile(base, rows, n_rows, HEAD_DIM: tl.constexpr):
+    cols = tl.arange(0, HEAD_DIM)
+    ptrs = base + rows[:, None] * HEAD_DIM + cols[None, :]
+    return tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
+
+
+@triton.jit
+def flash_kernel(
+    q, k, v, o, lse, n_q, n_k, scale,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    q += head * n_q * HEAD_DIM
+    k += head * n_k * HEAD_DIM
+    v += head * n_k * HEAD_DIM
+    o += head * n_q * HEAD_DIM
+    lse += head * n_q
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    q_tile = load_tile(q, rows, n_q, HEAD_DIM)
+    m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    l_sum = tl.zeros((BLOCK_Q,), tl.float32)
+    acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)
+    end = n_k
+    if CAUSAL:
+        end = tl.minimum(n_k, (tile + 1) * BLOCK_Q + n_k - n_q)
+    for start in range(0, end, BLOCK_K):
+        keys = start + tl.arange(0, BLOCK_K)
+        k_tile = load_tile(k, keys, n_k, HEAD_DIM)
+        v_tile = load_tile(v, keys, n_k, HEAD_DIM)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where(keys[None, :] < n_k, s, float("-inf"))
+        if CAUSAL:
+            last = rows + n_k - n_q
+            s = tl.where(keys[None, :] <= last[:, None], s, float("-inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
+        alpha = tl.exp(m - m_safe)
+        p = tl.exp(s - m_safe[:, None])
+        l_sum = l_sum * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None]
+        acc += tl.dot(p.to(v_tile.dtype), v_tile, input_precision="ieee")
+        m = m_new
+    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)
+    o_tile = acc / l_safe[:, None]
+    lse_row = m + tl.log(l_safe)
+    cols = tl.arange(0, HEAD_DIM)
+    o_ptrs = o + rows[:, None] * HEAD_DIM + cols[None, :]
+    tl.store(o_ptrs, o_tile.to(o.dtype.element_ty), mask=rows[:, None] < n_q)
+    tl.store(lse + rows, lse_row, mask=rows < n_q)
+
+
+def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+    b, h, n_q, d = q.shape
+    o = torch.empty_like(q)
+    lse = torch.empty((b, h, n_q), dtype=torch.float32, device=q.device)
+    flash_kernel[(triton.cdiv(n_q, block_q), b * h)](
+        q, k, v, o, lse, n_q, k.shape[2], d**-0.5,
+        HEAD_DIM=d, BLOCK_Q=block_q, BLOCK_K=block_k, CAUSAL=causal,
+    )  # fmt: skip
+    return o, lse

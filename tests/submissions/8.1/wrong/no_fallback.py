@@ -1,9 +1,0 @@
-# Demands two blocks on an SM, and is left with nothing where no row has them.
-# Expected: misconception: one block on an SM is no choice
-def choose_tiles(rows):
-    left = [r for r in rows if r["fits"] and not r["stack_bytes"]]
-    left = [r for r in left if r["tensor_core"]] or left
-    left = [r for r in left if r["blocks_per_sm"] >= 2]
-    left.sort(key=lambda r: (-r["block_q"], -r["block_k"], -r["num_stages"], r["registers"]))
-    for best in left:
-        return best["block_q"], best["block_k"], best["num_warps"], best["num_stages"]

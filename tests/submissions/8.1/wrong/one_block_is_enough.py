@@ -1,9 +1,0 @@
-# Forgets rule 4: two blocks on an SM.
-# Expected: misconception: occupancy is ignored
-def choose_tiles(rows):
-    left = [r for r in rows if r["fits"] and not r["stack_bytes"]]
-    left = [r for r in left if r["tensor_core"]] or left
-    best = max(
-        left, key=lambda r: (r["block_q"], r["block_k"], r["num_stages"], -r["registers"])
-    )  # fmt: skip
-    return best["block_q"], best["block_k"], best["num_warps"], best["num_stages"]
