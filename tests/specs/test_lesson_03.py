@@ -229,7 +229,7 @@ def test_the_notebooks_broken_versions_are_the_ones_that_are_judged(seed, shift)
     for name in BROKEN:
         with np.errstate(all="ignore"):
             here = getattr(solutions(3), name)(piles, values)
-            there = _walk(piles, values, **_BROKEN[name])[1]
+            there = _walk(piles, values, _BROKEN[name])[1]
         np.testing.assert_allclose(here, there, rtol=1e-9)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import functools
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
+from course_lib.attention.slips import SLIPS, states
 from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import Judge, array_finding, within
 from course_lib.judging.peak import with_peak
@@ -26,157 +27,125 @@ def _together(piles: Piles, values: Piles) -> np.ndarray:
     return p @ np.concatenate(values) / p.sum()
 
 
-def _walk(
-    piles: Piles,
-    values: Piles,
-    *,
-    rescale_o: bool = True,
-    rescale_l: bool = True,
-    rescale_new: bool = False,
-    forget_o: bool = False,
-    invert: bool = False,
-    first_apart: bool = False,
-    own_max: bool = False,
-    latest_max: bool = False,
-    keep_max: bool = False,
-    start: float = -np.inf,
-    use_max: bool = True,
-    guard: bool = True,
-    divide_each: bool = False,
-    divide_last: bool = True,
-) -> tuple[list[State], np.ndarray]:
-    """Return online softmax as somebody with the named mistake writes it: each state, the answer.
-
-    A state is (m, alpha, l_sum, o) after a pile. Without a flag all is right. ``first_apart`` does
-    not rescale before the first pile. ``own_max``: p uses the pile's maximum; ``latest_max``: so
-    does m; ``keep_max``: m is never updated; ``rescale_new``: the new pile shrinks as well;
-    ``forget_o``: O is overwritten in each pile; without ``guard`` a pile without any key is
-    -inf - (-inf), which is NaN.
-    """
-    safe = finite_max if guard else np.float64
-    m, l_sum, o = np.float64(start), np.float64(0), np.zeros(values[0].shape[1])
-    states = []
-    for j, (s, v) in enumerate(zip(piles, values, strict=True)):
-        top = s.max()
-        m_new = top if latest_max else np.maximum(m, top) if use_max else np.float64(0)
-        alpha = np.exp(safe(m_new) - m if invert else m - safe(m_new)) if use_max else np.float64(1)
-        shrink = 1.0 if first_apart and j == 0 else alpha
-        p = np.exp(s - safe(top if own_max else m_new))
-        p_l = p * shrink if rescale_new else p
-        l_sum = l_sum * (shrink if rescale_l else 1) + p_l.sum()
-        o = (0 if forget_o else o * (shrink if rescale_o else 1)) + p_l @ v
-        if divide_each:
-            o = o / l_sum
-        m = m if keep_max else m_new
-        states.append((m, alpha, l_sum, o))
-    return states, o / l_sum if divide_last else o
+def _walk(piles: Piles, values: Piles, slip: str = "right") -> tuple[list[State], np.ndarray]:
+    """Return each state (m, alpha, l_sum, o) after a pile, and the answer, with a named slip."""
+    made, guarded = SLIPS[slip], slip not in ("no_guard", "inverse_at_once")
+    stops = np.cumsum([len(s) for s in piles])
+    tiles = zip([0, *stops[:-1]], stops, strict=True)
+    s, v = np.concatenate(piles)[None], np.concatenate(values)
+    steps = [
+        (m.item(), alpha.item(), l_sum.item(), o[0])
+        for _, m, alpha, l_sum, o in states(made, s, v, tiles, guarded=guarded)
+    ]
+    _, _, l_sum, o = steps[-1]
+    return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
 
 
 def _mean_of_averages(piles: Piles, values: Piles) -> np.ndarray:
     return np.mean([_together([s], [v]) for s, v in zip(piles, values, strict=True)], axis=0)
 
 
-# name, what to tell the student, the flags of _walk that make it. The last ones give NaN on
-# many inputs: they stand last, so that a clearer explanation of the NaN comes first.
-_STREAM_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+# name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
+# they stand last, so that a clearer explanation of the NaN comes first.
+_STREAM_MISTAKES = (
     (
         "O is not rescaled",
         "l_sum is multiplied by alpha when a new maximum arrives, O is not. Both were measured "
         "against the old maximum, so both must shrink.",
-        {"rescale_o": False},
+        "no_rescale_o",
     ),
     (
         "l_sum is not rescaled",
         "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
         "against the old maximum, so both must shrink.",
-        {"rescale_l": False},
+        "no_rescale_l",
     ),
     (
         "nothing is rescaled",
         "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
         "alpha = exp(m - m_new).",
-        {"rescale_l": False, "rescale_o": False},
+        "neither",
     ),
     (
         "each pile uses its own maximum",
         "the exponentials of a pile are taken against that pile's maximum. They must be taken "
         "against m_new, the largest score of all piles so far.",
-        {"own_max": True},
+        "own_max",
     ),
     (
         "the maximum starts at 0",
         "m starts at 0. When all scores are very negative, m stays 0 and every exponential is "
         "too small for a float. Start at -inf.",
-        {"start": 0.0},
+        "start_zero",
     ),
     (
         "m forgets the earlier piles",
         "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very "
         "large and overflows: m_new = max(m, maximum of the pile).",
-        {"latest_max": True},
+        "latest_max",
     ),
     (
         "no maximum is subtracted",
         "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
-        {"use_max": False},
+        "no_max",
     ),
     (
         "m is never updated",
         "m keeps its first value: end the loop with m = m_new.",
-        {"keep_max": True},
+        "keep_max",
     ),
     (
         "the new pile is rescaled as well",
         "alpha brings the old sums to the new maximum. The new pile is measured against it "
         "already: add it after the multiplication.",
-        {"rescale_new": True},
+        "rescale_all",
     ),
     (
         "O holds the last pile only",
         "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
-        {"forget_o": True},
+        "forget_o",
     ),
     (
         "a pile without keys gives NaN",
         "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key "
         "was seen, subtract 0 instead of m_new.",
-        {"guard": False},
+        "no_guard",
     ),
     (
         "divided after every pile",
         "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. "
         "Divide once, after the loop.",
-        {"divide_each": True, "divide_last": False},
+        "divide_each",
     ),
     (
         "divided after every pile and again at the end",
         "O is divided by l_sum inside the loop and once more after it. Divide once, after the "
         "loop.",
-        {"divide_each": True},
+        "divide_each_and_last",
     ),
     (
         "not divided",
         "O is the sum of weight times value. Divide it by l_sum, the sum of the weights, at the "
         "end.",
-        {"divide_last": False},
+        "no_divide",
     ),
     (
         "alpha is inverted",
         "alpha is exp(m_new - m): the past grows where it should shrink. alpha = exp(m - m_new) "
         "is never above 1.",
-        {"invert": True, "first_apart": True},
+        "inverse",
     ),
     (
         "exp(+inf) in the first pile",
         "m is still -inf there, so exp(m_new - m) and exp(s - m) are infinite, and infinity times "
         "0 is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
-        {"invert": True},
+        "inverse_at_once",
     ),
 )
 
 
-def _averaging(flags: dict[str, Any]) -> Any:
-    return lambda piles, values: _walk(piles, values, **flags)[1]
+def _averaging(slip: str) -> Any:
+    return lambda piles, values: _walk(piles, values, slip)[1]
 
 
 def _drawn(rng: Generator, tops: list[float], d: int) -> tuple[Piles, Piles]:
@@ -201,19 +170,18 @@ _ORDERS = {
 }
 
 
-def _sheet(**flags: Any) -> dict[str, dict[str, float]]:
-    """Return what somebody with the named mistake writes on paper, for both orders."""
+def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str, float]]:
+    """Return what somebody with the named slip writes on paper, for both orders.
+
+    ``inverted``: 1 / alpha stands where alpha should.
+    """
     sheet = {}
     for order, (piles, values) in _ORDERS.items():
-        ((m1, _, l1, o1), (m2, alpha, l2, o2)), answer = _walk(piles, values, **flags)
-        numbers = (m1, l1, o1[0], m2, alpha, l2, o2[0], answer[0])
+        ((m1, _, l1, o1), (m2, alpha, l2, o2)), answer = _walk(piles, values, slip)
+        numbers = (m1, l1, o1[0], m2, 1 / alpha if inverted else alpha, l2, o2[0], answer[0])
         names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
         sheet[order] = {name: float(x) for name, x in zip(names, numbers, strict=True)}
     return sheet
-
-
-def _sheet_with_alpha_inverted() -> dict[str, dict[str, float]]:
-    return {order: x | {"alpha": 1 / x["alpha"]} for order, x in _sheet().items()}
 
 
 def _judge_sheet(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -265,14 +233,14 @@ BY_HAND = Exercise.of(
     kind="question",
     mistakes=(
         *[
-            Mistake(name, says, lambda flags=flags: _sheet(**flags))
-            for name, says, flags in _STREAM_MISTAKES
+            Mistake(name, says, partial(_sheet, slip, inverted=slip == "inverse"))
+            for name, says, slip in _STREAM_MISTAKES
             if name != "exp(+inf) in the first pile"  # nobody writes NaN on paper
         ],
         Mistake(
             "alpha is inverted",
             "alpha is exp(m1 - m2), the old maximum minus the new one: never above 1.",
-            _sheet_with_alpha_inverted,
+            partial(_sheet, inverted=True),
         ),
     ),
 )
@@ -286,8 +254,8 @@ def _denominator(piles: Piles) -> State:
     return float(s.max()), float(np.exp(s - s.max()).sum())
 
 
-def _denominator_walk(piles: Piles, **flags: Any) -> State:
-    m, _, l_sum, _ = _walk(piles, [np.zeros((len(s), 1)) for s in piles], **flags)[0][-1]
+def _denominator_walk(piles: Piles, slip: str) -> State:
+    m, _, l_sum, _ = _walk(piles, [np.zeros((len(s), 1)) for s in piles], slip)[0][-1]
     return m, l_sum
 
 
@@ -362,7 +330,7 @@ STREAM_DENOMINATOR = Exercise.of(
             "l_sum is not rescaled",
             "the old l_sum was measured against the old maximum: multiply it by exp(m - m_new) "
             "before you add the new pile.",
-            lambda piles: _denominator_walk(piles, rescale_l=False),
+            lambda piles: _denominator_walk(piles, "no_rescale_l"),
         ),
         Mistake(
             "only the last pile is counted",
@@ -407,8 +375,8 @@ STREAM_DENOMINATOR = Exercise.of(
             lambda piles: _denominator(piles)[::-1],
         ),
         *[
-            Mistake(name, says, lambda piles, flags=flags: _denominator_walk(piles, **flags))
-            for name, says, flags in _STREAM_MISTAKES
+            Mistake(name, says, partial(_denominator_walk, slip=slip))
+            for name, says, slip in _STREAM_MISTAKES
         ],
     ),
 )
@@ -464,7 +432,7 @@ STREAM_AVERAGE = Exercise.of(
             "always 0? Or is the new pile multiplied by alpha as well?",
             lambda piles, values: _together(piles[-1:], values[-1:]),
         ),
-        *[Mistake(name, says, _averaging(flags)) for name, says, flags in _STREAM_MISTAKES],
+        *[Mistake(name, says, _averaging(slip)) for name, says, slip in _STREAM_MISTAKES],
         Mistake(
             "masked keys count as score 0",
             "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
@@ -536,11 +504,11 @@ def _merge_and_divide(a: State, b: State) -> State:
 def _reduce(merge: Any, states: list[State], how: str) -> State:
     """Merge all states into one: "left", "right" (from the last backwards) or as a "tree"."""
     if how == "right":
-        return functools.reduce(lambda done, state: merge(state, done), states[::-1])
+        return reduce(lambda done, state: merge(state, done), states[::-1])
     while how == "tree" and len(states) > 1:
         pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
         states = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    return functools.reduce(merge, states)
+    return reduce(merge, states)
 
 
 def _run_merge(function: Any, case: Case) -> Observed:
@@ -584,59 +552,59 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
     (
         "nothing is rescaled",
         "the sums are added as they are, though they were measured against different maxima.",
-        functools.partial(_merge, rescale=(False, False)),
+        partial(_merge, rescale=(False, False)),
     ),
     (
         "only a is rescaled",
         "b is added as it is. In a loop the new pile is measured against m_new already; here b "
         "comes with its own maximum, so both sides need a factor.",
-        functools.partial(_merge, rescale=(True, False)),
+        partial(_merge, rescale=(True, False)),
     ),
     (
         "only b is rescaled",
         "the state a is added as it is: both sides need a factor.",
-        functools.partial(_merge, rescale=(False, True)),
+        partial(_merge, rescale=(False, True)),
     ),
     (
         "O is not rescaled",
         "l_sum is rescaled and o is not: both need the same factors.",
-        functools.partial(_merge, rescale_o=False),
+        partial(_merge, rescale_o=False),
     ),
     (
         "l_sum is not rescaled",
         "o is rescaled and l_sum is not: both need the same factors.",
-        functools.partial(_merge, rescale_l=False),
+        partial(_merge, rescale_l=False),
     ),
     (
         "the factors are exchanged",
         "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
-        functools.partial(_merge, exchange=True),
+        partial(_merge, exchange=True),
     ),
     (
         "m is a log-sum-exp",
         "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
-        functools.partial(_merge, use=np.logaddexp),
+        partial(_merge, use=np.logaddexp),
     ),
     (
         "the smaller maximum is taken",
         "m must be the larger of the two maxima, else the factors overflow.",
-        functools.partial(_merge, use=np.minimum),
+        partial(_merge, use=np.minimum),
     ),
     (
         "m is taken from a",
         "the new m must be the larger of the two maxima, whichever side it is on.",
-        functools.partial(_merge, use=lambda a, b: a),
+        partial(_merge, use=lambda a, b: a),
     ),
     (
         "m is taken from b",
         "the new m must be the larger of the two maxima, whichever side it is on.",
-        functools.partial(_merge, use=lambda a, b: b),
+        partial(_merge, use=lambda a, b: b),
     ),
     (
         "a pile without keys gives NaN",
         "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
         "instead of m.",
-        functools.partial(_merge, guard=False),
+        partial(_merge, guard=False),
     ),
     (
         "o is divided inside merge",
@@ -656,30 +624,29 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
     (
         "alpha is inverted",
         "the factors are exp(m - m_old): they must be exp(m_old - m), never above 1.",
-        functools.partial(_merge, invert=True),
+        partial(_merge, invert=True),
     ),
 )
 
 MERGE = Exercise.of(
     "3.4",
     cases=_merge_cases,
-    truth=functools.partial(_reduce, _merge),
+    truth=partial(_reduce, _merge),
     judge=lambda case, observed, expected: _judge_state(("m", "l_sum", "o"), observed, expected),
     run=_run_merge,
     mistakes=tuple(
-        Mistake(name, says, functools.partial(_reduce, wrong))
-        for name, says, wrong in _MERGE_MISTAKES
+        Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGE_MISTAKES
     ),
 )
 
 
 # --- 3.5 ----------------------------------------------------------------------------------------
 
-# the three broken versions that the notebook gives, as flags of _walk
-_BROKEN: dict[str, dict[str, Any]] = {
-    "forgets_to_rescale_o": {"rescale_o": False},
-    "uses_own_maximum": {"own_max": True},
-    "starts_at_zero": {"start": 0.0},
+# the three broken versions that the notebook gives, as names among SLIPS
+_BROKEN = {
+    "forgets_to_rescale_o": "no_rescale_o",
+    "uses_own_maximum": "own_max",
+    "starts_at_zero": "start_zero",
 }
 _VISIBLE = 1e-3  # times the largest value: a difference that nobody takes for rounding
 
@@ -691,9 +658,9 @@ def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | No
     truth = _together(*parsed)
     largest = max(np.abs(v).max() for v in parsed[1])
     lines, missed = [], 0
-    for name, flags in _BROKEN.items():
+    for name, slip in _BROKEN.items():
         with np.errstate(all="ignore"):
-            wrong = _walk(*parsed, **flags)[1]
+            wrong = _walk(*parsed, slip)[1]
         exposed = not np.all(np.abs(wrong - truth) <= _VISIBLE * largest)
         missed += not exposed
         lines.append(

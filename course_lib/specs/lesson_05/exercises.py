@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import SLIPS, stream
 from course_lib.judging import faults
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.kernel_judge import in_turn, stored_whole, was_launched
@@ -355,49 +357,24 @@ def _long_cases(rng: Generator) -> list[Case]:
     ]
 
 
-def _streamed(
-    x: Any,
+def _long(
+    name: str,
+    says: str,
+    slip: str = "right",
     *,
-    block: int = 64,
-    rescale: int = 1,
-    own_max: bool = False,
-    latest_max: bool = False,
-    keep_max: bool = False,
-    start: float = -np.inf,
-    use_max: bool = True,
-    pad: float = -np.inf,
-    drop_tail: bool = False,
-    first_only: bool = False,
     base: float = np.e,
-    new_too: bool = False,
-    forget: bool = False,
-    ending: Any = lambda m, l_sum: m + np.log(l_sum),
-) -> np.ndarray:
-    """Log-sum-exp in a loop, in float32, as somebody with the named mistake writes it.
+    end: Callable[[int, int], int] = lambda n, block: n,
+) -> Mistake:
+    """Return a log-sum-exp in a loop, in float32, with a slip, another base or end (n, block)."""
+    loop = SLIPS[slip]
 
-    ``rescale`` is the power of alpha: 1 is right, 0 forgets it, -1 inverts it. ``new_too``: the
-    new block is rescaled as well; ``forget``: the old sum is dropped.
-    """
-    x = (as_float64(x) * np.log(base)).astype(np.float32)
-    n = x.shape[1]
-    x = x[:, : n // block * block] if drop_tail else x
-    x = x[:, :block] if first_only else x
-    x = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=pad)
-    m, l_sum = np.full(len(x), start, np.float32), np.zeros(len(x), np.float32)
-    for s in np.split(x, x.shape[1] // block, axis=1):
-        top = s.max(axis=1)
-        m_new = top if latest_max else np.maximum(m, top) if use_max else np.zeros_like(m)
-        alpha = np.exp(m - m_new) if use_max else np.ones_like(m)
-        if rescale != 1:  # before the first block there is nothing to rescale
-            alpha = np.where(np.isneginf(m), 1, alpha) ** rescale
-        new = np.exp(s - (top if own_max else m_new)[:, None]).sum(axis=1)
-        l_sum = (l_sum + new) * alpha if new_too else new if forget else l_sum * alpha + new
-        m = m if keep_max else m_new
-    return ending(m if use_max else np.zeros_like(m), l_sum)
+    def model(x: Any, *, block: int = 64) -> np.ndarray:
+        s = (as_float64(x) * np.log(base)).astype(np.float32)
+        s = s[:, : end(s.shape[1], block)]
+        nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
+        return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
 
-
-def _long(name: str, says: str, **flags: Any) -> Mistake:
-    return Mistake(name, says, lambda x, *, block=64: _streamed(x, block=block, **flags))
+    return Mistake(name, says, model)
 
 
 LONG_LOGSUMEXP = Exercise.of(
@@ -411,99 +388,96 @@ LONG_LOGSUMEXP = Exercise.of(
             "l_sum is not rescaled",
             "When a new maximum arrives, the old sum is measured against the old one: multiply "
             "it by alpha = exp(m - m_new).",
-            rescale=0,
+            "no_rescale_l",
         ),
         _long(
             "alpha is inverted",
             "alpha is exp(m_new - m): the past grows where it should shrink. "
             "alpha = exp(m - m_new) is never above 1.",
-            rescale=-1,
+            "inverse",
         ),
         _long(
             "each block uses its own maximum",
             "The exponentials of a block are measured against that block's maximum. Measure "
             "them against m_new, the maximum so far.",
-            own_max=True,
+            "own_max",
         ),
         _long(
             "m forgets the earlier blocks",
             "The new maximum is that of the last block only. Where scores fall far, alpha "
             "overflows: take the larger of it and m.",
-            latest_max=True,
+            "latest_max",
         ),
         _long(
             "the maximum starts at 0",
             "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
-            start=0.0,
+            "start_zero",
         ),
         _long(
             "no maximum is subtracted",
             "Without a maximum, exp overflows near +100 and vanishes near -150.",
-            use_max=False,
+            "no_max",
         ),
         _long(
             "masked means score zero",
             "The empty places of the last block entered with score 0. Load them as -inf.",
-            pad=0.0,
+            "zeros_past_end",
         ),
         _long(
             "the short last block is left out",
             "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
-            drop_tail=True,
+            end=lambda n, block: n // block * block,
         ),
         _long(
             "only the first block counts",
             "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
-            first_only=True,
+            end=lambda n, block: block,
         ),
         _long(
             "only the last block counts",
             "l_sum is set anew in each block: add the block's sum to what was there.",
-            forget=True,
+            "forget_l",
         ),
         _long(
             "the new block is rescaled as well",
             "alpha brings the old sum to the new maximum; the new block is measured against it "
             "already: l_sum * alpha + the block's sum.",
-            new_too=True,
+            "rescale_all",
         ),
         *(
             _long(
                 "2 in place of e",
                 "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
                 "log2(e) first and the result by ln 2.",
+                slip,
                 base=2.0,
-                ending=ending,
             )
-            for ending in (
-                lambda m, l_sum: m / np.log(2) + np.log2(l_sum),
-                lambda m, l_sum: m / np.log(2) + np.log(l_sum),
-            )
+            for slip in ("lse_in_base_2", "lse_with_m_in_base_2")
         ),
         _long(
             "the sum is missing",
             "m is the largest score only: add log(l_sum).",
-            ending=lambda m, l_sum: m,
+            "lse_is_m",
         ),
         _long(
             "the logarithm is missing",
             "The answer is m + log(l_sum), not m + l_sum.",
-            ending=lambda m, l_sum: m + l_sum,
+            "lse_adds_l",
         ),
         _long(
             "the maximum is missing",
             "log(l_sum) is measured against m: add m at the end.",
-            ending=lambda m, l_sum: np.log(l_sum),
+            "lse_is_ln_l",
         ),
         _long(
             "the logarithm has base 2",
             "tl.log2 is the logarithm to base 2: use tl.log.",
-            ending=lambda m, l_sum: m + np.log2(l_sum),
+            "lse_with_log2",
         ),
         _long(
             "m is never updated",
             "The loop ends without m = m_new, so the next block sees the old maximum.",
-            keep_max=True,
+            "keep_max",
         ),
         Mistake(  # the last one, since other things give NaN too
             "alpha is inverted",
