@@ -63,6 +63,13 @@ def grouped(arrays: Triple, kv_heads: int) -> Triple:
     return q, k[:, :kv_heads].copy(), v[:, :kv_heads].copy()
 
 
+def tensor(x: Any, dtype: str = "float32") -> Any:
+    """Return a contiguous tensor of these numbers."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(getattr(torch, dtype))
+
+
 def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: bool = False) -> tuple[Any, ...]:
     """Return torch tensors of ``dtype``; ``strided`` makes (B, H, N, d) views of (B, N, H, d)."""
     import torch

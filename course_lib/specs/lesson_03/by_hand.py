@@ -6,11 +6,7 @@ from functools import partial
 from typing import Any
 
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
-from course_lib.specs.lesson_03.piles import (
-    ORDERS,
-    STREAM_MISTAKES,
-    walk,
-)
+from course_lib.specs.lesson_03.piles import ORDERS, STREAM_MISTAKES, walk
 
 
 def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str, float]]:

@@ -8,11 +8,7 @@ import numpy as np
 
 from course_lib.judging.faults import find_fault
 from course_lib.judging.spec import Case, Exercise, Finding, Observed
-from course_lib.specs.lesson_03.piles import (
-    Piles,
-    together,
-    walk,
-)
+from course_lib.specs.lesson_03.piles import Piles, together, walk
 
 # the three broken versions that the notebook gives, as names among SLIPS
 BROKEN = {

@@ -12,15 +12,7 @@ from numpy.random import Generator
 from course_lib.attention.online_softmax import OnlineState, finite_max
 from course_lib.judging.faults import find_fault
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.specs.lesson_03.piles import (
-    HIGH,
-    LOW,
-    V_HIGH,
-    V_LOW,
-    State,
-    drawn,
-    judge_state,
-)
+from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
 
 
 def _state(s: np.ndarray, v: np.ndarray) -> State:
