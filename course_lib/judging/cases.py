@@ -1,8 +1,9 @@
 """The inputs on which attention is tried: ordinary ones, and those that expose mistakes.
 
-Each function returns ``(q, k, v)`` as float32 NumPy arrays, shapes ``(..., n, d)``. The list is
-the course's standard: ragged tiles, N_q != N_k, large and very negative scores, maxima that rise
-or fall along the row, values far from zero, strided memory, empty rows, a single key.
+They are ``(q, k, v)``, float32 NumPy arrays of shapes ``(..., n, d)``, or a `Case` with tensors
+for a kernel's launcher. The list is the course's standard: ragged tiles, N_q != N_k, large and
+very negative scores, maxima that rise or fall along the row, values far from zero, strided memory,
+empty rows, a single key.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+
+from course_lib.judging.spec import Case
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -41,10 +44,30 @@ def sloped(rng: Generator, n_q: int, n_k: int, d: int, rise: float, **kwargs: An
     return q, k, v
 
 
-def far_values(rng: Generator, n_q: int, n_k: int, d: int, **kwargs: Any) -> Triple:
-    """Return uniform scores with V near 100: a half-precision accumulator overflows or drifts."""
+def far_rows(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return inputs whose rows' scores lie near ``by`` and near ``-by``, in turns."""
+    q, k, v = shifted(rng, n_q, n_k, d, by, **kwargs)
+    q[..., ::2, 0] *= -1
+    return q, k, v
+
+
+def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return uniform scores with V near ``by``: at 100 a half-precision sum overflows or drifts."""
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)
-    return 0 * q, k, v + 100
+    return 0 * q, k, v + by
+
+
+def grouped(arrays: Triple, kv_heads: int) -> Triple:
+    """Return q, and k and v with their first ``kv_heads`` heads only."""
+    q, k, v = arrays
+    return q, k[:, :kv_heads].copy(), v[:, :kv_heads].copy()
+
+
+def tensor(x: Any, dtype: str = "float32") -> Any:
+    """Return a contiguous tensor of these numbers."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(getattr(torch, dtype))
 
 
 def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: bool = False) -> tuple[Any, ...]:
@@ -55,3 +78,46 @@ def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: bool = False)
     if strided:
         tensors = tuple(t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors)
     return tensors
+
+
+def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    return draw(rng, n_q, n_k, d, size=by, **kwargs)
+
+
+_DRAWN = {
+    "near": shifted,
+    "rows_near": far_rows,
+    "rise": sloped,
+    "values_near": far_values,
+    "size": _sized,
+}
+
+
+def launch(
+    rng: Generator,
+    name: str,
+    n_q: int,
+    n_k: int,
+    d: int,
+    *,
+    tiles: tuple[int, int] | None = None,
+    causal: bool | None = None,
+    heads: tuple[int, int] = (1, 1),
+    kv_heads: int | None = None,
+    dtype: str = "float32",
+    strided: bool = False,
+    **how: Any,
+) -> Case:
+    """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.
+
+    q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
+    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
+    ``size=4``), and flags of the `Case`.
+    """
+    word = next((word for word in _DRAWN if word in how), "size")
+    arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads)
+    arrays = arrays if kv_heads is None else grouped(arrays, kv_heads)
+    keywords: dict[str, Any] = {} if causal is None else {"causal": causal}
+    if tiles:
+        keywords |= {"block_q": tiles[0], "block_k": tiles[1]}
+    return Case(name, as_tensors(arrays, dtype, strided=strided), keywords, **how)

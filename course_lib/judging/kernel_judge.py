@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_lib.judging.judges import Judge
+from course_lib.judging.faults import find_fault, is_tensor
+from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.picture import TrafficBars
 from course_lib.judging.spec import STORED, Case, Finding, Observed
 
@@ -36,6 +37,37 @@ def stored_whole(judge: Judge, *names: str) -> Judge:
         return replace(unstored, picture=finding.picture) if unstored else finding
 
     return ask
+
+
+def float32_judge(name: str, relative: float, axes: tuple[str, ...] = ()) -> Judge:
+    """Judge one float32 tensor, on whatever device: formal faults, values, was it a kernel.
+
+    ``name`` is what the report calls it; ``axes`` are its dimensions, as far as it has them.
+    """
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        import torch
+
+        return formal_fault(observed.result, expected, torch.float32) or array_finding(
+            observed.result, expected, relative=relative, name=name, axes=axes[: expected.ndim]
+        )
+
+    return in_turn(stored_whole(judge, name), was_launched)
+
+
+def formal_fault(got: Any, expected: Any, dtype: Any) -> Finding | None:
+    """Return a formal fault of a tensor (or of a tuple of tensors), on whatever device it is."""
+    import torch
+
+    several = isinstance(expected, tuple)
+    likes = [torch.empty(e.shape, dtype=dtype) for e in (expected if several else (expected,))]
+    parts = got if several and isinstance(got, tuple | list) else [got]
+    if len(parts) == len(likes):
+        likes = [
+            like.to(part.device) if is_tensor(part) else like
+            for like, part in zip(likes, parts, strict=True)
+        ]
+    return find_fault(got, tuple(likes) if several else likes[0])
 
 
 def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Finding | None:

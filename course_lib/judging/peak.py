@@ -10,7 +10,8 @@ from collections.abc import Callable
 from tracemalloc import get_traced_memory, is_tracing, start, stop
 from typing import Any
 
-from course_lib.judging.spec import Case, Observed
+from course_lib.judging.judges import Judge
+from course_lib.judging.spec import Case, Finding, Observed
 
 _STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
 
@@ -34,6 +35,25 @@ def with_peak(function: Callable[..., Any], case: Case) -> Observed:
             return Observed(result, peak if is_tracing() else _STOPPED)
         finally:
             stop()
+
+
+def holds_half(
+    judge: Judge, size: Callable[[Case], int], too_much: Callable[[Case, int, int], Finding]
+) -> Judge:
+    """Return ``judge``, and after it a look at the memory that a counted case held.
+
+    It may hold half of ``size(case)`` bytes; else ``too_much(case, held, size)`` is the finding.
+    """
+
+    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        if isinstance(observed.ledger, str):
+            return Finding("signature", observed.ledger)
+        finding = judge(case, observed, expected)
+        if finding or not case.counted or observed.ledger <= size(case) // 2:
+            return finding
+        return too_much(case, observed.ledger, size(case))
+
+    return judged
 
 
 def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:

@@ -9,8 +9,7 @@ What JavaScript computes too is held against Python in tests/widgets/test_javasc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from course_lib.attention import attention_float64
 from course_lib.attention.online_softmax import finite_max
+from course_lib.attention.slips import SLIPS, states
 from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
 
 if TYPE_CHECKING:
@@ -31,42 +31,17 @@ LINES_PER_TILE = 7
 ORDERS = {"given": "as given", "reversed": "last tile first"}
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The recurrence with at most one thing wrong.
-
-    ``l_scale`` and ``o_scale`` turn alpha into the factor on the old l and the old O.
-    """
-
-    says: str
-    l_scale: Callable[[float], float]
-    o_scale: Callable[[float], float]
-    own_max: bool = False
-    start: float = -math.inf
-
-
-def _same(alpha: float) -> float:
-    return alpha
-
-
-def _one(alpha: float) -> float:
-    return 1.0
-
-
-def _inverse(alpha: float) -> float:
-    return 1 / alpha if alpha else 0.0  # before the first key there is nothing to scale
-
-
 VARIANTS = {
-    "right": Variant("as it should be", _same, _same),
-    "no_rescale_o": Variant("O is not rescaled", _same, _one),
-    "no_rescale_l": Variant("ℓ is not rescaled", _one, _same),
-    "neither": Variant("nothing is rescaled", _one, _one),
-    "inverse": Variant("alpha is upside down", _inverse, _inverse),
-    "own_max": Variant("each pile uses its own maximum", _same, _same, own_max=True),
-    "start_zero": Variant("the maximum starts at 0", _same, _same, start=0.0),
+    "right": "as it should be",
+    "no_rescale_o": "O is not rescaled",
+    "no_rescale_l": "ℓ is not rescaled",
+    "neither": "nothing is rescaled",
+    "inverse": "alpha is upside down",
+    "own_max": "each pile uses its own maximum",
+    "start_zero": "the maximum starts at 0",
 }
-"""Name -> the recurrence: the right one first, then the mistakes."""
+"""Names in ``attention.slips.SLIPS`` -> the words for them: the right one first."""
+_OWN_WEIGHTS = {"right", "own_max", "start_zero"}  # the others have the weights of the right one
 
 
 def trace(
@@ -82,20 +57,11 @@ def trace(
     Returns:
         ``p`` (one array a tile), ``m``, ``alpha``, ``l`` (numbers), ``o`` (arrays, not divided).
     """
-    rule = VARIANTS[variant]
-    m, l_sum, o = rule.start, 0.0, np.zeros(values.shape[1])
     steps: dict[str, list[Any]] = {"p": [], "m": [], "alpha": [], "l": [], "o": []}
     with np.errstate(all="ignore"):  # mistakes may overflow: that is what they show
-        for first, stop in tiles:
-            s = scores[first:stop]
-            m_tile = s.max(initial=-np.inf)
-            m_new = np.maximum(m, m_tile)
-            alpha = float(np.exp(m - finite_max(m_new)))
-            p = np.exp(s - finite_max(m_tile if rule.own_max else m_new))
-            l_sum = rule.l_scale(alpha) * l_sum + p.sum()
-            o = rule.o_scale(alpha) * o + p @ values[first:stop]
-            m = m_new
-            for name, value in zip(steps, (p, float(m), alpha, float(l_sum), o), strict=True):
+        for p, m, alpha, l_sum, o in states(SLIPS[variant], scores[None], values, tiles):
+            now = (p[0], m.item(), alpha.item(), l_sum.item(), o[0])
+            for name, value in zip(steps, now, strict=True):
                 steps[name].append(value)
     return steps
 
@@ -279,7 +245,7 @@ class TileStepper(CourseWidget):
             "d_v": values.shape[1],
             "n_k": len(values),
             "orders": orders,
-            "says": {name: variant.says for name, variant in VARIANTS.items()},
+            "says": VARIANTS,
             "range": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
             "by_row": {str(row): self._row_data(row, orders) for row in self._shown_rows},
         }
@@ -293,9 +259,8 @@ class TileStepper(CourseWidget):
                 name: self._shown(trace(self._scores[row], self._values, tiles, name), row)
                 for name in VARIANTS
             }
-            for name, variant in VARIANTS.items():
-                if name != "right" and not variant.own_max and math.isinf(variant.start):
-                    del runs[order][name]["p"]  # the same weights as in the right run
+            for name in set(VARIANTS) - _OWN_WEIGHTS:
+                del runs[order][name]["p"]
         truth = self._truth[row, :SHOWN_COLUMNS]
         return {"scores": self._scores[row], "truth": truth, "runs": runs}
 
@@ -360,7 +325,7 @@ class TileStepper(CourseWidget):
         lines = [f"query row {self.row}, {len(self._tiles)} K/V tiles"]
         for name in ["right"] if self.mistake == "none" else ["right", self.mistake]:
             steps = self._steps(name)
-            lines.append(f"{VARIANTS[name].says}:")
+            lines.append(f"{VARIANTS[name]}:")
             for tile, m, alpha, l_sum, o in zip(
                 self._ordered(), *(steps[key] for key in ("m", "alpha", "l", "o")), strict=True
             ):
@@ -396,7 +361,7 @@ class TileStepper(CourseWidget):
             means = [divided(o, l_sum)[0] for o, l_sum in zip(run["o"], run["l"], strict=True)]
             right.plot(
                 range(1, len(means) + 1), means, style, color=colour, marker="o",
-                label=VARIANTS[name].says,
+                label=VARIANTS[name],
             )  # fmt: skip
         right.axhline(self.answer[0], color=OKABE_ITO["green"], linestyle=":", label="all at once")
         right.set(xlabel="tiles folded in", ylabel="O / l, first column")

@@ -24,7 +24,7 @@ from helpers import ROOT
 
 from course_lib.checking import report_for
 from course_lib.specs import find
-from course_lib.specs.lesson_06.exercises import FINE, ON_A_GPU
+from course_lib.specs.lesson_06.on_a_gpu import FINE, ON_A_GPU
 
 # --- where a misconception shows, and the proof of it ---------------------------------------------
 

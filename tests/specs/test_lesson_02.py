@@ -7,7 +7,7 @@ from helpers import solutions, stubs
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
-from course_lib.specs.lesson_02.exercises import EXERCISES
+from course_lib.specs.lesson_02 import EXERCISES
 
 NAMES = [exercise.function for exercise in EXERCISES]
 SEEDS = [1, 2, 3, 4]

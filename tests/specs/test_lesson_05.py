@@ -15,7 +15,7 @@ from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Observed
 from course_lib.judging.tolerance import same
-from course_lib.specs.lesson_05.exercises import EXERCISES
+from course_lib.specs.lesson_05 import EXERCISES
 
 SPECS = {exercise.function: exercise for exercise in EXERCISES}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]

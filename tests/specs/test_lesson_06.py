@@ -15,7 +15,8 @@ from helpers import changed, renamed, report_on, solutions, stubs, words_of  # n
 from course_lib.checking import report_for  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402
 from course_lib.judging.spec import Observed  # noqa: E402
-from course_lib.specs.lesson_06.exercises import EXERCISES, FINE, ON_A_GPU, RACES, REFUSED  # noqa: E402
+from course_lib.specs.lesson_06 import EXERCISES  # noqa: E402
+from course_lib.specs.lesson_06.on_a_gpu import FINE, ON_A_GPU, RACES, REFUSED  # noqa: E402
 
 SPECS = {exercise.function: exercise for exercise in EXERCISES}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]

@@ -206,7 +206,7 @@ def test_the_mistake_stands_beside_the_right_answer(mount, name, reverse):
     stepper.reverse = reverse
     wrong, right = stepper.streamed(name)[0], stepper.answer[0]
     text = page.inner_text(".fac-final")
-    assert f"{VARIANTS[name].says}: [{wrong:.5g}]" in text
+    assert f"{VARIANTS[name]}: [{wrong:.5g}]" in text
     assert ("The same answer: this order hides" in text) == (abs(wrong - right) < 1e-3)
     assert ("Above every value" in text) == (wrong > 40)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from course_lib.specs.lesson_02 import exercises
+from course_lib.specs.lesson_02 import audit, least_bytes, reduction, regime
 
-EXERCISES = (*exercises.EXERCISES,)
+EXERCISES = (least_bytes.LEAST_BYTES, reduction.REDUCTION, regime.REGIME, audit.AUDIT_CARDS)

@@ -12,27 +12,25 @@ from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.misconceptions import attention_mistakes
-from course_lib.judging.peak import with_peak
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.peak import holds_half, with_peak
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
 
 
-def _judge_tiled(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    if isinstance(observed.ledger, str):
-        return Finding("signature", observed.ledger)
-    if finding := judge_output(case, observed, expected):
-        return finding
+def _all_held(case: Case, held: int, scores: int) -> Finding:
     q, k = case.args[:2]
-    scores = 8 * q.shape[0] * k.shape[0]
-    if case.counted and observed.ledger > scores // 2:
-        return Finding(
-            "never holds all scores",
-            f"the answer is right, but your function held {observed.ledger / 1e6:.1f} MB at once; "
-            f"all {q.shape[0]} x {k.shape[0]} scores are {scores / 1e6:.1f} MB. "
-            "Compute one tile of scores at a time.",
-        )
-    return None
+    return Finding(
+        "never holds all scores",
+        f"the answer is right, but your function held {held / 1e6:.1f} MB at once; "
+        f"all {q.shape[0]} x {k.shape[0]} scores are {scores / 1e6:.1f} MB. "
+        "Compute one tile of scores at a time.",
+    )
+
+
+_judge_tiled = holds_half(
+    judge_output, lambda case: 8 * len(case.args[0]) * len(case.args[1]), _all_held
+)
 
 
 def in_double(triple: cases.Triple) -> cases.Triple:

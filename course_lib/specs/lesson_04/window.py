@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import SLIPS, stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
-from course_lib.judging.misconceptions import Slip, stream
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_04.tiled import in_double, judge_output
 
@@ -80,18 +80,18 @@ def _window_model(
     return model
 
 
-_NO_SLIP = Slip()
-
-
 def _window_walk(
     *,
-    slip: Slip = _NO_SLIP,
+    slip: str = "right",
     guarded: bool = True,
     scale: float = 0.5,
     begin: int = 0,
     end: Callable[[int, int], int] = lambda last, block_k: last + 1,
 ) -> Callable[..., np.ndarray]:
-    """Return the walk over tiles with a slip; ``begin``: the row of the Q tile where it begins."""
+    """Return the walk over tiles with a slip.
+
+    ``begin``: the row of the Q tile where the walk begins.
+    """
 
     def model(q: Any, k: Any, v: Any, window: int, block_q: int, block_k: int) -> np.ndarray:
         (heads, n_q, d), n_k = q.shape, k.shape[1]
@@ -104,10 +104,7 @@ def _window_walk(
             keys = np.arange(n_k)[first : min(n_k, -(-end(at[-1], block_k) // block_k) * block_k)]
             s = q[head, rows] @ k[head, keys].T / d**scale
             s[hidden[np.ix_(rows, keys)]] = -np.inf
-            ends = np.full(len(rows), len(keys))
-            out[head, rows] = stream(
-                slip, s, v[head, keys], ends, block_k, block_k, guarded=guarded
-            )[0]
+            out[head, rows] = stream(SLIPS[slip], s, v[head, keys], block_k, guarded=guarded)[0]
         return out
 
     return model
@@ -179,39 +176,39 @@ _WINDOW_MISTAKES = (
     ),
     Mistake("scaled twice", "the scores are divided by d, not by sqrt(d).", _window_walk(scale=1)),
     *(
-        Mistake(name, says, _window_walk(slip=slip, guarded=slip.use_max and slip.start != 0))
+        Mistake(name, says, _window_walk(slip=slip, guarded=slip not in ("no_max", "start_zero")))
         for name, says, slip in (
             (
                 "O is not rescaled",
                 "the running sum is rescaled by alpha, the running output is not.",
-                Slip(rescale_o=np.ones_like),
+                "no_rescale_o",
             ),
             (
                 "l is not rescaled",
                 "the running output is rescaled by alpha, the running sum is not.",
-                Slip(rescale_l=np.ones_like),
+                "no_rescale_l",
             ),
             (
                 "nothing is rescaled",
                 "neither the sum nor the output is rescaled when a new maximum arrives.",
-                Slip(rescale_o=np.ones_like, rescale_l=np.ones_like),
+                "neither",
             ),
             (
                 "each tile uses its own maximum",
                 "each tile's exponentials use that tile's own maximum, not the running one.",
-                Slip(own_max=True),
+                "own_max",
             ),
             (
                 "no maximum is subtracted",
                 "no maximum is subtracted before exp: large scores overflow.",
-                Slip(use_max=False),
+                "no_max",
             ),
             (
                 "the maximum starts at 0",
                 "where all scores are very negative, every exponential vanishes: start at -inf.",
-                Slip(start=0.0),
+                "start_zero",
             ),
-            ("not divided by l", "the sum is not divided by l_sum.", Slip(divide="never")),
+            ("not divided by l", "the sum is not divided by l_sum.", "no_divide"),
         )
     ),
     Mistake(

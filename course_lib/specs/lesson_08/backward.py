@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,61 +20,37 @@ from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
 
 
-def _backward_case(name: str, arrays: Any, rng: Generator, dtype: str = "float32", **how: Any):
+def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
     """Return a case of q, k, o, lse, do: what the forward pass saved, and a drawn gradient."""
     import torch
 
-    flags = {key: how.pop(key) for key in ("counted", "compiled", "blind_to") if key in how}
-    q, k, v = draw.as_tensors(arrays, dtype)
-    o, lse = attention_truth(q, k, v, causal=bool(how.get("causal")))
+    case = draw.launch(rng, *shape, **how)
+    q, k, v = case.args
+    o, lse = attention_truth(q, k, v, **case.kwargs)
     do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3)
     saved = (torch.from_numpy(o).to(q.dtype), torch.from_numpy(lse).float(), do.to(q.dtype))
-    return Case(name, (q, k, *saved), how, **flags)
+    return replace(case, args=(q, k, *saved))
 
 
 def _backward_cases(rng: Generator) -> list[Case]:
-    one = (1, 1)
+    case = partial(_backward_case, rng)
     return [
-        _backward_case(
-            "64 queries and keys in tiles of 32 and 16, d = 32",
-            draw.draw(rng, 64, 64, 32, heads=one), rng,
-            block_q=32, block_k=16,
-        ),
-        _backward_case(
-            "2 x 2 heads, 40 queries, 70 keys: short last tiles",
-            draw.draw(rng, 40, 70, 16, heads=(2, 2)), rng,
-            block_q=16, block_k=64,
-        ),
-        _backward_case(
-            "large scores (q and k times 4), tiles as tall as d",
-            draw.draw(rng, 64, 32, 32, heads=one, size=4), rng,
-            block_q=32, block_k=32,
-        ),
-        _backward_case(
-            "causal, 64 queries and keys, tiles 16 and 32",
-            draw.draw(rng, 64, 64, 16, heads=one), rng,
-            causal=True, block_q=16, block_k=32,
-        ),
-        _backward_case(
-            "causal, 35 queries, 68 keys: aligned at the end",
-            draw.draw(rng, 35, 68, 16, heads=(1, 2)), rng,
-            causal=True, block_q=16, block_k=32,
-        ),
-        _backward_case(
-            "causal, 80 queries, 50 keys: the first 30 rows see nothing",
-            draw.draw(rng, 80, 50, 32, heads=one), rng,
-            causal=True, block_q=16, block_k=64,
-        ),
-        _backward_case(
-            "float16, causal, 100 queries, 150 keys, d = 64",
-            draw.draw(rng, 100, 150, 64, heads=(1, 2)), rng, "float16",
-            causal=True, block_q=64, block_k=32, compiled=True,
-        ),
-        _backward_case(
-            "causal, 512 queries and keys, d = 16, counted",
-            draw.draw(rng, 512, 512, 16, heads=one), rng,
-            causal=True, block_q=128, block_k=64, counted=True,
-        ),
+        case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
+        case("2 x 2 heads, 40 queries, 70 keys: short last tiles",
+             40, 70, 16, heads=(2, 2), tiles=(16, 64)),
+        case("large scores (q and k times 4), tiles as tall as d",
+             64, 32, 32, size=4, tiles=(32, 32)),
+        case("causal, 64 queries and keys, tiles 16 and 32",
+             64, 64, 16, tiles=(16, 32), causal=True),
+        case("causal, 35 queries, 68 keys: aligned at the end",
+             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True),
+        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 32, tiles=(16, 64), causal=True),
+        case("float16, causal, 100 queries, 150 keys, d = 64",
+             100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
+             compiled=True),
+        case("causal, 512 queries and keys, d = 16, counted",
+             512, 512, 16, tiles=(128, 64), causal=True, counted=True),
     ]  # fmt: skip
 
 

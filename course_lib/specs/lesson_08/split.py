@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,65 +18,29 @@ from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 
-def _case(name: str, arrays: Any, dtype: str = "float32", **how: Any) -> Case:
-    """Return a case for a launcher: arrays as tensors, tile sizes and causal as keywords."""
-    flags = {key: how.pop(key) for key in ("counted", "compiled", "blind_to") if key in how}
-    return Case(name, draw.as_tensors(arrays, dtype), how, **flags)
-
-
 def _split_cases(rng: Generator) -> list[Case]:
-    one = (1, 1)
+    case = partial(draw.launch, rng)
     return [
-        _case(
-            "causal, 64 queries and keys, tiles 32 and 16",
-            draw.draw(rng, 64, 64, 64, heads=one),
-            causal=True, block_q=32, block_k=16,
-        ),
-        _case(
-            "not causal, 32 queries, 96 keys: only whole tiles",
-            draw.draw(rng, 32, 96, 16, heads=one),
-            block_q=32, block_k=32,
-        ),
-        _case(
-            "not causal, 65 keys in tiles of 32, all scores near -20: the last holds one key",
-            draw.shifted(rng, 32, 65, 16, -20, heads=one),
-            block_q=32, block_k=32,
-        ),
-        _case(
-            "causal, 35 queries, 68 keys: aligned at the end",
-            draw.draw(rng, 35, 68, 16, heads=(1, 2)),
-            causal=True, block_q=16, block_k=32,
-        ),
-        _case(
-            "causal, 80 queries, 50 keys: the first 30 rows see nothing",
-            draw.draw(rng, 80, 50, 32, heads=one),
-            causal=True, block_q=16, block_k=16,
-        ),
-        _case(
-            "causal, climbing scores, tiles as tall as d",
-            draw.sloped(rng, 96, 96, 32, 220, heads=one),
-            causal=True, block_q=64, block_k=32,
-        ),
-        _case(
-            "float16, causal, 100 queries, 150 keys, d = 64",
-            draw.draw(rng, 100, 150, 64, heads=(1, 2)), "float16",
-            causal=True, block_q=64, block_k=32, compiled=True,
-        ),
-        _case(
-            "256 queries and keys, d = 16, counted",
-            draw.draw(rng, 256, 256, 16, heads=one),
-            causal=False, block_q=128, block_k=64, counted=True,
-        ),
-        _case(
-            "causal, 256 queries and keys, d = 16, counted",
-            draw.draw(rng, 256, 256, 16, heads=one),
-            causal=True, block_q=64, block_k=32, counted=True,
-        ),
-        _case(
-            "causal, 128 queries, 160 keys, d = 16, counted",
-            draw.draw(rng, 128, 160, 16, heads=one),
-            causal=True, block_q=32, block_k=64, counted=True,
-        ),
+        case("causal, 64 queries and keys, tiles 32 and 16",
+             64, 64, 64, tiles=(32, 16), causal=True),
+        case("not causal, 32 queries, 96 keys: only whole tiles", 32, 96, 16, tiles=(32, 32)),
+        case("not causal, 65 keys in tiles of 32, all scores near -20: the last holds one key",
+             32, 65, 16, near=-20, tiles=(32, 32)),
+        case("causal, 35 queries, 68 keys: aligned at the end",
+             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True),
+        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 32, tiles=(16, 16), causal=True),
+        case("causal, climbing scores, tiles as tall as d",
+             96, 96, 32, rise=220, tiles=(64, 32), causal=True),
+        case("float16, causal, 100 queries, 150 keys, d = 64",
+             100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
+             compiled=True),
+        case("256 queries and keys, d = 16, counted",
+             256, 256, 16, tiles=(128, 64), causal=False, counted=True),
+        case("causal, 256 queries and keys, d = 16, counted",
+             256, 256, 16, tiles=(64, 32), causal=True, counted=True),
+        case("causal, 128 queries, 160 keys, d = 16, counted",
+             128, 160, 16, tiles=(32, 64), causal=True, counted=True),
     ]  # fmt: skip
 
 

@@ -12,13 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.misconceptions import (
-    Slip,
-    inputs_read,
-    o_stored,
-    stream,
-    streaming_slips,
-)
+from course_lib.attention.slips import ALL_PAST_END, SLIPS, Slip, stream
+from course_lib.judging.misconceptions import streaming_slips
+from course_lib.judging.misread import Misreading
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.variants.rule import Array, Rule, attend, heads_repeated, visited
@@ -80,7 +76,8 @@ def _masked_too_early(variant: Variant) -> Iterator[Mistake]:
         if rule.when == "after the mask":
             nothing = np.full((1, 1), -np.inf)
             fill = float(rule.change(nothing, (0, 1), causal=False).item())
-            for slip in (Slip(), Slip(fill=fill, past_end=1 << 30)):
+            for loop in (SLIPS["right"], Slip(fill=fill, past_end=ALL_PAST_END)):
+                slip = Misreading(loop=loop)
                 yield Mistake(name, says, partial(_streamed, rule, slip, True, True))
 
 
@@ -89,14 +86,14 @@ def _streamed_slips(rule: Rule) -> Iterator[Mistake]:
     known = sorted(streaming_slips(), key=lambda one: "not guarded" not in one[0])
     for name, says, slips in known:
         for slip in slips:
-            for guarded in slip.guards:
+            for guarded in slip.loop.guards:
                 for sinks_first in (True, False) if rule.sink else (True,):
                     yield Mistake(name, says, partial(_streamed, rule, slip, guarded, sinks_first))
 
 
 def _streamed(
     rule: Rule,
-    slip: Slip,
+    slip: Misreading,
     guarded: bool,
     sinks_first: bool,
     q: Any,
@@ -112,11 +109,9 @@ def _streamed(
 
     Sinks are one more tile, with values of 0, before or after the keys.
     """
-    if slip.half and "16" not in str(v.dtype):
-        slip = replace(slip, half=False)
     sinks = None if sinks is None else as_float64(sinks)
-    like = q
-    q, k, v = heads_repeated(*inputs_read(slip, q, k, v, block_k))
+    loop, like = slip.loop_for(v), q
+    q, k, v = heads_repeated(*slip.inputs_read(q, k, v, block_k))
     n_q, n_k = q.shape[-2], k.shape[-2]
     tiles = visited(rule, n_q, n_k, block_q, block_k, causal)
     o, lse = np.empty(q.shape), np.empty(q.shape[:-1])
@@ -131,11 +126,10 @@ def _streamed(
             part, values = s[rows, keys].astype(np.float32), v[at][keys]
             if sinks is not None:
                 part, values = _with_sinks(part, values, sinks[at[-1]], block_k, sinks_first)
-            ends = np.full(len(part), part.shape[1])
             with np.errstate(all="ignore"):
-                made = stream(slip, part, values, ends, block_k, block_k, guarded=guarded)
+                made = stream(loop, part, values, block_k, guarded=guarded)
             o[(*at, rows)], lse[(*at, rows)] = made
-    return o_stored(slip, o, like), lse
+    return slip.o_stored(o, like), lse
 
 
 def _with_sinks(s: Array, v: Array, sinks: Array, block_k: int, first: bool) -> tuple[Array, Array]:

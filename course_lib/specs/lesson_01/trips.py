@@ -1,0 +1,171 @@
+"""Exercises 1.1 and 1.3: what attention costs, predicted and counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numpy.random import Generator
+
+from course_lib.judging.judges import within
+from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.spec import Case, Exercise, Mistake
+
+_LINEAR = "The scores have a row and a column for every token: both sides double."
+_MATMULS = (
+    "Lines 1 and 3 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
+    "Count the trips of line 2."
+)
+_WRONG_PREDICTIONS = [
+    *(wrong_answer((2, line), "linear thinking", _LINEAR) for line in (1, 2, 3)),
+    *(wrong_answer((4, line), "the matmuls dominate", _MATMULS) for line in (1, 3)),
+    wrong_answer((2, 4), "the two values are exchanged", "Return `how many times` first."),
+]
+
+
+PREDICTION = question(
+    "1.1",
+    (4, 2),
+    wrong=_WRONG_PREDICTIONS,
+)
+
+
+_TRIPS = ("write_s", "read_s", "write_p", "read_p")
+
+
+def _books(
+    n: int, d: int, itemsize: int, *, square: int | None = None, linear: int | None = None
+) -> dict[str, float]:
+    """Return the answer of 1.3, if one (n, n) matrix has ``square`` bytes and Q, K, V, O
+    ``linear`` together."""
+    square = n * n * itemsize if square is None else square
+    linear = 4 * n * d * itemsize if linear is None else linear
+    total = 4 * square + linear
+    trips = dict.fromkeys(_TRIPS, square)
+    return {
+        "qkvo": linear,
+        **trips,
+        "total": total,
+        "total_gb": total / 1e9,
+        "s_mib": square / 2**20,
+    }
+
+
+def _changed(**changes: Callable[[dict[str, float]], float]) -> Callable[..., dict[str, float]]:
+    """Return a model of 1.3 in which some entries are computed from the right ones."""
+
+    def model(n: int, d: int, itemsize: int) -> dict[str, float]:
+        right = _books(n, d, itemsize)
+        return right | {key: change(right) for key, change in changes.items()}
+
+    return model
+
+
+def _without_reads(n: int, d: int, itemsize: int) -> dict[str, float]:
+    right = _books(n, d, itemsize)
+    total = right["total"] - right["read_s"] - right["read_p"]
+    return right | {"total": total, "total_gb": total / 1e9}
+
+
+def _without_qkvo(n: int, d: int, itemsize: int) -> dict[str, float]:
+    right = _books(n, d, itemsize)
+    total = right["total"] - right["qkvo"]
+    return right | {"total": total, "total_gb": total / 1e9}
+
+
+def _six_trips(n: int, d: int, itemsize: int) -> dict[str, float]:
+    right = _books(n, d, itemsize)
+    total = right["total"] + right["write_s"] + right["read_s"]
+    return right | {"total": total, "total_gb": total / 1e9}
+
+
+def _trip_cases(rng: Generator) -> list[Case]:
+    def case(n: int, d: int, itemsize: int) -> Case:
+        return Case(f"n = {n}, d = {d}, itemsize = {itemsize}", (n, d, itemsize))
+
+    n = int(rng.integers(100, 5000))
+    return [
+        case(8192, 128, 2),
+        case(n, int(rng.choice([16, 32, 64])), 4),
+        case(3, 2, 2),
+    ]
+
+
+_TRIP_MISTAKES = (
+    Mistake(
+        "the reads are forgotten in the total",
+        "What was written is read again by the next step: S and P count twice each.",
+        _without_reads,
+    ),
+    Mistake(
+        "Q, K, V and O are not in the total",
+        "The total is all trips: S and P, and Q, K, V and O as well.",
+        _without_qkvo,
+    ),
+    Mistake(
+        "a reading counts nothing",
+        "Reading a matrix moves as many bytes as writing it.",
+        _changed(read_s=lambda _: 0, read_p=lambda _: 0),
+    ),
+    Mistake(
+        "a reading counts nothing",
+        "Reading a matrix moves as many bytes as writing it.",
+        lambda *shape: _without_reads(*shape) | {"read_s": 0, "read_p": 0},
+    ),
+    Mistake(
+        "six trips instead of four",
+        "Eager code that scales the scores makes six. The exercise asks for four.",
+        _six_trips,
+    ),
+    Mistake(
+        "KiB instead of MiB",
+        "Dividing by 1024 once gives KiB. MiB are bytes / 2**20.",
+        _changed(s_mib=lambda right: right["write_s"] / 1024),
+    ),
+    Mistake(
+        "MB instead of MiB",
+        "s_mib is in MiB: divide by 2**20, not by 10**6.",
+        _changed(s_mib=lambda right: right["write_s"] / 1e6),
+    ),
+    Mistake(
+        "GiB instead of GB",
+        "total_gb is in GB: divide by 10**9, not by 2**30.",
+        _changed(total_gb=lambda right: right["total"] / 2**30),
+    ),
+    Mistake(
+        "MiB and GB the wrong way round",
+        "GB is a power of ten, MiB a power of two.",
+        _changed(
+            s_mib=lambda right: right["write_s"] / 1e6,
+            total_gb=lambda right: right["total"] / 2**30,
+        ),
+    ),
+    Mistake(
+        "elements instead of bytes",
+        "An element has `itemsize` bytes: multiply by it.",
+        lambda n, d, itemsize: _books(n, d, 1),
+    ),
+    Mistake(
+        "O is forgotten",
+        "Q, K and V are read, and O is written: four matrices of n x d.",
+        lambda n, d, itemsize: _books(n, d, itemsize, linear=3 * n * d * itemsize),
+    ),
+    Mistake(
+        "only one of Q, K, V and O",
+        "Q, K, V and O are four matrices of n x d.",
+        lambda n, d, itemsize: _books(n, d, itemsize, linear=n * d * itemsize),
+    ),
+    Mistake(
+        "S is n x d",
+        "S has a row and a column for every token: n x n.",
+        lambda n, d, itemsize: _books(n, d, itemsize, square=n * d * itemsize),
+    ),
+)
+
+
+TRIPS = Exercise.of(
+    "1.3",
+    cases=_trip_cases,
+    truth=_books,
+    judge=within(1e-9),
+    mistakes=_TRIP_MISTAKES,
+)

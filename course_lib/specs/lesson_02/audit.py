@@ -1,0 +1,113 @@
+"""Exercise 2.4: the numbers on four cards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from course_lib.accounting import traffic
+from course_lib.judging.faults import find_fault
+from course_lib.judging.judges import within
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+
+_HOLDS, _FAILS = "holds", "does not hold"
+_SHAPE = {"n": 8192, "d": 128, "b": 2}
+_TRIPS = 4 * 32 * 8192**2 * 2  # bytes of the four trips, 32 heads
+_AUDIT = {
+    "scores_gb": (_TRIPS / 1e9, _FAILS),
+    "flash_gb": (traffic.flash_compulsory.bytes(heads=32, **_SHAPE) / 1e9, _HOLDS),
+    "factor": (traffic.reduction_factor(8192, 128), _FAILS),
+    "flop_per_byte": (
+        traffic.intensity(
+            traffic.attention_flops(8192, 8192, 128), traffic.flash_compulsory.bytes(**_SHAPE)
+        ),
+        _FAILS,
+    ),
+}
+
+
+def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    got = observed.result
+    if fault := find_fault(got, expected):
+        return fault
+    if not isinstance(got, dict) or any(name not in got for name in expected):
+        return Finding("the form", f"return a dict with the keys {', '.join(expected)}.")
+    for name, (number, verdict) in expected.items():
+        entry = got[name]
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            return Finding("the form", f"{name!r} should be a pair: your number, your verdict.")
+        if not isinstance(entry[1], str) or entry[1] not in (_HOLDS, _FAILS):
+            return Finding(
+                "the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}."
+            )
+        if finding := within(0.01)(case, Observed(entry[0]), number):
+            return Finding("the number", finding.says.replace("the answer", repr(name)))
+        if entry[1] != verdict:
+            says = f"the number of {name!r} is right, the verdict is not: round it as the card does"
+            return Finding("the verdict", f"{says}, then compare.")
+    return None
+
+
+def _with(**changes: tuple[float, str]) -> Callable[[], dict[str, tuple[float, str]]]:
+    return lambda: _AUDIT | changes
+
+
+_AUDIT_MISTAKES: tuple[tuple[str, str, Callable[[], Any]], ...] = (
+    (
+        "the cards are copied",
+        "these are the numbers on the cards. Compute them yourself, then compare.",
+        _with(
+            scores_gb=(17.6, _HOLDS),
+            flash_gb=(0.27, _HOLDS),
+            factor=(75, _HOLDS),
+            flop_per_byte=(128, _HOLDS),
+        ),
+    ),
+    (
+        "every verdict is the same",
+        "a card can be wrong in one number and right in another: decide each on its own.",
+        lambda: {name: (number, _FAILS) for name, (number, _) in _AUDIT.items()},
+    ),
+    (
+        "the verdict is generous",
+        "the numbers are right, but they are not the card's: 17.18 does not round to 17.6.",
+        lambda: {name: (number, _HOLDS) for name, (number, _) in _AUDIT.items()},
+    ),
+    (
+        "scores_gb holds all of naive",
+        "the card's first number is the four trips alone, without Q, K, V and O.",
+        _with(scores_gb=(_TRIPS / 1e9 + 0.268435, _FAILS)),
+    ),
+    (
+        "the unit is GiB",
+        "GB is 10^9 bytes; 2^30 is GiB.",
+        _with(
+            scores_gb=(_TRIPS / 2**30, _FAILS),
+            flash_gb=(0.25, _FAILS),
+        ),
+    ),
+    (
+        "the factor leaves out Q, K, V, O",
+        "naive is the four trips plus Q, K, V and O.",
+        _with(factor=(64, _FAILS)),
+    ),
+    (
+        "the intensity is d",
+        "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays.",
+        _with(flop_per_byte=(128, _HOLDS)),
+    ),
+    (
+        "the intensity is per element",
+        "an element of bf16 is 2 bytes: FLOP per byte is half of FLOP per element.",
+        _with(flop_per_byte=(8192, _FAILS)),
+    ),
+)
+
+AUDIT_CARDS = Exercise.of(
+    "2.4",
+    cases=lambda _rng: [Case("")],
+    truth=lambda: _AUDIT,
+    judge=_judge_audit,
+    kind="question",
+    mistakes=tuple(Mistake(*mistake) for mistake in _AUDIT_MISTAKES),
+)

@@ -1,0 +1,134 @@
+"""Exercise 2.1: the fewest bytes that attention can move."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numpy.random import Generator
+
+from course_lib.accounting import traffic
+from course_lib.judging.judges import exactly
+from course_lib.judging.spec import Case, Exercise, Mistake
+
+
+def _least(n_q: int, n_k: int, d: int, heads: int, kv_heads: int, itemsize: int) -> int:
+    return traffic.flash_compulsory.bytes(
+        n_q=n_q, n_k=n_k, d=d, heads=heads, kv_heads=kv_heads, b=itemsize
+    )
+
+
+def _miscounted(
+    n_q: int,
+    n_k: int,
+    d: int,
+    heads: int,
+    kv_heads: int,
+    itemsize: int,
+    *,
+    trips: int = 0,
+    outputs: int = 1,
+    kv: int = 2,
+    gqa: bool = True,
+    lengths: bool = True,
+    in_bytes: bool = True,
+    b: int | None = None,
+    few: bool = False,
+    only_trips: bool = False,
+    all_heads: bool = True,
+    lse: bool = False,
+    unit: float = 1,
+) -> float:
+    """Return the count of somebody with the named mistake; without a flag it is right."""
+    group = heads if gqa is False else kv_heads
+    if not all_heads:
+        heads, group = 1, 1
+    if few:
+        heads = kv_heads
+    b = b or (itemsize if in_bytes else 1)
+    rows = 0 if only_trips else heads * n_q * (1 + outputs) + group * (n_k if lengths else n_q) * kv
+    total = rows * d * b + trips * heads * n_q * n_k * b + (4 * heads * n_q if lse else 0)
+    return total / unit
+
+
+_LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    *[
+        (
+            "an algorithm is counted, not the bound",
+            f"{trips} trips of the scores are in it. Naive attention makes them; no kernel "
+            "has to. Count the inputs and the output only.",
+            {"trips": trips, "gqa": gqa},
+        )
+        for trips in (1, 2, 4, 6)
+        for gqa in (True, False)
+    ],
+    (
+        "K and V are counted once per query head",
+        "with fewer key/value heads than query heads there are only kv_heads copies of K and V, "
+        "and the bound moves each of them once.",
+        {"gqa": False},
+    ),
+    (
+        "only the scores are counted",
+        "the scores are an intermediate result. What must move are the inputs and the output.",
+        {"trips": 1, "only_trips": True},
+    ),
+    (
+        "Q and O have kv_heads heads",
+        "only K and V have kv_heads heads: Q and O have one for each query head.",
+        {"few": True},
+    ),
+    ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"outputs": 0}),
+    ("K or V is forgotten", "both K and V must be read.", {"kv": 1}),
+    ("K and V have n_k rows", "n_q is used for the rows of K and V as well.", {"lengths": False}),
+    (
+        "elements, not bytes",
+        "this is the number of elements: times itemsize.",
+        {"in_bytes": False},
+    ),
+    (
+        "always two bytes per element",
+        "itemsize is 4 for fp32: multiply by it, not by 2.",
+        {"b": 2},
+    ),
+    ("one head only", "this is one query head and one key/value head.", {"all_heads": False}),
+    (
+        "the lse is counted",
+        "the 4 bytes per row of the log-sum-exp are in it. Training wants them; the output does "
+        "not. Here they are left out.",
+        {"lse": True},
+    ),
+    ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
+    ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
+    ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),
+    ("not in bytes", "this is in GiB: return bytes.", {"unit": 2**30}),
+    ("not in bytes", "this is in bits: a byte has eight.", {"unit": 1 / 8}),
+)
+
+
+def _least_cases(rng: Generator) -> list[Case]:
+    # more queries than keys and a small d: slips in n_q, n_k, the lse then differ in three digits
+    n_q, n_k = int(rng.integers(2500, 5000)), int(rng.integers(300, 2000))
+    d = int(rng.choice([16, 32]))
+    kv_heads, group = int(rng.choice([3, 5])), int(rng.integers(2, 9))
+    return [
+        Case(f"{n_q} queries, {n_k} keys, fp32", (n_q, n_k, d, kv_heads, kv_heads, 4)),
+        Case(
+            f"{kv_heads * group} query heads share {kv_heads} key/value heads (GQA)",
+            (n_q, n_k, d, kv_heads * group, kv_heads, 2),
+        ),
+        Case(f"one query, {n_k} keys", (1, n_k, d, kv_heads * group, kv_heads, 2)),
+        Case("N = 8192, d = 128, 8 heads, bf16", (8192, 8192, 128, 8, 8, 2)),
+    ]
+
+
+LEAST_BYTES = Exercise.of(
+    "2.1",
+    cases=_least_cases,
+    truth=_least,
+    judge=exactly,
+    mistakes=tuple(
+        Mistake(name, says, functools.partial(_miscounted, **flags))
+        for name, says, flags in _LEAST_MISTAKES
+    ),
+)

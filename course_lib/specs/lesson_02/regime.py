@@ -1,0 +1,223 @@
+"""Exercise 2.3: what limits a call: launches, traffic or arithmetic."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numpy.random import Generator
+
+from course_lib.accounting import traffic
+from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
+from course_lib.judging.faults import find_fault
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+
+Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
+REGIMES = ("overhead", "traffic", "arithmetic")
+_H100 = gpu("H100")
+
+
+def _seconds(flops: float, n_bytes: float, launches: int, on: GPU) -> list[float]:
+    """Return the least seconds for launches, traffic and arithmetic, in the order of REGIMES."""
+    return list(traffic.time_bounds(flops, n_bytes, launches, on).values())
+
+
+def _largest(seconds: list[float]) -> str:
+    return REGIMES[seconds.index(max(seconds))]
+
+
+def _attention(kind: str, n: int, on: GPU) -> Call:
+    """Return one call of naive (as eager runs it) or flash attention, H = 8, d = 128, bf16."""
+    name, model, launches = {
+        "naive": ("naive (4 kernels, 6 trips)", traffic.eager_six_trips, 4),
+        "flash": ("flash (1 kernel, least bytes)", traffic.flash_compulsory, 1),
+    }[kind]
+    n_bytes = model.bytes(n=n, d=128, heads=8)
+    flops = traffic.attention_flops(n, n, 128, heads=8)
+    return (f"{name}, N = {n}, H = 8, d = 128, {on.name}", flops, n_bytes, launches, on)
+
+
+def _drawn_call(rng: Generator, winner: str) -> Call:
+    """Return a call whose largest time, ``winner``'s, is 1.7 to 20 times the two others."""
+    on = gpu(str(rng.choice(["T4", "L4", "A100", "H100", "H200", "B200"])))
+    launches = int(rng.integers(1, 9))
+    time = dict.fromkeys(REGIMES, launches * LAUNCH_S)
+    for name in REGIMES:
+        share = float(rng.uniform(0.05, 0.6))
+        if winner == "overhead":
+            time[name] *= 1 if name == winner else share
+        elif name == winner:
+            time[name] /= share
+        elif name != "overhead":
+            time[name] *= share
+    flops = time["arithmetic"] * on.tflops_half * 1e12
+    n_bytes = time["traffic"] * on.hbm_gb_per_s * 1e9
+    what = f"{flops / 1e9:.3g} GFLOP, {n_bytes / 1e6:.3g} MB, {launches} launches, {on.name}"
+    return what, flops, n_bytes, launches, on
+
+
+def _many_launches(rng: Generator) -> Call:
+    launches = int(rng.integers(300, 1500))
+    n_bytes = launches * LAUNCH_S * 0.2 * _H100.hbm_gb_per_s * 1e9
+    what = f"{launches} small kernels that move {n_bytes / 1e6:.3g} MB in all, H100"
+    # so few FLOPs that slips in the units give three different words
+    return what, n_bytes / 10, n_bytes, launches, _H100
+
+
+def _near_the_ridge(rng: Generator) -> Call:
+    """Return a call 3 % below the ridge of an A100: 2**30 bytes a GB put it above."""
+    on = gpu("A100")
+    return _between_ridges(rng, on.name, 0.97 * on.ridge)
+
+
+def _between_ridges(rng: Generator, name: str, intensity: float) -> Call:
+    """Return a call with this intensity (FLOP per byte). An H100's ridge is at 295: L4 and T4 are
+    asked on the other side of theirs."""
+    n_bytes = float(rng.uniform(2e8, 8e8))
+    what = f"{n_bytes / 1e6:.3g} MB at {intensity:g} FLOP per byte, 1 launch, {name}"
+    return what, intensity * n_bytes, n_bytes, 1, gpu(name)
+
+
+def _regime_cases(rng: Generator) -> list[Case]:
+    calls = [
+        _attention("naive", 8192, _H100),
+        _attention("flash", 8192, _H100),
+        _attention("naive", 128, _H100),
+        _attention("flash", 128, _H100),
+        _many_launches(rng),
+        _between_ridges(rng, "L4", 340),
+        _between_ridges(rng, "T4", 250),
+        _near_the_ridge(rng),
+        *[_drawn_call(rng, winner) for winner in REGIMES],
+    ]
+    return [Case("", (calls,))]
+
+
+def _run_regimes(function: Callable[..., Any], case: Case) -> Observed:
+    (calls,) = case.args
+    try:
+        inspect.signature(function).bind(*calls[0][1:])
+    except TypeError as error:
+        return Observed(error)
+    return Observed(tuple(function(*call[1:]) for call in calls))
+
+
+def _judge_regimes(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if isinstance(observed.result, TypeError):
+        says = f"regime is called as regime(flops, n_bytes, launches, gpu): {observed.result}."
+        return Finding("the signature", says)
+    for (what, *_), got, wanted in zip(case.args[0], observed.result, expected, strict=True):
+        if fault := find_fault(got, wanted, f"the answer for {what}"):
+            return fault
+        if not isinstance(got, str) or got not in REGIMES:
+            words = ", ".join(map(repr, REGIMES))
+            return Finding("the form", f"return one of {words}; {got!r} is none of them.")
+        if got != wanted:
+            return Finding("the regime", f"{what}: yours says {got!r}, and that is not it.")
+    return None
+
+
+def _answers(rule: Callable[..., str]) -> Callable[[list[Call]], tuple[str, ...]]:
+    return lambda calls: tuple(rule(*call[1:]) for call in calls)
+
+
+def _by_seconds(change: Callable[..., list[float]]) -> Callable[..., str]:
+    """Return the rule that takes the largest of three times, after somebody changed them."""
+    return lambda flops, n_bytes, launches, on: _largest(change(flops, n_bytes, launches, on))
+
+
+def _two_of_three(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what an if-chain says that compares neighbours only."""
+    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
+    if overhead > moving:
+        return "overhead"
+    return "traffic" if moving > computing else "arithmetic"
+
+
+def _above_the_least(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what somebody says for whom overhead wins against the smaller of the others."""
+    overhead, *others = _seconds(flops, n_bytes, launches, on)
+    return "overhead" if overhead > min(others) else _largest([0.0, *others])
+
+
+def _upside_down(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
+    return _largest([overhead, computing, moving])
+
+
+_REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
+    (
+        "overhead is missing",
+        "only bytes and FLOPs are compared. At N = 128 both take about a microsecond or less, "
+        "while each launch costs 5: launches are the third time.",
+        _by_seconds(lambda *call: [0.0, *_seconds(*call)[1:]]),
+    ),
+    (
+        "one launch is counted, whatever there are",
+        "the launch time is not multiplied by launches.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b, 1, on)),
+    ),
+    (
+        "the gpu makes no difference",
+        "the H100's figures are written into the function: take them from gpu.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100)),
+    ),
+    (
+        "the gpu makes no difference",
+        "the A100's figures are written into the function: take them from gpu.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
+    ),
+    (
+        "not all three are compared",
+        "the largest of three is larger than both others: compare each with both.",
+        _two_of_three,
+    ),
+    (
+        "not all three are compared",
+        "the largest of three is larger than both others: compare each with both.",
+        _above_the_least,
+    ),
+    (
+        "TFLOP/s are taken for GFLOP/s",
+        "a TFLOP is 1e12 FLOPs, not 1e9.",
+        _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]]),
+    ),
+    (
+        "GiB instead of GB",
+        "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
+        _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on)),
+    ),
+    (
+        "the smallest time is taken",
+        "what takes longest is the limit: max, not min.",
+        lambda *call: REGIMES[_seconds(*call).index(min(_seconds(*call)))],
+    ),
+    (
+        "traffic and arithmetic are exchanged",
+        "few FLOPs per byte means that traffic is the limit.",
+        _upside_down,
+    ),
+    (
+        "the units do not match",
+        "hbm_gb_per_s counts 1e9 bytes and tflops_half counts 1e12 FLOPs: bring all three times "
+        "to seconds before you compare them.",
+        _by_seconds(
+            lambda f, b, n, on: [n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half],
+        ),
+    ),
+    (
+        "the launch time is in microseconds",
+        "5e-6 seconds, not 5: bring all three times to seconds.",
+        _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]]),
+    ),
+)
+
+REGIME = Exercise.of(
+    "2.3",
+    cases=_regime_cases,
+    truth=_answers(_by_seconds(_seconds)),
+    judge=_judge_regimes,
+    run=_run_regimes,
+    mistakes=tuple(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
+)

@@ -1,0 +1,85 @@
+"""Exercise 3.1: two piles on paper, in both orders."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.specs.lesson_03.piles import ORDERS, STREAM_MISTAKES, walk
+
+
+def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str, float]]:
+    """Return what somebody with the named slip writes on paper, for both orders.
+
+    ``inverted``: 1 / alpha stands where alpha should.
+    """
+    sheet = {}
+    for order, (piles, values) in ORDERS.items():
+        ((m1, _, l1, o1), (m2, alpha, l2, o2)), answer = walk(piles, values, slip)
+        numbers = (m1, l1, o1[0], m2, 1 / alpha if inverted else alpha, l2, o2[0], answer[0])
+        names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
+        sheet[order] = {name: float(x) for name, x in zip(names, numbers, strict=True)}
+    return sheet
+
+
+def _judge_sheet(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    sheet = observed.result
+    for order, numbers in expected.items():
+        sums = {"o1": numbers["l1"], "o2": numbers["l2"]}
+        if not isinstance(sheet, dict) or not isinstance(sheet.get(order), dict):
+            says = "return a dict with the keys 'first' and 'reversed', each a dict of 8 numbers."
+            return Finding("the form", says)
+        for name, wanted in numbers.items():
+            got = sheet[order].get(name)
+            if finding := _judge_entry(order, name, got, wanted, sums.get(name)):
+                return finding
+    return None
+
+
+def _judge_entry(
+    order: str, name: str, got: Any, wanted: float, l_sum: float | None
+) -> Finding | None:
+    """Judge one number: four careful digits are enough (1 part in 1000).
+
+    ``l_sum`` belongs to an O: it tells an O that is divided already.
+    """
+    place = f"{name!r} of the {order!r} order"
+    try:
+        off = abs(float(got) - wanted)
+    except (TypeError, ValueError):
+        return Finding("the form", f"{place} should be a number; it is {got!r}.")
+    if off <= 1e-3 * wanted:
+        return None
+    if off <= 1e-2 * wanted:
+        return Finding("five digits", f"{place} is {got:.6g}: close. Keep five digits everywhere.")
+    if l_sum and abs(float(got) * l_sum - wanted) <= 1e-3 * wanted:
+        says = f"{place} is {got:.6g}: that is an average. O is a sum; divide only in 'answer'."
+        return Finding("divided too early", says)
+    if name == "answer" and not 10 <= float(got) <= 40:
+        return Finding(
+            "the answer",
+            f"{place} is {got:.6g}. An average of 10, 20, 30 and 40 cannot lie outside 10 to 40.",
+        )
+    return Finding("the answer", f"{place} is {got:.6g}: that is not it.")
+
+
+BY_HAND = Exercise.of(
+    "3.1",
+    cases=lambda _rng: [Case("")],
+    truth=_sheet,
+    judge=_judge_sheet,
+    kind="question",
+    mistakes=(
+        *[
+            Mistake(name, says, partial(_sheet, slip, inverted=slip == "inverse"))
+            for name, says, slip in STREAM_MISTAKES
+            if name != "exp(+inf) in the first pile"  # nobody writes NaN on paper
+        ],
+        Mistake(
+            "alpha is inverted",
+            "alpha is exp(m1 - m2), the old maximum minus the new one: never above 1.",
+            partial(_sheet, inverted=True),
+        ),
+    ),
+)

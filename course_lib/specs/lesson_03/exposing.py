@@ -1,0 +1,83 @@
+"""Exercise 3.5: inputs that expose three broken versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.faults import find_fault
+from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.specs.lesson_03.piles import Piles, together, walk
+
+# the three broken versions that the notebook gives, as names among SLIPS
+BROKEN = {
+    "forgets_to_rescale_o": "no_rescale_o",
+    "uses_own_maximum": "own_max",
+    "starts_at_zero": "start_zero",
+}
+_VISIBLE = 1e-3  # times the largest value: a difference that nobody takes for rounding
+
+
+def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    parsed = _legal(observed.result)
+    if isinstance(parsed, Finding):
+        return parsed
+    truth = together(*parsed)
+    largest = max(np.abs(v).max() for v in parsed[1])
+    lines, missed = [], 0
+    for name, slip in BROKEN.items():
+        with np.errstate(all="ignore"):
+            wrong = walk(*parsed, slip)[1]
+        exposed = not np.all(np.abs(wrong - truth) <= _VISIBLE * largest)
+        missed += not exposed
+        lines.append(
+            f"{name}: {'exposed' if exposed else 'NOT exposed'}, "
+            f"it gives {_short(wrong)} and the truth is {_short(truth)}"
+        )
+    if not missed:
+        return None
+    says = f"your inputs are legal, but {missed} of the 3 broken versions still look right on them."
+    return Finding("exposes all three", says, "\n".join(lines))
+
+
+def _short(x: np.ndarray) -> str:
+    return np.array2string(x, precision=4, separator=", ", threshold=4)
+
+
+def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
+    """Return the student's piles and values as arrays, or what is wrong with them."""
+    if fault := find_fault(result, (None, None)):
+        return fault
+    piles, values = result
+    try:
+        piles = [np.asarray(s, dtype=np.float64) for s in piles]
+        values = [np.asarray(v, dtype=np.float64) for v in values]
+    except (TypeError, ValueError):
+        return Finding("legal inputs", "piles and values are lists of arrays of numbers.")
+    if not 2 <= len(piles) <= 8 or len(values) != len(piles):
+        says = "give 2 to 8 piles, and one array of values for each; there are"
+        return Finding("legal inputs", f"{says} {len(piles)} piles and {len(values)} values.")
+    for j, (s, v) in enumerate(zip(piles, values, strict=True)):
+        if s.ndim != 1 or not 1 <= s.size <= 8:
+            says = f"pile {j} has shape {s.shape}: give 1 to 8 scores, shape (n,)."
+            return Finding("legal inputs", says)
+        if v.ndim != 2 or v.shape[0] != s.size or v.shape[1:] != values[0].shape[1:] or not v.size:
+            says = (
+                f"the values of pile {j} have shape {v.shape}: give ({s.size}, d), one d for all."
+            )
+            return Finding("legal inputs", says)
+        if not (np.isfinite(s).all() and np.isfinite(v).all()):
+            return Finding("legal inputs", f"pile {j} holds a number that is not finite.")
+        if max(abs(s).max(), abs(v).max()) > 1e6:
+            return Finding("legal inputs", f"pile {j} holds a number beyond a million.")
+    return piles, values
+
+
+EXPOSING_INPUTS = Exercise.of(
+    "3.5",
+    cases=lambda _rng: [Case("")],
+    truth=lambda: None,
+    judge=_judge_inputs,
+    kind="question",
+)

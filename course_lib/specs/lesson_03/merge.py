@@ -1,0 +1,192 @@
+"""Exercise 3.4: merge two states, in any order."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.online_softmax import OnlineState, finite_max
+from course_lib.judging.faults import find_fault
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
+
+
+def _state(s: np.ndarray, v: np.ndarray) -> State:
+    """Return the state (m, l_sum, o) of one pile: two floats and an array (d,)."""
+    state = OnlineState.from_tile(s, v)
+    return float(state.m), float(state.l_sum), state.o
+
+
+def _merge(
+    a: State,
+    b: State,
+    *,
+    rescale: tuple[bool, bool] = (True, True),
+    rescale_o: bool = True,
+    rescale_l: bool = True,
+    invert: bool = False,
+    exchange: bool = False,
+    use: Any = np.maximum,
+    guard: bool = True,
+) -> State:
+    """Return both states as one, as somebody with the named mistake writes it."""
+    m = use(a[0], b[0])
+    base = finite_max(m) if guard else m
+    factors = []
+    for (m_old, _, _), wanted in zip((a, b), rescale, strict=True):
+        shift = np.float64(base - m_old if invert else m_old - base)
+        factors.append(np.exp(shift) if wanted else np.float64(1))
+    f_a, f_b = factors[::-1] if exchange else factors
+    o = f_a * a[2] + f_b * b[2] if rescale_o else a[2] + b[2]
+    return m, f_a * a[1] + f_b * b[1] if rescale_l else a[1] + b[1], o
+
+
+def _merge_averages(a: State, b: State) -> State:
+    """Return what comes out if o is taken for an average that is already divided."""
+    m, l_sum, _ = _merge(a, b)
+    w_a, w_b = (x[1] * np.exp(x[0] - finite_max(m)) for x in (a, b))
+    return m, l_sum, (w_a * a[2] + w_b * b[2]) / l_sum
+
+
+def _merge_and_divide(a: State, b: State) -> State:
+    m, l_sum, o = _merge(a, b)
+    return m, l_sum, o / l_sum
+
+
+def _reduce(merge: Any, states: list[State], how: str) -> State:
+    """Merge all states into one: "left", "right" (from the last backwards) or as a "tree"."""
+    if how == "right":
+        return reduce(lambda done, state: merge(state, done), states[::-1])
+    while how == "tree" and len(states) > 1:
+        pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
+        states = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return reduce(merge, states)
+
+
+def _run_merge(function: Any, case: Case) -> Observed:
+    """Merge the case's states with the student's function; ``return a`` itself is allowed."""
+    with np.errstate(all="ignore"):
+        result = function(*copy.deepcopy(case.args[0][:2]))
+        like = tuple(np.asarray(x) for x in case.args[0][0])
+        if find_fault(result, like) is None:  # else one call tells enough
+            result = _reduce(function, *case.args)
+    return Observed(copy.deepcopy(result) if isinstance(result, tuple | list) else result)
+
+
+def _merge_cases(rng: Generator) -> list[Case]:
+    def states(*tops: float, d: int = 2) -> list[State]:
+        return [_state(s, v) for s, v in zip(*drawn(rng, list(tops), d), strict=True)]
+
+    none = (-np.inf, 0.0, np.zeros(2))
+    many = [*states(3, -2, 6), none, *states(0, 5, 1)]
+    shuffled = [many[i] for i in rng.permutation(len(many))]
+    hand = [_state(LOW, V_LOW), _state(HIGH, V_HIGH)]
+    return [
+        # in this order each one-sided mistake (m of a, of b, the smaller) leaves another m
+        Case("four states, the largest maximum in the second", (states(2, 4, 1, 3), "left")),
+        Case("the states of piles [1, 3] and [2, 5]", (hand, "left")),
+        Case("the same two, exchanged", (hand[::-1], "left")),
+        Case("b has the larger maximum, d = 3", (states(1, 4, d=3), "left")),
+        Case("a has the larger maximum, d = 3", (states(4, 1, d=3), "left")),
+        Case("the maxima are +900 and -900", (states(900, -900), "left")),
+        Case("the maxima are -900 and -901", (states(-900, -901), "left")),
+        Case("b is the state of no keys at all, (-inf, 0, zeros)", ([*states(2), none], "left")),
+        Case("a is the state of no keys at all, (-inf, 0, zeros)", ([none, *states(2)], "left")),
+        Case("a and b are both fully masked, (-inf, 0, zeros)", ([none, none], "left")),
+        Case("seven states, one of them without keys, from the left", (many, "left")),
+        Case("the same seven from the right: merge is associative", (many, "right")),
+        Case("the same seven as a tree, in pairs", (many, "tree")),
+        Case("the same seven shuffled: merge is commutative", (shuffled, "left")),
+    ]
+
+
+_MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
+    (
+        "nothing is rescaled",
+        "the sums are added as they are, though they were measured against different maxima.",
+        partial(_merge, rescale=(False, False)),
+    ),
+    (
+        "only a is rescaled",
+        "b is added as it is. In a loop the new pile is measured against m_new already; here b "
+        "comes with its own maximum, so both sides need a factor.",
+        partial(_merge, rescale=(True, False)),
+    ),
+    (
+        "only b is rescaled",
+        "the state a is added as it is: both sides need a factor.",
+        partial(_merge, rescale=(False, True)),
+    ),
+    (
+        "O is not rescaled",
+        "l_sum is rescaled and o is not: both need the same factors.",
+        partial(_merge, rescale_o=False),
+    ),
+    (
+        "l_sum is not rescaled",
+        "o is rescaled and l_sum is not: both need the same factors.",
+        partial(_merge, rescale_l=False),
+    ),
+    (
+        "the factors are exchanged",
+        "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
+        partial(_merge, exchange=True),
+    ),
+    (
+        "m is a log-sum-exp",
+        "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
+        partial(_merge, use=np.logaddexp),
+    ),
+    (
+        "the smaller maximum is taken",
+        "m must be the larger of the two maxima, else the factors overflow.",
+        partial(_merge, use=np.minimum),
+    ),
+    *(
+        (
+            f"m is taken from {name}",
+            "the new m must be the larger of the two maxima, whichever side it is on.",
+            partial(_merge, use=use),
+        )
+        for name, use in (("a", lambda a, b: a), ("b", lambda a, b: b))
+    ),
+    (
+        "a pile without keys gives NaN",
+        "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
+        "instead of m.",
+        partial(_merge, guard=False),
+    ),
+    *(
+        (
+            "o is divided inside merge",
+            "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+            wrong,
+        )
+        for wrong in (_merge_averages, _merge_and_divide)
+    ),
+    (
+        "m becomes 0 where no key was seen",
+        "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
+        lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:]),
+    ),
+    (
+        "alpha is inverted",
+        "the factors are exp(m - m_old): they must be exp(m_old - m), never above 1.",
+        partial(_merge, invert=True),
+    ),
+)
+
+MERGE = Exercise.of(
+    "3.4",
+    cases=_merge_cases,
+    truth=partial(_reduce, _merge),
+    judge=lambda case, observed, expected: judge_state(("m", "l_sum", "o"), observed, expected),
+    run=_run_merge,
+    mistakes=tuple(
+        Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGE_MISTAKES
+    ),
+)

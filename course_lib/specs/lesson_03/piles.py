@@ -1,0 +1,167 @@
+"""What lesson 03 shares: piles of scores, online softmax over them, and its mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.slips import SLIPS, states
+from course_lib.judging.faults import find_fault
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import Finding, Observed
+
+Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
+State = tuple[Any, ...]
+
+
+def together(piles: Piles, values: Piles) -> np.ndarray:
+    """Return the weighted average (d,) of all values at once, in float64."""
+    s = np.concatenate(piles)
+    p = np.exp(s - s.max())
+    return p @ np.concatenate(values) / p.sum()
+
+
+def walk(piles: Piles, values: Piles, slip: str = "right") -> tuple[list[State], np.ndarray]:
+    """Return each state (m, alpha, l_sum, o) after a pile, and the answer, with a named slip."""
+    made, guarded = SLIPS[slip], slip not in ("no_guard", "inverse_at_once")
+    stops = np.cumsum([len(s) for s in piles])
+    tiles = zip([0, *stops[:-1]], stops, strict=True)
+    s, v = np.concatenate(piles)[None], np.concatenate(values)
+    steps = [
+        (m.item(), alpha.item(), l_sum.item(), o[0])
+        for _, m, alpha, l_sum, o in states(made, s, v, tiles, guarded=guarded)
+    ]
+    _, _, l_sum, o = steps[-1]
+    return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
+
+
+# name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
+# they stand last, so that a clearer explanation of the NaN comes first.
+STREAM_MISTAKES = (
+    (
+        "O is not rescaled",
+        "l_sum is multiplied by alpha when a new maximum arrives, O is not. Both were measured "
+        "against the old maximum, so both must shrink.",
+        "no_rescale_o",
+    ),
+    (
+        "l_sum is not rescaled",
+        "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
+        "against the old maximum, so both must shrink.",
+        "no_rescale_l",
+    ),
+    (
+        "nothing is rescaled",
+        "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
+        "alpha = exp(m - m_new).",
+        "neither",
+    ),
+    (
+        "each pile uses its own maximum",
+        "the exponentials of a pile are taken against that pile's maximum. They must be taken "
+        "against m_new, the largest score of all piles so far.",
+        "own_max",
+    ),
+    (
+        "the maximum starts at 0",
+        "m starts at 0. When all scores are very negative, m stays 0 and every exponential is "
+        "too small for a float. Start at -inf.",
+        "start_zero",
+    ),
+    (
+        "m forgets the earlier piles",
+        "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very "
+        "large and overflows: m_new = max(m, maximum of the pile).",
+        "latest_max",
+    ),
+    (
+        "no maximum is subtracted",
+        "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
+        "no_max",
+    ),
+    (
+        "m is never updated",
+        "m keeps its first value: end the loop with m = m_new.",
+        "keep_max",
+    ),
+    (
+        "the new pile is rescaled as well",
+        "alpha brings the old sums to the new maximum. The new pile is measured against it "
+        "already: add it after the multiplication.",
+        "rescale_all",
+    ),
+    (
+        "O holds the last pile only",
+        "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
+        "forget_o",
+    ),
+    (
+        "a pile without keys gives NaN",
+        "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key "
+        "was seen, subtract 0 instead of m_new.",
+        "no_guard",
+    ),
+    (
+        "divided after every pile",
+        "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. "
+        "Divide once, after the loop.",
+        "divide_each",
+    ),
+    (
+        "divided after every pile and again at the end",
+        "O is divided by l_sum inside the loop and once more after it. Divide once, after the "
+        "loop.",
+        "divide_each_and_last",
+    ),
+    (
+        "not divided",
+        "O is the sum of weight times value. Divide it by l_sum, the sum of the weights, at the "
+        "end.",
+        "no_divide",
+    ),
+    (
+        "alpha is inverted",
+        "alpha is exp(m_new - m): the past grows where it should shrink. alpha = exp(m - m_new) "
+        "is never above 1.",
+        "inverse",
+    ),
+    (
+        "exp(+inf) in the first pile",
+        "m is still -inf there, so exp(m_new - m) and exp(s - m) are infinite, and infinity times "
+        "0 is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
+        "inverse_at_once",
+    ),
+)
+
+
+def drawn(rng: Generator, tops: list[float], d: int) -> tuple[Piles, Piles]:
+    """Return piles of 1 to 5 scores whose maxima are ``tops`` (-inf: a masked pile), and values."""
+    piles, values = [], []
+    for top in tops:
+        n = int(rng.integers(2, 6))
+        s = rng.uniform(-3, 0, n) + (top if np.isfinite(top) else 0)
+        s[rng.integers(n)] = top
+        piles.append(s if np.isfinite(top) else np.full(n, top))
+        values.append(rng.uniform(10, 90, (n, d)))
+    return piles, values
+
+
+LOW, HIGH = np.array([1.0, 3.0]), np.array([2.0, 5.0])
+V_LOW, V_HIGH = np.array([[10.0], [20.0]]), np.array([[30.0], [40.0]])
+ORDERS = {
+    "first": ([LOW, HIGH], [V_LOW, V_HIGH]),
+    "reversed": ([HIGH, LOW], [V_HIGH, V_LOW]),
+}
+
+
+def judge_state(names: tuple[str, ...], observed: Observed, expected: State) -> Finding | None:
+    """Judge a state, each number under its name, to one part in a million."""
+    got = observed.result
+    if fault := find_fault(got, tuple(np.asarray(x) for x in expected)):
+        return fault
+    for name, one, wanted in zip(names, got, expected, strict=True):
+        if finding := array_finding(one, np.asarray(wanted, dtype=np.float64), name=name):
+            return finding
+    return None

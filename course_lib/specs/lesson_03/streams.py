@@ -1,0 +1,216 @@
+"""Exercises 3.2 and 3.3: the denominator and the average, pile by pile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging.judges import Judge, within
+from course_lib.judging.peak import holds_half, with_peak
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake
+from course_lib.specs.lesson_03.piles import (
+    HIGH,
+    LOW,
+    ORDERS,
+    STREAM_MISTAKES,
+    Piles,
+    State,
+    drawn,
+    judge_state,
+    together,
+    walk,
+)
+
+
+def _mean_of_averages(piles: Piles, values: Piles) -> np.ndarray:
+    return np.mean([together([s], [v]) for s, v in zip(piles, values, strict=True)], axis=0)
+
+
+def _averaging(slip: str) -> Any:
+    return lambda piles, values: walk(piles, values, slip)[1]
+
+
+def _denominator(piles: Piles) -> State:
+    s = np.concatenate(piles)
+    return float(s.max()), float(np.exp(s - s.max()).sum())
+
+
+def _denominator_walk(piles: Piles, slip: str) -> State:
+    m, _, l_sum, _ = walk(piles, [np.zeros((len(s), 1)) for s in piles], slip)[0][-1]
+    return m, l_sum
+
+
+def _sum_of_means(piles: Piles) -> State:
+    m, _ = _denominator(piles)
+    return m, float(sum(np.exp(s - m).mean() for s in piles))
+
+
+def _smallest(piles: Piles) -> State:
+    s = np.concatenate(piles)
+    return float(s.min()), float(np.exp(s - s.min()).sum())
+
+
+def _last_pile_only(piles: Piles) -> State:
+    m, _ = _denominator(piles)
+    return m, float(np.exp(piles[-1] - m).sum())
+
+
+_MANY = "16 piles of 1024 scores, memory measured"
+
+
+def _many(rng: Generator) -> tuple[Piles, Piles]:
+    """Return piles so long that joining them shows in memory; each has values of its own size."""
+    piles = [rng.uniform(j / 4 - 3, j / 4, 1024) for j in range(16)]
+    return piles, [rng.uniform(j, j + 5, (1024, 1)) for j in range(16)]
+
+
+def _joined(_case: Case, held: int, row: int) -> Finding:
+    return Finding(
+        "one pile at a time",
+        f"the answer is right, but your function held {held / 1e3:.0f} kB at once; "
+        f"all scores of the row are {row / 1e3:.0f} kB. Do not join the piles: look at one, "
+        "change the notes, forget it.",
+    )
+
+
+def _one_pile_at_a_time(judge: Judge) -> Judge:
+    return holds_half(judge, lambda case: sum(s.nbytes for s in case.args[0]), _joined)
+
+
+def _denominator_cases(rng: Generator) -> list[Case]:
+    tops = {
+        "three piles whose maxima rise": [0, 2, 4],
+        "four piles, the largest score in the first": [5, 3, 4, 2],
+        "five piles of scores near +1000": [1000, 1002, 1001, 1003, 999],
+        "scores near -800": [-802, -800, -801],
+        "scores that fall from +900 to -900": [900, 0, -900],
+    }
+    return [
+        Case("piles [1, 3] and [2, 5]", ([LOW, HIGH],)),
+        Case("piles [2, 5] and [1, 3]", ([HIGH, LOW],)),
+        *[Case(name, (drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
+        Case(_MANY, (_many(rng)[0],), counted=True),
+    ]
+
+
+STREAM_DENOMINATOR = Exercise.of(
+    "3.2",
+    cases=_denominator_cases,
+    truth=_denominator,
+    judge=_one_pile_at_a_time(lambda _, *seen: judge_state(("m", "l_sum"), *seen)),
+    run=with_peak,
+    mistakes=(
+        Mistake(
+            "l_sum is not rescaled",
+            "the old l_sum was measured against the old maximum: multiply it by exp(m - m_new) "
+            "before you add the new pile.",
+            lambda piles: _denominator_walk(piles, "no_rescale_l"),
+        ),
+        Mistake(
+            "only the last pile is counted",
+            "add to what came before. If you do, then alpha is always 0: is the loop's m = m_new "
+            "missing?",
+            _last_pile_only,
+        ),
+        Mistake(
+            "only the first pile is counted",
+            "is the `return` inside the loop?",
+            lambda piles: _denominator(piles[:1]),
+        ),
+        Mistake(
+            "no maximum is subtracted",
+            "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the "
+            "maximum.",
+            lambda piles: (_denominator(piles)[0], float(np.exp(np.concatenate(piles)).sum())),
+        ),
+        Mistake(
+            "exp(+inf) in the first pile",
+            "m is still -inf there, so exp(s - m) is infinite: measure scores against m_new.",
+            lambda piles: (_denominator(piles)[0], np.inf),
+        ),
+        Mistake(
+            "the minimum is taken",
+            "every exponential would be 1 or more, and overflow: take the maximum.",
+            _smallest,
+        ),
+        Mistake(
+            "the mean of a pile, not its sum",
+            "l_sum is the sum of all exponentials: .sum(), not .mean().",
+            _sum_of_means,
+        ),
+        Mistake(
+            "lse in place of l_sum",
+            "this is m + ln(l_sum), the log-sum-exp: return the sum itself.",
+            lambda piles: (_denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))),
+        ),
+        Mistake(
+            "the two values are exchanged",
+            "return m first, then l_sum.",
+            lambda piles: _denominator(piles)[::-1],
+        ),
+        *[
+            Mistake(name, says, partial(_denominator_walk, slip=slip))
+            for name, says, slip in STREAM_MISTAKES
+        ],
+    ),
+)
+
+
+def _average_cases(rng: Generator) -> list[Case]:
+    holes = drawn(rng, [1, 3, 2], d=3)
+    for s in holes[0]:
+        s[s.argmin()] = -np.inf  # some keys of a pile are masked, never its largest
+    none = -np.inf
+    tops = {
+        "three piles whose maxima rise": ([0, 2, 4], 3),
+        "four piles, the largest score in the first": ([5, 3, 4, 2], 2),
+        "scores near +1000": ([1000, 1002, 1001], 2),
+        "scores near -800": ([-802, -800, -801], 3),
+        "scores that fall from +900 to -900": ([900, 0, -900], 2),
+        "a pile without any key in the middle (all its scores are -inf)": ([1, none, 3], 2),
+        "a pile without any key at the front (all its scores are -inf)": ([none, 2, 1], 3),
+    }
+    return [
+        Case("piles [1, 3] and [2, 5] with values 10, 20 and 30, 40", ORDERS["first"]),
+        Case("the same piles, [2, 5] first", ORDERS["reversed"]),
+        *[Case(name, drawn(rng, *how)) for name, how in tops.items()],
+        Case("three piles in which some keys are masked (score -inf)", holes),
+        Case(_MANY, _many(rng), counted=True),
+    ]
+
+
+STREAM_AVERAGE = Exercise.of(
+    "3.3",
+    cases=_average_cases,
+    truth=together,
+    judge=_one_pile_at_a_time(within(1e-6)),
+    run=with_peak,
+    mistakes=(
+        Mistake(
+            "only the last pile is counted",
+            "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is "
+            "always 0? Or is the new pile multiplied by alpha as well?",
+            lambda piles, values: together(piles[-1:], values[-1:]),
+        ),
+        *[Mistake(name, says, _averaging(slip)) for name, says, slip in STREAM_MISTAKES],
+        Mistake(
+            "masked keys count as score 0",
+            "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
+            lambda piles, values: together([np.where(np.isneginf(s), 0, s) for s in piles], values),
+        ),
+        Mistake(
+            "the mean of the piles' averages",
+            "each pile gets the same say, however small its scores are. Piles must be weighed "
+            "against each other.",
+            _mean_of_averages,
+        ),
+        Mistake(
+            "only the first pile is counted",
+            "is the `return` inside the loop?",
+            lambda piles, values: together(piles[:1], values[:1]),
+        ),
+    ),
+)

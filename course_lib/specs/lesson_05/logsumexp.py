@@ -1,0 +1,183 @@
+"""Exercise 5.4: the log-sum-exp of a row of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.slips import SLIPS, stream
+from course_lib.judging import cases as draw
+from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.tolerance import as_float64
+
+
+def _logsumexp(x: Any, *, block: int = 64) -> np.ndarray:
+    x = as_float64(x)
+    m = x.max(axis=1)
+    return m + np.log(np.exp(x - m[:, None]).sum(axis=1))
+
+
+def _long_cases(rng: Generator) -> list[Case]:
+    def drawn(rows: int, n: int, around: float = 0.0, rise: float = 0.0) -> Any:
+        return draw.tensor(around + np.linspace(0, rise, n) + rng.standard_normal((rows, n)))
+
+    by_hand = draw.tensor([[1, 3, 2, 5], [2, 5, 1, 3]])
+    return [
+        Case("the rows [1, 3, 2, 5] and [2, 5, 1, 3] in blocks of 2", (by_hand,), {"block": 2}),
+        Case("3 rows of 64 rising scores in blocks of 16", (drawn(3, 64, rise=6),), {"block": 16}),
+        Case(
+            "3 rows of 70 scores, all negative; the last of 5 blocks is short",
+            (drawn(3, 70, around=-8),),
+            {"block": 16},
+        ),
+        Case("2 rows of 150 scores near +100", (drawn(2, 150, around=100),), {"block": 64}),
+        Case(
+            "2 rows of 150 scores that fall from +100 to -100",
+            (drawn(2, 150, around=100, rise=-200),),
+            {"block": 64},
+        ),
+        Case("2 rows of 200 scores near -150", (drawn(2, 200, around=-150),), {"block": 64}),
+        Case("3 rows of 5 scores in one block of 64", (drawn(3, 5),), {"block": 64}),
+        Case(
+            "3 rows of 90 scores that are a part of a wider table",
+            (drawn(3, 128, rise=5)[:, 9:99],),
+            {"block": 32},
+            compiled=True,
+        ),
+    ]
+
+
+def _long(
+    name: str,
+    says: str,
+    slip: str = "right",
+    *,
+    base: float = np.e,
+    end: Callable[[int, int], int] = lambda n, block: n,
+) -> Mistake:
+    """Return a log-sum-exp in a loop, in float32, with a slip, another base or end (n, block)."""
+    loop = SLIPS[slip]
+
+    def model(x: Any, *, block: int = 64) -> np.ndarray:
+        s = (as_float64(x) * np.log(base)).astype(np.float32)
+        s = s[:, : end(s.shape[1], block)]
+        nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
+        return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
+
+    return Mistake(name, says, model)
+
+
+LONG_LOGSUMEXP = Exercise.of(
+    "5.4",
+    cases=_long_cases,
+    truth=_logsumexp,
+    judge=float32_judge("the log-sum-exp", 2e-6),
+    kind="kernel",
+    mistakes=(
+        _long(
+            "l_sum is not rescaled",
+            "When a new maximum arrives, the old sum is measured against the old one: multiply "
+            "it by alpha = exp(m - m_new).",
+            "no_rescale_l",
+        ),
+        _long(
+            "alpha is inverted",
+            "alpha is exp(m_new - m): the past grows where it should shrink. "
+            "alpha = exp(m - m_new) is never above 1.",
+            "inverse",
+        ),
+        _long(
+            "each block uses its own maximum",
+            "The exponentials of a block are measured against that block's maximum. Measure "
+            "them against m_new, the maximum so far.",
+            "own_max",
+        ),
+        _long(
+            "m forgets the earlier blocks",
+            "The new maximum is that of the last block only. Where scores fall far, alpha "
+            "overflows: take the larger of it and m.",
+            "latest_max",
+        ),
+        _long(
+            "the maximum starts at 0",
+            "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
+            "start_zero",
+        ),
+        _long(
+            "no maximum is subtracted",
+            "Without a maximum, exp overflows near +100 and vanishes near -150.",
+            "no_max",
+        ),
+        _long(
+            "masked means score zero",
+            "The empty places of the last block entered with score 0. Load them as -inf.",
+            "zeros_past_end",
+        ),
+        _long(
+            "the short last block is left out",
+            "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
+            end=lambda n, block: n // block * block,
+        ),
+        _long(
+            "only the first block counts",
+            "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
+            end=lambda n, block: block,
+        ),
+        _long(
+            "only the last block counts",
+            "l_sum is set anew in each block: add the block's sum to what was there.",
+            "forget_l",
+        ),
+        _long(
+            "the new block is rescaled as well",
+            "alpha brings the old sum to the new maximum; the new block is measured against it "
+            "already: l_sum * alpha + the block's sum.",
+            "rescale_all",
+        ),
+        *(
+            _long(
+                "2 in place of e",
+                "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
+                "log2(e) first and the result by ln 2.",
+                slip,
+                base=2.0,
+            )
+            for slip in ("lse_in_base_2", "lse_with_m_in_base_2")
+        ),
+        _long(
+            "the sum is missing",
+            "m is the largest score only: add log(l_sum).",
+            "lse_is_m",
+        ),
+        _long(
+            "the logarithm is missing",
+            "The answer is m + log(l_sum), not m + l_sum.",
+            "lse_adds_l",
+        ),
+        _long(
+            "the maximum is missing",
+            "log(l_sum) is measured against m: add m at the end.",
+            "lse_is_ln_l",
+        ),
+        _long(
+            "the logarithm has base 2",
+            "tl.log2 is the logarithm to base 2: use tl.log.",
+            "lse_with_log2",
+        ),
+        _long(
+            "m is never updated",
+            "The loop ends without m = m_new, so the next block sees the old maximum.",
+            "keep_max",
+        ),
+        Mistake(  # the last one, since other things give NaN too
+            "alpha is inverted",
+            "If alpha is exp(m_new - m), it is infinite before the first block, and inf * 0 is "
+            "NaN. alpha = exp(m - m_new) is never above 1.",
+            lambda x, *, block=64: np.full(len(x), np.nan),
+        ),
+    ),
+)

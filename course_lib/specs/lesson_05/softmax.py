@@ -1,0 +1,125 @@
+"""Exercise 5.3: the softmax of a row that fits in a block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.tolerance import as_float64
+
+
+def _softmax(x: Any) -> np.ndarray:
+    x = as_float64(x)
+    p = np.exp(x - x.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _row_cases(rng: Generator) -> list[Case]:
+    def drawn(rows: int, n: int, size: float = 2.0, around: float = 0.0) -> Any:
+        return draw.tensor(around + size * rng.standard_normal((rows, n)))
+
+    n = int(rng.integers(18, 30))
+    return [
+        Case("5 rows of 32 scores: a full block", (drawn(5, 32),)),
+        Case("6 rows of 37 scores, in blocks of 64", (drawn(6, 37),)),
+        Case("4 rows of 20 scores, some above +100, some below -100", (drawn(4, 20, size=90),)),
+        Case("4 rows of 50 scores, all of them negative, near -120", (drawn(4, 50, around=-120),)),
+        Case("2 rows of 3 scores", (drawn(2, 3),)),
+        Case(
+            f"5 rows of {n} scores that are a part of a wider table", (drawn(5, 64)[:, 7 : 7 + n],)
+        ),
+        Case("3 rows of 100 scores", (drawn(3, 100),), compiled=True),
+    ]
+
+
+def _padded_with_zeros(x: Any, *, in_max: bool = True, in_sum: bool = True) -> np.ndarray:
+    """Softmax of a row in a block of a power of two whose rest has score 0."""
+    x = as_float64(x).astype(np.float32)
+    n = x.shape[1]
+    padded = np.pad(x, ((0, 0), (0, (1 << (n - 1).bit_length()) - n)))
+    top = (padded if in_max else x).max(axis=1, keepdims=True)
+    p = np.exp(padded - top)
+    return p[:, :n] / (p if in_sum else p[:, :n]).sum(axis=1, keepdims=True)
+
+
+def _without_max(x: Any) -> np.ndarray:
+    p = np.exp(as_float64(x).astype(np.float32))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _weighed(x: Any, wrong: Any) -> np.ndarray:
+    """Return ``wrong`` of the scores below their maximum; None: divide by the scores' sum."""
+    x = as_float64(x)
+    s = x - x.max(axis=1, keepdims=True)
+    return np.exp(s) / x.sum(axis=1, keepdims=True) if wrong is None else wrong(s)
+
+
+ROW_SOFTMAX = Exercise.of(
+    "5.3",
+    cases=_row_cases,
+    truth=_softmax,
+    judge=float32_judge("the softmax", 1e-5),
+    kind="kernel",
+    mistakes=(
+        Mistake(
+            "masked means score zero",
+            "The empty places of the block entered with score 0 and weight exp(0 - max). Load "
+            "them as -inf.",
+            _padded_with_zeros,
+        ),
+        Mistake(
+            "masked means score zero",
+            "The empty places of the block entered the sum with weight exp(0 - max). Load them "
+            "as -inf.",
+            lambda x: _padded_with_zeros(x, in_max=False),
+        ),
+        Mistake(
+            "masked means score zero",
+            "The empty places entered the maximum with score 0. In a row of very negative scores "
+            "every exponential is then 0. Load them as -inf.",
+            lambda x: _padded_with_zeros(x, in_sum=False),
+        ),
+        Mistake(
+            "no maximum is subtracted",
+            "exp of a large score is infinite, and inf / inf is NaN. Subtract the row's maximum "
+            "before exp.",
+            _without_max,
+        ),
+        Mistake(
+            "not divided by the sum",
+            "The exponentials are not divided by their sum: each row must add up to 1.",
+            lambda x: np.exp(as_float64(x) - as_float64(x).max(axis=1, keepdims=True)),
+        ),
+        *(
+            Mistake(name, says, lambda x, wrong=wrong: _weighed(x, wrong))
+            for name, says, wrong in (
+                (
+                    "2 in place of e",
+                    "tl.exp2 is a power of 2: exp2(s) is exp(s * ln 2). Use tl.exp, or multiply "
+                    "the scores by log2(e) first.",
+                    lambda s: np.exp2(s) / np.exp2(s).sum(axis=1, keepdims=True),
+                ),
+                (
+                    "divided by the sum of the scores",
+                    "The sum is taken of the scores: add up the exponentials, p.",
+                    None,
+                ),
+                (
+                    "the logarithm of the softmax",
+                    "This is s - max - log(sum): the weights themselves are p / sum(p).",
+                    lambda s: s - np.log(np.exp(s).sum(axis=1, keepdims=True)),
+                ),
+            )
+        ),
+        Mistake(
+            "every program works on the first row",
+            "The address does not depend on tl.program_id(0): the row starts at row * x_row.",
+            lambda x: np.repeat(_softmax(x)[:1], len(x), axis=0),
+        ),
+    ),
+)

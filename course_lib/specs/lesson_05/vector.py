@@ -1,0 +1,175 @@
+"""Exercises 5.1 and 5.2: the offsets of a program, and two vectors added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging import faults
+from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.picture import TrafficBars, error_map
+from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+
+OFFSETS = question(
+    "5.1",
+    (32, 47, 12),
+    wrong=(
+        wrong_answer(
+            (2, 2, 1),
+            "a program is taken for a thread",
+            "Program 2 owns a block of 16 offsets, not the single offset 2.",
+        ),
+        wrong_answer(
+            (2, 47, 14),
+            "programs are dealt out like cards",
+            "Program 2 does not take every third offset: its 16 offsets are neighbours.",
+        ),
+        wrong_answer(
+            (2, 17, 16),
+            "the program number is added, not multiplied",
+            "The block starts at program_id * 16, not at program_id.",
+        ),
+        *(
+            wrong_answer(
+                answer,
+                "programs are counted from 1",
+                "The first program has number 0, so program 2 is the third one.",
+            )
+            for answer in ((16, 31, 16), (17, 32, 16))
+        ),
+        *(
+            wrong_answer(
+                answer,
+                "the mask is taken for a shorter block",
+                "tl.arange always gives 16 offsets. The mask switches some of them off; the last "
+                "offset is still the last of the block.",
+            )
+            for answer in ((32, 43, 12), (32, 44, 12), (32, 43, 11))
+        ),
+        wrong_answer(
+            (32, 48, 12),
+            "the end is counted in",
+            "tl.arange(0, 16) ends with 15: the last offset is 32 + 15.",
+        ),
+        wrong_answer(
+            (32, 47, 16),
+            "the mask is forgotten",
+            "The vector has 44 numbers: not all of the 16 offsets are below 44.",
+        ),
+        wrong_answer(
+            (32, 47, 13),
+            "the offset 44 is counted in",
+            "44 numbers have the offsets 0 to 43: the mask is offsets < 44.",
+        ),
+    ),
+)
+
+
+def _vector_cases(rng: Generator) -> list[Case]:
+    def pair(n: int) -> tuple[Any, Any]:
+        return draw.tensor(rng.standard_normal(n)), draw.tensor(rng.standard_normal(n))
+
+    return [
+        Case("64 numbers in blocks of 16: four full blocks", pair(64), {"block": 16}),
+        Case("70 numbers in blocks of 16: the last block is short", pair(70), {"block": 16}),
+        Case("5 numbers in a block of 64: one block, mostly empty", pair(5), {"block": 64}),
+        Case(
+            "200 numbers in blocks of 64, counted",
+            pair(200),
+            {"block": 64},
+            counted=True,
+            compiled=True,
+        ),
+    ]
+
+
+def _each_number_once(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that n numbers of x and of y were loaded and n sums stored, 12 bytes per sum."""
+    ledger = observed.ledger
+    if not case.counted or ledger is None or ledger.total == 12 * expected.size:
+        return None
+    return Finding(
+        "loads each number once",
+        f"the sums are right, but the kernel moves {ledger.total} bytes where "
+        f"{12 * expected.size} are enough: 4 for each number of x, of y and of the result.",
+        picture=TrafficBars.of(
+            "loads and stores", {"all": ledger.total}, {"all": 12 * expected.size}
+        ),
+    )
+
+
+def _every_program_works(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that no program finds its whole block masked."""
+    ledger = observed.ledger
+    if not case.counted or ledger is None:
+        return None
+    started = sum(int(np.prod(launch.grid)) for launch in ledger.launches)
+    working = len({visit.program for visit in ledger.visits})
+    if started <= working * len(ledger.launches):
+        return None
+    return Finding(
+        "every program has work",
+        f"the sums are right, but {started} programs were started and only {working} of them "
+        "touch memory: a program owns a block, not one number. n / block programs, rounded up, "
+        "are enough.",
+    )
+
+
+def _all_written(case: Case, observed: Observed, expected: np.ndarray) -> Finding | None:
+    """Ask that every entry was written (unwritten memory is NaN), and say why if not."""
+    got = as_float64(observed.result) if faults.is_tensor(observed.result) else None
+    if got is None or got.shape != expected.shape or not np.isnan(got).any():
+        return None
+    n, block = expected.size, case.kwargs["block"]
+    missing = np.flatnonzero(np.isnan(got))
+    reasons = {
+        n // block * block: "The number of programs must be n / block, rounded up.",
+        n - 1: "The last offset is n - 1: it passes the mask offsets < n.",
+        block: "Do all programs work on the first block? Offsets depend on tl.program_id(0).",
+        block - 1 + -(-n // block): "Blocks start at program_id * BLOCK, not at program_id: a "
+        "program is not a thread.",
+    }
+    to_the_end = missing.size == n - missing[0]
+    return Finding(
+        "writes every entry",
+        f"{missing.size} of {n} entries were never written, the first at offset {missing[0]}. "
+        + (reasons.get(int(missing[0]), "") if to_the_end else ""),
+        picture=error_map(got, expected, np.inf, "the result"),
+    )
+
+
+def _one_stands_still(x: Any, y: Any, block: int, swap: bool) -> np.ndarray:
+    x, y = as_float64(x), as_float64(y)
+    x, y = (y, x) if swap else (x, y)
+    return x + np.resize(y[:block], y.size)
+
+
+VECTOR_ADD = Exercise.of(
+    "5.2",
+    cases=_vector_cases,
+    truth=lambda x, y, *, block: as_float64(x) + as_float64(y),
+    judge=in_turn(
+        _all_written, float32_judge("the sum", 1e-6), _each_number_once, _every_program_works
+    ),
+    kind="kernel",
+    mistakes=(
+        Mistake(
+            "x is added to itself",
+            "Both loads read x: the second must read y.",
+            lambda x, y, *, block: 2 * as_float64(x),
+        ),
+        *(
+            Mistake(
+                "one vector is read without the program's offset",
+                "Every program reads the first block of it: both loads need the same offsets.",
+                lambda x, y, *, block, swap=swap: _one_stands_still(x, y, block, swap),
+            )
+            for swap in (False, True)
+        ),
+    ),
+)

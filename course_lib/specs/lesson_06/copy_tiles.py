@@ -1,0 +1,145 @@
+"""Exercise 6.1: copy a matrix in tiles, by its strides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.judges import array_finding
+from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+
+
+def _copy_cases(rng: Generator) -> list[Case]:
+    def drawn(rows: int, cols: int, dtype: str = "float32") -> Any:
+        return draw.tensor(rng.standard_normal((rows, cols)), dtype)
+
+    def tiles(rows: int, cols: int) -> dict[str, int]:
+        return {"block_rows": rows, "block_cols": cols}
+
+    return [
+        Case("64 x 32 in tiles of 16 x 32: whole tiles", (drawn(64, 32),), tiles(16, 32)),
+        Case("37 x 21 in tiles of 16 x 8: short on both sides", (drawn(37, 21),), tiles(16, 8)),
+        Case("a transposed view, 40 x 24 in tiles of 16 x 32", (drawn(24, 40).T,), tiles(16, 32)),
+        Case(
+            "a part of a wider table, 30 x 20 in tiles of 8 x 16",
+            (drawn(64, 50)[3:33, 9:29],),
+            tiles(8, 16),
+        ),
+        Case(
+            "every third column, 20 x 12 in tiles of 16 x 8", (drawn(20, 36)[:, ::3],), tiles(16, 8)
+        ),
+        Case("one entry in a tile of 16 x 16", (drawn(1, 1),), tiles(16, 16)),
+        Case(
+            "100 x 70 float16 in tiles of 64 x 32",
+            (drawn(100, 70, "float16"),),
+            tiles(64, 32),
+            compiled=True,
+        ),
+    ]
+
+
+def _copies(
+    x: Any, *, block_rows: int, block_cols: int, fill: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what copy_tiles should: x, and x filled up with zeros to whole tiles."""
+    x = as_float64(x)
+    rows, cols = x.shape
+    width = ((0, -rows % block_rows), (0, -cols % block_cols))
+    return x, np.pad(x, width, constant_values=fill)
+
+
+_COPIES = ("the copy", "the copy filled up to whole tiles")
+
+
+def _judge_copies(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if fault := formal_fault(observed.result, expected, case.args[0].dtype):
+        return fault
+    for got, wanted, name in zip(observed.result, expected, _COPIES, strict=True):
+        if finding := array_finding(got, wanted, relative=0.0, name=name, axes=("row", "column")):
+            return finding
+    return None
+
+
+Steps = Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]
+
+
+def _true_steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return strides[0], strides[1]
+
+
+def _columns_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return strides[0], 1
+
+
+def _row_after_row(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return shape[1], 1
+
+
+def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
+    """Return a model of copy_tiles whose helpers step through memory in their own ways."""
+
+    def model(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
+        rows, cols = x.shape
+        x_row, x_col = load(x.shape, x.stride())
+        out_row, out_col = store(x.shape, (1, rows))  # out is column-major
+        memory = as_float64(
+            x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0)
+        )
+        out = np.full(rows * cols, np.nan)
+        filled = _copies(x, block_rows=block_rows, block_cols=block_cols)[1]
+        for top in range(0, rows, block_rows):
+            for left in range(0, cols, block_cols):
+                i = np.arange(top, min(top + block_rows, rows))[:, None]
+                j = np.arange(left, min(left + block_cols, cols))[None, :]
+                tile = memory[x.storage_offset() + i * x_row + j * x_col]
+                filled[i, j] = tile
+                out[(i * out_row + j * out_col).ravel()] = tile.ravel()
+        return out.reshape(cols, rows).T, filled
+
+    return model
+
+
+COPY_TILES = Exercise.of(
+    "6.1",
+    cases=_copy_cases,
+    truth=_copies,
+    judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched),
+    kind="kernel",
+    mistakes=(
+        *(
+            Mistake(name, says, _stepping(load, store))
+            for name, says, steps in (
+                (
+                    "the column stride is missing",
+                    "Neighbouring columns are taken to be neighbours in memory. They lie "
+                    "stride_col apart: multiply cols by it, in both helpers.",
+                    _columns_one_apart,
+                ),
+                (
+                    "the matrix is taken for contiguous",
+                    "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the "
+                    "strides, in both helpers.",
+                    _row_after_row,
+                ),
+            )
+            for load, store in ((steps, steps), (_true_steps, steps), (steps, _true_steps))
+        ),
+        *(
+            Mistake(
+                "places past the ends are not 0",
+                "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
+                "(-inf is for scores.)",
+                lambda x, *, block_rows, block_cols, fill=fill: _copies(
+                    x, block_rows=block_rows, block_cols=block_cols, fill=fill
+                ),
+            )
+            for fill in (1.0, -np.inf)
+        ),
+    ),
+)

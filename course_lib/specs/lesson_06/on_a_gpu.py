@@ -1,0 +1,138 @@
+"""Exercise 6.4: what fails on a GPU only, and a sum that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+
+FINE, REFUSED, RACES = "fine", "does not compile", "races"
+ON_A_GPU = {
+    "biggest": REFUSED,
+    "first_part": REFUSED,
+    "small_dot": REFUSED,
+    "total": RACES,
+    "centred": FINE,
+}
+
+WHICH_FAIL = question(
+    "6.4a",
+    ON_A_GPU,
+    wrong=(
+        wrong_answer(
+            dict.fromkeys(ON_A_GPU, FINE),
+            "green on the CPU works on a GPU",
+            "The interpreter accepts any Python and runs the programs in order. The compiler "
+            "wants fixed types, and a GPU has no order.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"total": FINE},
+            "programs run in order",
+            "They do here. On a GPU two programs can both load the old sum before either stores.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"centred": RACES},
+            "reading together is a race",
+            "Many programs may load the same address. A race needs a store to an address that "
+            "another program touches.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"centred": REFUSED},
+            "a scalar start never compiles",
+            "total starts as a scalar and every step adds a scalar to it: its type does not "
+            "change, so it compiles.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"small_dot": FINE},
+            "tl.dot takes any size",
+            "The inner size of tl.dot must be at least 16; here it is 8.",
+        ),
+    ),
+)
+
+
+def _sum_cases(rng: Generator) -> list[Case]:
+    def drawn(n: int) -> Any:
+        x = rng.standard_normal(n) + 0.5
+        x[n // 2] += 20  # neither the first part nor the last is the largest
+        return draw.tensor(x)
+
+    return [
+        Case("128 numbers in blocks of 16: eight programs", (drawn(128),), {"block": 16}),
+        Case("150 numbers in blocks of 64: three programs", (drawn(150),), {"block": 64}),
+        Case("7 numbers in a block of 64: one program", (drawn(7),), {"block": 64}),
+        Case("1000 numbers in blocks of 64", (drawn(1000),), {"block": 64}, compiled=True),
+    ]
+
+
+def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    for race in getattr(observed.ledger, "races", []):
+        return Finding(
+            "does not race",
+            f"{race}. One of them stores there and the other loads or stores too, so the answer "
+            "depends on which comes first. Here they run in order; on a GPU they do not.",
+        )
+    return None
+
+
+def _several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if observed.ledger is None or case.args[0].numel() <= case.kwargs["block"]:
+        return None
+    programs = max((int(np.prod(launch.grid)) for launch in observed.ledger.launches), default=0)
+    if programs != 1:
+        return None
+    return Finding(
+        "one program per block",
+        "one program alone cannot race, but it leaves the rest of the GPU idle: keep one program "
+        "per block.",
+    )
+
+
+def _parts(x: Any, block: int) -> np.ndarray:
+    """Return the sum of each block."""
+    x = as_float64(x)
+    return np.add.reduceat(x, np.arange(0, x.size, block))
+
+
+MENDED_TOTAL = Exercise.of(
+    "6.4b",
+    cases=_sum_cases,
+    truth=lambda x, *, block: as_float64(x).sum(keepdims=True),
+    judge=in_turn(_no_race, float32_judge("the sum", 1e-5, ("row", "column")), _several_programs),
+    kind="kernel",
+    races=True,
+    mistakes=(
+        Mistake(
+            "only the last part counts",
+            "Each program overwrites what the others stored.",
+            lambda x, *, block: _parts(x, block)[-1:],
+        ),
+        Mistake(
+            "only the first part counts",
+            "Each program's part has a place of its own: add them all up.",
+            lambda x, *, block: _parts(x, block)[:1],
+        ),
+        Mistake(
+            "the largest part, not the sum",
+            "tl.atomic_max keeps the largest: tl.atomic_add adds.",
+            lambda x, *, block: _parts(x, block).max(keepdims=True),
+        ),
+        Mistake(
+            "each part is added once for each lane",
+            "A block of pointers adds once for each of its entries: add one number at one pointer.",
+            lambda x, *, block: block * as_float64(x).sum(keepdims=True),
+        ),
+        Mistake(
+            "empty places count as 1",
+            "What the mask leaves out is loaded as other: 0.0 adds nothing.",
+            lambda x, *, block: as_float64(x).sum(keepdims=True) + -x.numel() % block,
+        ),
+    ),
+)

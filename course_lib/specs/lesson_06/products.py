@@ -1,0 +1,197 @@
+"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.tolerance import as_float64
+
+IGNORED = "the strides are ignored"
+_USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
+
+
+def _as_contiguous(x: Any) -> Any:
+    """Return the matrix that is read if the strides of ``x`` are ignored."""
+    return x.as_strided(x.shape, (x.shape[1], 1))
+
+
+def _scores(q: Any, k: Any) -> np.ndarray:
+    return as_float64(q) @ as_float64(k).T
+
+
+def _score_cases(rng: Generator) -> list[Case]:
+    def pair(block_q: int, block_k: int, d: int, *dtypes: str, size: float = 1.0) -> Any:
+        q, k = size * rng.standard_normal((block_q, d)), size * rng.standard_normal((block_k, d))
+        if "float16" in dtypes:  # so that converting q to float16 changes nothing
+            q, k = q.astype(np.float16), k.astype(np.float16)
+        return draw.tensor(q, dtypes[0]), draw.tensor(k, dtypes[-1])
+
+    loud = 60 + 4 * rng.standard_normal((2, 32, 64))
+    q, k = pair(64, 16, 32, "float32")
+    return [
+        Case(
+            "q and k are 32 x 64, float16, with scores near 230000",
+            tuple(draw.tensor(x, "float16") for x in loud),
+        ),
+        Case("q is 32 x 64, k is 16 x 64", pair(32, 16, 64, "float32")),
+        Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
+        Case("q is 16 x 128, k is 64 x 128, float16", pair(16, 64, 128, "float16")),
+        Case("q is float32, k is float16", pair(32, 16, 64, "float32", "float16")),
+        Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
+        Case(
+            "q is 64 x 128, k is 32 x 128, float16",
+            pair(64, 32, 128, "float16"),
+            compiled=True,
+        ),
+    ]
+
+
+def _half(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return x.astype(np.float16).astype(np.float64)
+
+
+TILE_SCORES = Exercise.of(
+    "6.2",
+    cases=_score_cases,
+    truth=_scores,
+    judge=float32_judge("the tile of scores", 1e-5, ("row", "column")),
+    kind="kernel",
+    mistakes=(
+        Mistake(
+            "k is not transposed",
+            "This is q @ k: where all sizes are equal the shapes fit and the numbers are wrong.",
+            lambda q, k: as_float64(q) @ as_float64(k),
+        ),
+        Mistake(
+            "the wrong tile is transposed",
+            "This is q.T @ k: turn k round, not q.",
+            lambda q, k: as_float64(q).T @ as_float64(k),
+        ),
+        Mistake(
+            "the scores are transposed",
+            "This is k @ q.T: each row of the result belongs to one row of q.",
+            lambda q, k: _scores(q, k).T,
+        ),
+        Mistake(
+            "the scores are rounded to float16",
+            "float16 ends at 65504: larger scores become infinite. Leave the result of tl.dot "
+            "in float32.",
+            lambda q, k: _half(_scores(q, k)),
+        ),
+        Mistake(
+            "k is reshaped, not transposed",
+            "The tile has the right shape, but its numbers kept their order: use tl.trans.",
+            lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1]),
+        ),
+        Mistake(
+            IGNORED,
+            _USE_STRIDES,
+            lambda q, k: _scores(_as_contiguous(q), _as_contiguous(k)),
+        ),
+        Mistake(
+            "the scores are divided by sqrt(d)",
+            "Here the plain product is asked for: no scale.",
+            lambda q, k: _scores(q, k) / np.sqrt(q.shape[-1]),
+        ),
+    ),
+)
+
+
+def _matmul_cases(rng: Generator) -> list[Case]:
+    def pair(m: int, n: int, k: int, dtype: str = "float32") -> Any:
+        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n)) + 0.3
+        return draw.tensor(a, dtype), draw.tensor(b, dtype)
+
+    def tiles(m: int, n: int, k: int) -> dict[str, int]:
+        return {"block_m": m, "block_n": n, "block_k": k}
+
+    a, b = pair(50, 40, 90)
+    return [
+        Case("32 x 64 times 64 x 48, whole tiles of 16", pair(32, 48, 64), tiles(16, 16, 16)),
+        Case("16 x 32 times 32 x 16, one step of 32", pair(16, 16, 32), tiles(16, 16, 32)),
+        Case("37 x 50 times 50 x 29: everything is short", pair(37, 29, 50), tiles(16, 32, 16)),
+        Case("transposed views, 50 x 90 times 90 x 40",
+             (a.T.contiguous().T, b.T.contiguous().T), tiles(32, 16, 64)),
+        Case("20 x 10 times 10 x 20: less than one tile", pair(20, 20, 10), tiles(32, 32, 32)),
+        Case(
+            "100 x 200 times 200 x 72, float16",
+            pair(100, 72, 200, "float16"),
+            tiles(64, 32, 64),
+            compiled=True,
+        ),
+    ]  # fmt: skip
+
+
+def _products(a: Any, b: Any, block_k: int) -> list[np.ndarray]:
+    """Return the product of each step along k, (m, n) each."""
+    a, b = as_float64(a), as_float64(b)
+    return [a[:, s : s + block_k] @ b[s : s + block_k] for s in range(0, len(b), block_k)]
+
+
+def _steps(name: str, says: str, pick: Callable[[list[np.ndarray], bool], Any]) -> Mistake:
+    """Return a mistake that makes ``pick(products, last step is short)`` of the steps."""
+
+    def model(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+        return pick(_products(a, b, block_k), bool(len(b) % block_k))
+
+    return Mistake(name, says, model)
+
+
+def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
+    a, b = as_float64(a), as_float64(b)
+    steps = np.arange(len(b))
+    in_a, in_b = (steps % block_k if still == name else steps for name in "ab")
+    return a[:, in_a] @ b[in_b]
+
+
+MATMUL = Exercise.of(
+    "6.3",
+    cases=_matmul_cases,
+    truth=lambda a, b, **_: as_float64(a) @ as_float64(b),
+    judge=float32_judge("the product", 1e-5, ("row", "column")),
+    kind="kernel",
+    mistakes=(
+        _steps(
+            "only the last step counts",
+            "The accumulator is overwritten in each step: acc += tl.dot(...), not acc = ...",
+            lambda products, _: products[-1],
+        ),
+        _steps(
+            "every step reads the first tiles",
+            "The addresses do not move along k: steps = start + tl.arange(0, BLOCK_K).",
+            lambda products, _: len(products) * products[0],
+        ),
+        _steps(
+            "only the first step counts",
+            "The loop must reach the end of k: range(0, k, BLOCK_K).",
+            lambda products, _: products[0],
+        ),
+        _steps(
+            "the short last step is left out",
+            "range(0, k, BLOCK_K) also reaches the last, short step.",
+            lambda products, short: sum(products[:-1] if short else products),
+        ),
+        *(
+            Mistake(
+                f"every step reads the first tile of {still}",
+                "Its addresses do not move along k: both need steps = start + "
+                "tl.arange(0, BLOCK_K).",
+                lambda a, b, *, block_k, still=still, **_: _one_stands_still(a, b, block_k, still),
+            )
+            for still in "ab"
+        ),
+        Mistake(
+            IGNORED,
+            _USE_STRIDES,
+            lambda a, b, **_: as_float64(_as_contiguous(a)) @ as_float64(_as_contiguous(b)),
+        ),
+    ),
+)

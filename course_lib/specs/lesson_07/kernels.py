@@ -1,0 +1,160 @@
+"""Exercises 7.1 to 7.4 and 7★: the kernel in four steps, and from an empty cell."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
+from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
+from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.spec import Case, Exercise
+
+ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
+
+
+def _one_tile(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    return [
+        case("32 queries, 64 keys, d = 16", 32, 64, 16),
+        case("2 x 3 heads, 64 queries, 32 keys, d = 16", 64, 32, 16, heads=(2, 3)),
+        case("16 queries, 16 keys, d = 16: all alike", 16, 16, 16, heads=(1, 2)),
+        case("large scores (q and k times 4)", 16, 64, 32, size=4),
+        case("all scores near +110", 32, 16, 64, near=110),
+        case("all scores near -150", 16, 64, 32, near=-150),
+        case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110),
+        case("float16, 64 queries, 64 keys, d = 32",
+             64, 64, 32, heads=(1, 2), dtype="float16", compiled=True),
+    ]  # fmt: skip
+
+
+def _whole_tiles(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    return [
+        case("64 queries in tiles of 32, 96 keys in tiles of 16, d = 128",
+             64, 96, 128, tiles=(32, 16)),
+        case("the scores climb along the row: every tile brings a new maximum",
+             16, 96, 64, rise=120, tiles=(16, 32)),
+        case("the scores fall along the row: the first tile has the maximum",
+             16, 96, 64, rise=-12, tiles=(16, 32)),
+        case("2 x 2 heads, and tiles as tall as d", 64, 64, 32, heads=(2, 2), tiles=(32, 32)),
+        case("all scores near -150", 32, 64, 16, near=-150, tiles=(32, 16)),
+        case("large scores (q and k times 4)", 64, 128, 32, size=4, tiles=(64, 32)),
+        case("float16, 1024 keys of equal weight, values near 100",
+             64, 1024, 16, values_near=100, dtype="float16", tiles=(64, 64)),
+        case("float16, 128 queries, 128 keys, d = 64",
+             128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+    ]  # fmt: skip
+
+
+def _ragged(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    return [
+        case("257 keys in tiles of 64: the last tile holds one key",
+             40, 257, 16, near=-20, tiles=(32, 64)),
+        case("50 queries, 70 keys, 2 x 2 heads", 50, 70, 64, heads=(2, 2), tiles=(32, 32)),
+        case("one key", 20, 1, 32, tiles=(64, 16), blind_to=ONE_KEY),
+        case("climbing scores, 100 keys in tiles of 32, strided memory",
+             33, 100, 16, rise=120, heads=(1, 2), tiles=(32, 32), strided=True),
+        *_level_scores(rng),
+        case("float16, 100 queries, 200 keys, d = 64",
+             100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+    ]  # fmt: skip
+
+
+def _level_scores(rng: Generator) -> list[Case]:
+    """Return cases in which a mistake about the tail or about m shows on its own."""
+    case = partial(draw.launch, rng)
+    name = "not causal, rows near +110 and rows near -110"
+    far = case(name, 32, 64, 16, rows_near=110, tiles=(32, 32))
+    name = "not causal, {} keys in tiles of 32, all scores near {}"
+    level = [
+        case(name.format(n_k, score), 32, n_k, 16, near=score, tiles=(32, 32))
+        for n_k, score in ((33, -20), (64, 110), (64, -150), (33, -150))
+    ]
+    return [*level, far]
+
+
+def _final(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    return [
+        case("causal, 64 queries and keys, tiles 32 and 16",
+             64, 64, 64, tiles=(32, 16), causal=True),
+        case("causal, 35 queries, 68 keys: aligned at the end",  # row 31 sees one key of a tile
+             35, 68, 16, heads=(2, 2), tiles=(32, 32), causal=True),
+        *_level_scores(rng),
+        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 32, tiles=(16, 64), causal=True),
+        case("causal, climbing scores, tiles as tall as d",
+             96, 96, 32, rise=220, tiles=(64, 32), causal=True),
+        case("float16, causal, 1030 keys of equal weight, values near 100",
+             40, 1030, 16, values_near=100, dtype="float16", tiles=(64, 128), causal=True),
+        case("float16, causal, 100 queries, 150 keys, d = 64, strided",
+             100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
+             strided=True, compiled=True),
+        *_counted(rng),
+    ]  # fmt: skip
+
+
+def _counted(rng: Generator) -> list[Case]:
+    """Return the two cases whose traffic is judged: N >= 512, d = 16, where N x N would show."""
+    case = partial(draw.launch, rng)
+    return [
+        case("512 queries and keys, d = 16, counted",
+             512, 512, 16, tiles=(128, 256), causal=False, counted=True),
+        case("causal, 520 queries, 648 keys, d = 16, counted",  # the future begins with a tile
+             520, 648, 16, tiles=(128, 128), causal=True, counted=True),
+    ]  # fmt: skip
+
+
+def _odd_layouts(arrays: Any) -> tuple[Any, Any, Any]:
+    """Return tensors that lie in memory in three ways: no stride of one fits another."""
+    q, k, v = draw.as_tensors(arrays)
+    q = q.transpose(1, 2).contiguous().transpose(1, 2)  # (B, H, N, d), stored as (B, N, H, d)
+    k = k.transpose(2, 3).contiguous().transpose(2, 3)  # stored as (B, H, d, N)
+    return q, k, v.repeat_interleave(2, -1)[..., ::2]  # every second column of a wider table
+
+
+def _from_scratch(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    # several heads stand above, and the causal traffic says what the other would
+    covered = (
+        "causal, 35 queries, 68 keys: aligned at the end",
+        "512 queries and keys, d = 16, counted",
+    )
+    return [
+        Case(
+            "4 query heads share 2 key heads, each tensor in a layout of its own",
+            _odd_layouts(draw.grouped(draw.draw(rng, 40, 70, 16, heads=(2, 4)), 2)),
+            {"causal": False, "block_q": 64, "block_k": 32},
+        ),
+        case("causal, 3 query heads share one key head",
+             50, 50, 32, heads=(1, 3), kv_heads=1, tiles=(32, 16), causal=True),
+        *(known for known in _final(rng) if known.name not in covered),
+    ]  # fmt: skip
+
+
+def _exercise(id: str, cases: Any, *, with_lse: bool) -> Exercise:
+    judge = attention_judge(with_lse=with_lse, in_dtype=True)
+    return Exercise.of(
+        id,
+        cases=cases,
+        truth=attention_truth,
+        answer=(lambda truth: truth) if with_lse else output_only,
+        judge=in_turn(stored_whole(judge), was_launched, flash_traffic),
+        kind="kernel",
+        mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
+    )
+
+
+STEPS = (
+    _exercise("7.1", _one_tile, with_lse=False),
+    _exercise("7.2", _whole_tiles, with_lse=False),
+    _exercise("7.3", _ragged, with_lse=True),
+    _exercise("7.4", _final, with_lse=True),
+)
+FROM_SCRATCH = _exercise("7-star", _from_scratch, with_lse=True)
