@@ -18,8 +18,9 @@ def rebuilt(data: Any) -> Any:
 
     if data is None or isinstance(data, int | float | str):
         return data
+    kinds: dict[str, type[EagerLedger | FlatMemory]] = {"eager": EagerLedger, "flat": FlatMemory}
     try:
-        return {"eager": EagerLedger, "flat": FlatMemory}[data["kind"]].from_plain(data)
+        return kinds[data["kind"]].from_plain(data)
     except Exception as error:  # whatever forged books provoke, they are no books
         raise BadFrame(f"these are no books: {type(error).__name__}") from None
 
