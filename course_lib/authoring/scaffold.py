@@ -191,7 +191,7 @@ def exercise(root: Path, id: str, function: str | None = None) -> list[Path]:
         _write(specs / f"{function}.py", _SPEC.format(**words)),
         _write(package, _with_module(package, number, function)),
         _write(sources[0], cells + (_CELLS.format(**words) + mark if mark else "") + end),
-        _write(corpus / "right" / "by_two.py", _RIGHT.format(**words)),
+        _write(corpus / "right" / "plain.py", _RIGHT.format(**words)),
         _write(corpus / "wrong" / "squared.py", _WRONG.format(**words)),
     ]
 

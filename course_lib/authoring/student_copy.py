@@ -34,6 +34,8 @@ _LEFT_OUT = re.compile(
 _SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\)")
 _SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
 _KERNEL = re.compile(r"course_lib\.kernels(?:\.| import )(\w+)")
+# in a module, where a docstring may name its neighbours
+_KERNEL_IMPORT = re.compile(r"^\s*(?:from|import) " + _KERNEL.pattern, re.MULTILINE)
 _NOTE = """\
 > This is the students' copy of the course. `solutions/`, `sources/`, the pages for instructors, the
 > tests and the benchmarks are not part of it.
@@ -94,7 +96,7 @@ def shown_kernels(root: Path) -> set[str]:
         file = root / "course_lib" / "kernels" / f"{name}.py"
         if name not in shown and file.exists():
             shown.add(name)
-            waiting |= set(_KERNEL.findall(file.read_text(encoding="utf-8")))
+            waiting |= set(_KERNEL_IMPORT.findall(file.read_text(encoding="utf-8")))
     return shown
 
 
