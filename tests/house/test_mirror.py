@@ -14,7 +14,7 @@ BESIDE = {"course", "house", "hostile", "submissions"}
 # tests of several modules at once, named after what they try
 OF_A_WHOLE_ROOM = {
     "kernels": {"fuzz"},
-    "sandbox": {"corpus_in_the_sandbox", "hostile"},
+    "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"nulls", "submissions"},
     "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts"},
 }
@@ -26,7 +26,7 @@ def subjects(folder: Path) -> set[str]:
 
 def names(folder: Path) -> set[str]:
     """Return the modules and packages of a room, and the room itself (its ``__init__``)."""
-    return {file.stem for file in folder.iterdir()} | {folder.name}
+    return {file.stem for file in folder.rglob("*")} | {folder.name}
 
 
 def test_every_folder_of_tests_is_a_room():
