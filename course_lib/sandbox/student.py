@@ -1,8 +1,8 @@
 """Inside the sandbox, the student's side: load a program, call its function, send back the result.
 
 There is nothing here worth stealing: no expected values, no seed, no tolerance. Kernels are not
-run here either: a launch becomes a message, the parent carries it to the device (`device`), and
-what the device wrote comes back. So neither results nor traffic of a kernel can be made up here.
+run here either: a launch becomes a message, the parent carries it to a child of its own
+(`sandbox.interpreter`), and what that one wrote comes back. So neither results nor traffic of a kernel can be made up here.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _compact(result: Any) -> Any:
 
 
 def _intercept_launches(channel: Channel) -> None:
-    """From now on ``kernel[grid](...)`` is done by the device, at the parent's other hand."""
+    """From now on ``kernel[grid](...)`` is done by the interpreter, at the parent's other hand."""
     try:
         from triton.runtime.autotuner import Autotuner
         from triton.runtime.interpreter import InterpretedFunction

@@ -26,7 +26,7 @@ def subjects(folder: Path) -> set[str]:
 
 def names(folder: Path) -> set[str]:
     """Return the modules and packages of a room, and the room itself (its ``__init__``)."""
-    return {file.stem for file in folder.iterdir()} | {folder.name}
+    return {file.stem for file in folder.rglob("*")} | {folder.name}
 
 
 def test_every_folder_of_tests_is_a_room():
