@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
 import pytest
+from warm_children import WarmChildren
 
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode
+from course_lib.child import process
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
@@ -22,6 +25,21 @@ def own_store(tmp_path, monkeypatch) -> Path:
     """Keep a test's attempts and predictions away from the developer's own."""
     monkeypatch.setenv("COURSE_STORE", str(tmp_path / "course_progress.json"))
     return tmp_path / "course_progress.json"
+
+
+@pytest.fixture(scope="session")
+def nurse(tmp_path_factory) -> Iterator[WarmChildren]:
+    """Give the processes that fork this run's children (`warm_children` says why)."""
+    nurse = WarmChildren(tmp_path_factory.mktemp("nurse"))
+    yield nurse
+    nurse.close()
+
+
+@pytest.fixture(autouse=True)
+def warm_children(request, monkeypatch) -> None:
+    """Let the children of `course_lib.child` be forked; a GPU's driver survives no fork."""
+    if not _mode.cuda_devices():
+        monkeypatch.setattr(process, "_start", request.getfixturevalue("nurse").start)
 
 
 @pytest.fixture(scope="session")
