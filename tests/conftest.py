@@ -14,6 +14,7 @@ from warm_children import WarmChildren
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode
 from course_lib.child import process
+from course_lib.sandbox.workshop import Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
@@ -40,6 +41,13 @@ def warm_children(request, monkeypatch) -> None:
     """Let the children of `course_lib.child` be forked; a GPU's driver survives no fork."""
     if not _mode.cuda_devices():
         monkeypatch.setattr(process, "_start", request.getfixturevalue("nurse").start)
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Iterator[Workshop]:
+    """Give the zygotes of this test run; one that a test kills is replaced when next asked for."""
+    with Workshop() as workshop:
+        yield workshop
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from judging.helpers import CORPUS
 from course_lib.classroom import submission
 from course_lib.classroom.batch import SPLITTER
 from course_lib.handin.files import Submission
-from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES, find
 
 KERNELS = [exercise.id for exercise in EXERCISES if exercise.kind == "kernel"]
@@ -45,12 +44,6 @@ def with_the_rest(few, files):
 
 def name_of(file) -> str:
     return f"{file.parts[-3]}-{file.stem}"
-
-
-@pytest.fixture(scope="module")
-def workshop():
-    with Workshop() as workshop:
-        yield workshop
 
 
 @pytest.fixture
