@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record
+from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record, versions
 from course_lib.handin.files import Submission
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.folder import sweep
@@ -130,9 +130,14 @@ def grade_class(
 
 
 def _is_same(lines: Sequence[dict[str, Any]], submission: Submission, job: Job) -> bool:
-    """Whether these records are of the same contents, asked for the same exercises."""
-    asked = list(job.exercises)
-    return lines[0]["content"] == submission.content and lines[0].get("asked") == asked
+    """Whether these records are of the same contents and exercises, by this version of the course.
+
+    Another version may judge otherwise. (What a cluster's workers compute with may differ from
+    what is installed here, and is no reason.)
+    """
+    first, asked = lines[0], list(job.exercises)
+    same_work = first["content"] == submission.content and first.get("asked") == asked
+    return same_work and first["versions"]["course"] == versions()["course"]
 
 
 def _to_redo(lines: Sequence[dict[str, Any]]) -> bool:

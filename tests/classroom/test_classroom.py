@@ -17,7 +17,7 @@ import nbformat
 import pytest
 from judging.helpers import ROOT
 
-from course_lib import cli
+from course_lib import __version__, cli
 from course_lib.classroom import batch, command
 from course_lib.classroom import formats as gradebook
 from course_lib.classroom.record import Records, plain, record
@@ -331,6 +331,27 @@ def test_records_of_other_exercises_are_graded_again(tmp_path, monkeypatch):
     for exercises in ((), (), ("7-star:a",), ("7-star:a",), ()):
         batch.grade_class([ada], records, batch.Job(b"12345678", exercises))
     assert asked == [(), ("7-star:a",), ()]
+
+
+def test_records_of_another_version_of_the_course_are_graded_again(tmp_path, monkeypatch):
+    """All of them and once: what this version has graded is kept."""
+    graded = []
+
+    def fail(waiting, *_):
+        graded.extend(s.student for s in waiting)
+        return ((s, [record(s.student, s.content, find("0.1"), "error", "no")]) for s in waiting)
+
+    monkeypatch.setattr(batch, "_work", fail)
+    records, job = Records(tmp_path / "r.jsonl"), batch.Job(b"12345678", ("0.1",))
+    two = [Submission(name, (("e.py", b"x = 1"),)) for name in ("ada", "bob")]
+    assert batch.grade_class(two, records, job).graded == 2
+    assert batch.grade_class(two, records, job).kept == 2
+    older = records.path.read_text().replace(f'"course": "{__version__}"', '"course": "0.0.9"')
+    records.path.write_text(older)
+    tally = batch.grade_class(two, records, job)
+    assert (tally.graded, tally.kept) == (2, 0)
+    assert batch.grade_class(two, records, job).kept == 2
+    assert graded == ["ada", "bob", "ada", "bob"]
 
 
 def test_another_secret_needs_another_out(tmp_path, monkeypatch):
