@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 IMPORTS = {
@@ -38,18 +39,13 @@ class WarmChildren:
 
     def start(self, folder: Path, environment: dict[str, str], timeout: float):
         """Run the task in ``folder`` as `process._start` does: (exit status or None, stderr)."""
-        place = self._server(environment["TRITON_INTERPRET"])
-        stderr = folder / "stderr.txt"
-        request = [str(folder), os.getcwd(), environment, timeout]
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(str(place))
-            server.sendall(json.dumps(request).encode() + b"\n")
-            answer = server.makefile().readline()
-        return json.loads(answer), stderr.read_text(encoding="utf-8", errors="replace")
+        self.serve(environment["TRITON_INTERPRET"])
+        return start(self.folder, folder, environment, timeout)
 
-    def _server(self, mode: str) -> Path:
-        place = self.folder / f"children-{mode}"
-        if mode not in self._servers:
+    def serve(self, *modes: str) -> None:
+        """Have the servers for these modes ready."""
+        for mode in set(modes) - set(self._servers):
+            place = _place(self.folder, mode)
             self._servers[mode] = subprocess.Popen(
                 [sys.executable, __file__, str(place)],
                 env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": mode},
@@ -57,7 +53,17 @@ class WarmChildren:
                 stdout=subprocess.PIPE,
             )
             assert self._servers[mode].stdout.readline() == b"ready\n"
-        return place
+
+    def of_a_kernel(self, ipython: Path) -> None:
+        """Let the kernels with these settings (IPYTHONDIR) have such children too."""
+        self.serve("0", "1")
+        startup = ipython / "profile_default" / "startup" / "children.py"
+        startup.parent.mkdir(parents=True)
+        startup.write_text(
+            f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"import warm_children; warm_children.use({str(self.folder)!r})\n"
+            "del sys.path[0], warm_children, sys\n"
+        )
 
     def close(self) -> None:
         """End the servers."""
@@ -65,6 +71,28 @@ class WarmChildren:
             server.terminate()
             server.wait()
             server.stdout.close()
+
+
+def use(servers: str) -> None:
+    """Let the children of this process be forked by running servers."""
+    from course_lib.child import process
+
+    process._start = partial(start, Path(servers))
+
+
+def start(servers: Path, folder: Path, environment: dict[str, str], timeout: float):
+    """Ask a server for a child, and wait for it."""
+    request = [str(folder), os.getcwd(), environment, timeout]
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(str(_place(servers, environment["TRITON_INTERPRET"])))
+        server.sendall(json.dumps(request).encode() + b"\n")
+        answer = server.makefile().readline()
+    stderr = (folder / "stderr.txt").read_text(encoding="utf-8", errors="replace")
+    return json.loads(answer), stderr
+
+
+def _place(servers: Path, mode: str) -> Path:
+    return servers / f"children-{mode}"
 
 
 # In the server ---------------------------------------------------------------------------------
