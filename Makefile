@@ -74,7 +74,7 @@ test-colab: .env-colab/.done
 .env-colab/.done: .ci/constraints-colab.txt
 	$(PYTHON) -m venv .env-colab
 	.env-colab/bin/python -m pip install --quiet $(PIP_ARGS) -c .ci/constraints-colab.txt \
-	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools \
+	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools threadpoolctl \
 	    hypothesis pytest pytest-timeout
 	@touch $@
 

@@ -22,6 +22,7 @@ from course_lib.judging.picture import ErrorMap
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.runners import on_device, run_case
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake
+from course_lib.judging.threads import one_thread
 from course_lib.judging.tolerance import has_numbers, resembles, same
 from course_lib.sandbox import faults
 from course_lib.sandbox.limit import TookTooLong, at_most
@@ -90,9 +91,10 @@ def judge_cases(exercise: Exercise, function: Callable[..., Any], seed: int | No
     cases = list(exercise.cases(np.random.default_rng(seed)))
     if complaint := _cannot_be_called(exercise, function, cases[0]):
         return Report(exercise, Verdict.ERROR, (complaint,), failed_property="signature")
-    for number, case in enumerate(cases):
-        if report := _judge_case(exercise, function, case, cases[:number]):
-            return report
+    with one_thread():
+        for number, case in enumerate(cases):
+            if report := _judge_case(exercise, function, case, cases[:number]):
+                return report
     return Report(exercise, Verdict.PASSED, (exercise.notice,))
 
 
