@@ -2,6 +2,7 @@
 #   make lab                              open the course in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                             lint, build check and the test suite
+#   make test LESSON=03                   what concerns one lesson
 # PYTHON= chooses the interpreter (3.11 or newer), PIP_ARGS= is handed to pip, and BIN=/some/bin
 # uses an environment of your own (a GPU machine's, conda's) instead of making .venv.
 PYTHON ?= python3
@@ -11,6 +12,7 @@ PIP_ARGS ?=
 
 PIP_INSTALL = .venv/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+FAST = -n 2 --dist worksteal -m "not gpu and not slow"
 # The kernel named python3 is this environment's own, whatever the user has registered elsewhere.
 OWN_KERNEL = unset JUPYTER_PATH; export JUPYTER_PREFER_ENV_PATH=1 PATH="$(abspath $(BIN)):$$PATH"
 
@@ -19,17 +21,32 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help lab test watch coverage test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench"
+	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
 	    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
+ifdef LESSON
+test: $(DEV)
+	$(BIN)/course build --check
+	$(PYTEST) $(FAST) --lesson $(LESSON) $(ARGS)
+else
 test: lint
-	$(PYTEST) -n 2 -m "not gpu and not slow" $(ARGS)
+	$(PYTEST) $(FAST) $(ARGS)
+endif
+
+# on every save: build the notebooks, run the tests of the saved file's lesson (or of LESSON)
+watch: $(DEV)
+	$(BIN)/watchfiles --filter python "$(BIN)/python .ci/on_save.py $(LESSON)" sources course_lib tests
+
+# what runs in children (zygotes, notebooks' kernels, the command line) is not counted
+coverage: $(DEV)
+	$(PYTEST) $(FAST) --cov --cov-report= $(ARGS)
+	$(BIN)/python .ci/rooms.py
 
 test-gpu: $(DEV)
 	$(PYTEST) -m gpu $(ARGS)
@@ -45,6 +62,7 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/course build --check
+	$(BIN)/mypy
 
 build: $(DEV)
 	$(BIN)/course build

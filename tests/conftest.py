@@ -9,6 +9,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
 import pytest
+from lesson_of import lessons_of
 from warm_children import WarmChildren
 
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
@@ -60,8 +61,18 @@ def chromium() -> Path:
     pytest.skip(f"there is no {CHROMIUM}: run .ci/install_browser")
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """Skip what needs a GPU where there is none (`make test` does not even select it)."""
+def pytest_addoption(parser) -> None:
+    parser.addoption(
+        "--lesson", action="append", default=[], metavar="NN", help="run what concerns a lesson"
+    )
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave out other lessons, if one is asked for; skip what needs a GPU where there is none."""
+    if wanted := {int(number) for number in config.getoption("lesson")}:
+        others = [item for item in items if not lessons_of(item) & wanted]
+        items[:] = [item for item in items if lessons_of(item) & wanted]
+        config.hook.pytest_deselected(items=others)
     if _mode.cuda_devices():
         return
     for item in items:
