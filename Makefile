@@ -2,6 +2,7 @@
 #   make lab                              open the course in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                             lint, build check and the test suite
+#   make test LESSON=03                   what concerns one lesson
 # PYTHON= chooses the interpreter (3.11 or newer), PIP_ARGS= is handed to pip, and BIN=/some/bin
 # uses an environment of your own (a GPU machine's, conda's) instead of making .venv.
 PYTHON ?= python3
@@ -11,6 +12,7 @@ PIP_ARGS ?=
 
 PIP_INSTALL = .venv/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+FAST = -n 2 --dist worksteal -m "not gpu and not slow"
 # The kernel named python3 is this environment's own, whatever the user has registered elsewhere.
 OWN_KERNEL = unset JUPYTER_PATH; export JUPYTER_PREFER_ENV_PATH=1 PATH="$(abspath $(BIN)):$$PATH"
 FIRST = $(firstword $(sort $(wildcard notebooks/*.ipynb)))
@@ -20,17 +22,32 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help sizes verdicts lab test test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help sizes verdicts lab test watch coverage test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts"
+	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
 	    --LabApp.default_url=/lab/tree/$(FIRST) $(ARGS)
 
+ifdef LESSON
+test: $(DEV)
+	$(BIN)/course build --check
+	$(PYTEST) $(FAST) --lesson $(LESSON) $(ARGS)
+else
 test: lint
-	$(PYTEST) -n 2 -m "not gpu and not slow" $(ARGS)
+	$(PYTEST) $(FAST) $(ARGS)
+endif
+
+# on every save: build the notebooks, run the tests of the saved file's lesson (or of LESSON)
+watch: $(DEV)
+	$(BIN)/watchfiles --filter python "$(BIN)/python .ci/on_save.py $(LESSON)" sources course_lib tests
+
+# what runs in children (zygotes, notebooks' kernels, the command line) is not counted
+coverage: $(DEV)
+	$(PYTEST) $(FAST) --cov --cov-report= $(ARGS)
+	$(BIN)/python .ci/rooms.py
 
 test-gpu: $(DEV)
 	$(PYTEST) -m gpu $(ARGS)
@@ -46,6 +63,7 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/course build --check
+	$(BIN)/mypy
 
 build: $(DEV)
 	$(BIN)/course build
@@ -82,7 +100,7 @@ test-colab: .env-colab/.done
 .env-colab/.done: .ci/constraints-colab.txt
 	$(PYTHON) -m venv .env-colab
 	.env-colab/bin/python -m pip install --quiet $(PIP_ARGS) -c .ci/constraints-colab.txt \
-	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools \
+	    anywidget ipykernel ipython ipywidgets matplotlib numpy torch triton nbclient rich setuptools threadpoolctl \
 	    hypothesis pytest pytest-timeout
 	@touch $@
 

@@ -24,6 +24,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DE
 import _bench
 
 import course_lib  # noqa: F401  it chooses Triton's mode
+from course_lib.classroom import job
 from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.record import versions
 from course_lib.classroom.submission import grade
@@ -42,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     (file,) = (ROOT / "solutions").glob(f"{options.lesson:02}_*.ipynb")
     submission = Submission("solution", ((file.name, file.read_bytes()),))
-    with Workshop() as workshop:
+    with job.workshop() as workshop:
         measure(workshop, submission)  # the compiler's zygote starts, files are read once
         runs = [measure(workshop, submission) for _ in range(options.repeats)]
         level = workshop.level

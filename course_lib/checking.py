@@ -19,6 +19,7 @@ from course_lib.judging import engine
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
+from course_lib.judging.threads import one_thread
 from course_lib.specs import find
 
 _TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
@@ -76,7 +77,8 @@ def report_for(
 def _here(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
     """Return the report on ``function`` run on every case, in the mode that this process has."""
     cases = exercise.cases(np.random.default_rng(seed))
-    return engine.first_failure(exercise, Here(exercise, function), cases)
+    with one_thread():
+        return engine.first_failure(exercise, Here(exercise, function), cases)
 
 
 def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
 import pytest
+from lesson_of import lessons_of
+from warm_children import WarmChildren
 
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
+from course_lib.child import process
+from course_lib.classroom import job
 from course_lib.judging.spec import Exercise
 from course_lib.lessons import Lesson
+from course_lib.sandbox.workshop import Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
@@ -60,6 +65,28 @@ def own_store(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture(scope="session")
+def nurse(tmp_path_factory) -> Iterator[WarmChildren]:
+    """Give the processes that fork this run's children (`warm_children` says why)."""
+    nurse = WarmChildren(tmp_path_factory.mktemp("nurse"))
+    yield nurse
+    nurse.close()
+
+
+@pytest.fixture(autouse=True)
+def warm_children(request, monkeypatch) -> None:
+    """Let the children of `course_lib.child` be forked; a GPU's driver survives no fork."""
+    if not _mode.cuda_devices():
+        monkeypatch.setattr(process, "_start", request.getfixturevalue("nurse").start)
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Iterator[Workshop]:
+    """Give the zygotes of this test run; one that a test kills is replaced when next asked for."""
+    with job.workshop() as workshop:
+        yield workshop
+
+
+@pytest.fixture(scope="session")
 def chromium() -> Path:
     """Return the browser; skip where there is none, fail where it may not be missing."""
     if CHROMIUM.exists():
@@ -79,8 +106,18 @@ def node() -> Path:
     pytest.skip("NODE IS MISSING: the widgets' JavaScript was not compared with Python")
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """Skip what needs a GPU where there is none (`make test` does not even select it)."""
+def pytest_addoption(parser) -> None:
+    parser.addoption(
+        "--lesson", action="append", default=[], metavar="NN", help="run what concerns a lesson"
+    )
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave out other lessons, if one is asked for; skip what needs a GPU where there is none."""
+    if wanted := {int(number) for number in config.getoption("lesson")}:
+        others = [item for item in items if not lessons_of(item) & wanted]
+        items[:] = [item for item in items if lessons_of(item) & wanted]
+        config.hook.pytest_deselected(items=others)
     if _mode.cuda_devices():
         return
     for item in items:

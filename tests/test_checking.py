@@ -56,6 +56,26 @@ def test_a_right_answer_passes_and_says_what_to_notice(capsys):
     assert store.load()["attempts"]["0.9"]["passed"]
 
 
+def test_arithmetic_has_one_thread_in_a_check_and_the_students_number_after_it():
+    import torch
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return {pool["num_threads"] for pool in threadpool_info()} | {torch.get_num_threads()}
+
+    seen = set()
+
+    def double(x):
+        seen.update(threads())
+        return x + x
+
+    with threadpool_limits(limits=2):
+        assert threads() == {2}
+        assert verdict_of(double).passed
+        assert seen == {1}
+        assert threads() == {2}
+
+
 def test_the_stub_is_not_attempted_and_counts_as_no_try():
     def double(x):
         raise NotImplementedError("not attempted")

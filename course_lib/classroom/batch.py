@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from course_lib.classroom.job import Job, Unsafe, unsafe
-from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record
+from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
+from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record, versions
 from course_lib.handin.files import Submission
 from course_lib.sandbox.folder import sweep
 
@@ -110,9 +110,14 @@ def grade_class(
 
 
 def _is_same(lines: Sequence[dict[str, Any]], submission: Submission, job: Job) -> bool:
-    """Whether these records are of the same contents, asked for the same exercises."""
-    asked = list(job.exercises)
-    return lines[0]["content"] == submission.content and lines[0].get("asked") == asked
+    """Whether these records are of the same contents and exercises, by this version of the course.
+
+    Another version may judge otherwise. (What a cluster's workers compute with may differ from
+    what is installed here, and is no reason.)
+    """
+    first, asked = lines[0], list(job.exercises)
+    same_work = first["content"] == submission.content and first.get("asked") == asked
+    return same_work and first["versions"]["course"] == versions()["course"]
 
 
 def _to_redo(lines: Sequence[dict[str, Any]]) -> bool:
@@ -228,18 +233,17 @@ def _serve(connection: Connection, job: Job) -> None:
     import signal
 
     from course_lib.classroom.submission import grade
-    from course_lib.sandbox.workshop import Workshop
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
     chosen = job.chosen()
-    with Workshop() as workshop:
-        connection.send(("level", workshop.level))
+    with workshop() as room:
+        connection.send(("level", room.level))
         while True:
             try:
                 submission = connection.recv()
             except (EOFError, OSError):
                 return
-            lines = grade(workshop, submission, chosen, job.secret, job.splitter)
+            lines = grade(room, submission, chosen, job.secret, job.splitter)
             try:
                 connection.send(("records", lines))
             except OSError:

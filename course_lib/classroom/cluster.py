@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from course_lib.classroom.job import Job, Unsafe, unsafe
+from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
 from course_lib.classroom.record import INFRASTRUCTURE, record
 from course_lib.handin.files import Submission
 
@@ -56,10 +56,9 @@ def grade_here(submission: Submission, job: Job, allow_unsandboxed: bool) -> lis
     global _workshop
     os.environ.update({"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""})
     from course_lib.classroom.submission import grade
-    from course_lib.sandbox.workshop import Workshop
 
     with _one_at_a_time:
-        _workshop = _workshop or Workshop()
+        _workshop = _workshop or workshop()
         if _workshop.level != "full" and not allow_unsandboxed:
             raise Unsafe(unsafe(_workshop.level))
         return grade(_workshop, submission, job.chosen(), job.secret, job.splitter)

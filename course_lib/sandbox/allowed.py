@@ -16,7 +16,8 @@ COURSE = Path(__file__).resolve().parents[1]
 # what students import; no truths, no specs, no kernels
 _READABLE = ("__init__.py", "_mode.py", "accounting", "child", "sandbox")
 # what the zygote holds in memory besides: how a file is cut into cells, what a case is
-_LOADED = ("handin", "judging/__init__.py", "judging/spec.py", "lessons.py")
+_JUDGING = ("__init__.py", "finding.py", "spec.py")
+_LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 
 
 def readable() -> list[Path]:

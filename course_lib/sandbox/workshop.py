@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
 
 _ROOT = str(COURSE.parent)
+_PYTHON = (sys.executable, "-I", "-c")
 _START = (
     "import sys; sys.path.append(sys.argv[1]); from course_lib.sandbox import zygote; "
     "zygote.main(int(sys.argv[2]), sys.argv[3:])"
@@ -27,17 +28,8 @@ _START = (
 _STUDENT = "course_lib.sandbox.student"
 _INTERPRETER = "course_lib.sandbox.interpreter"
 _COMPILER = "course_lib.sandbox.compiler"
-_SPLITTER = "course_lib.handin.split"  # named, not imported: it stands above this package
 _IMPORTS = {
-    "interpreter": (
-        "numpy",
-        "torch",
-        "triton",
-        "triton.language",
-        _STUDENT,
-        _INTERPRETER,
-        _SPLITTER,
-    ),
+    "interpreter": ("numpy", "torch", "triton", "triton.language", _STUDENT, _INTERPRETER),
     "compile": ("numpy", "torch", "triton", "triton.language", _COMPILER),
 }
 
@@ -77,9 +69,17 @@ class Child:
 
 
 class Zygote:
-    """A zygote process in one Triton mode. Raises InfrastructureError if it does not start."""
+    """A zygote process in one Triton mode. Raises InfrastructureError if it does not start.
 
-    def __init__(self, mode: Literal["interpreter", "compile"], start_seconds: float = 120) -> None:
+    ``also`` names modules of tasks that its children are to run, besides the sandbox's own.
+    """
+
+    def __init__(
+        self,
+        mode: Literal["interpreter", "compile"],
+        also: Sequence[str] = (),
+        start_seconds: float = 120,
+    ) -> None:
         if not hasattr(os, "fork"):
             raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
         self.mode = mode
@@ -89,7 +89,7 @@ class Zygote:
         self._control = ours
         self._reader = ours.makefile("rb")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, _ROOT, str(theirs.fileno()), *_IMPORTS[mode]],
+            [*_PYTHON, _START, _ROOT, str(theirs.fileno()), *also, *_IMPORTS[mode]],
             env=_environment(mode, self.folder.name),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -153,9 +153,13 @@ class Zygote:
 
 
 class Workshop:
-    """The zygotes of one worker, started when first needed and again after they have died."""
+    """The zygotes of one worker, started when first needed and again after they have died.
 
-    def __init__(self) -> None:
+    ``also`` names modules of tasks besides the sandbox's own (see `task`).
+    """
+
+    def __init__(self, *also: str) -> None:
+        self._also = also
         self._zygotes: dict[str, Zygote] = {}
 
     def __enter__(self) -> Workshop:
@@ -206,7 +210,7 @@ class Workshop:
 
     def _zygote(self, mode: str) -> Zygote:
         if mode not in self._zygotes:
-            self._zygotes[mode] = Zygote(mode)  # type: ignore[arg-type]
+            self._zygotes[mode] = Zygote(mode, self._also)  # type: ignore[arg-type]
         return self._zygotes[mode]
 
 

@@ -13,11 +13,19 @@ from course_lib.child import process as child
 from course_lib.child.extract import NotExtractable
 
 TASK = "child_task:describe"
+START = child._start  # before tests/conftest.py puts another in its place
 
 
 @pytest.fixture(autouse=True)
 def findable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True, params=["fresh", "forked"])
+def own_start(request, monkeypatch, warm_children):
+    """Say everything of the child that students get and of the one that tests fork."""
+    if request.param == "fresh":
+        monkeypatch.setattr(child, "_start", START)
 
 
 def answer(a, b):

@@ -10,6 +10,7 @@ import re
 import nbformat
 import pytest
 
+from course_lib import __version__
 from course_lib.classroom import batch
 from course_lib.classroom.gradebooks import plain_csv
 from course_lib.classroom.job import Job, Unsafe
@@ -189,3 +190,24 @@ def test_the_secret_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_pat
     first = batch.secret_of(tmp_path, None)
     assert first == batch.secret_of(tmp_path, None)
     assert (tmp_path / "secret_seed").stat().st_mode & 0o077 == 0
+
+
+def test_records_of_another_version_of_the_course_are_graded_again(tmp_path, monkeypatch):
+    """All of them and once: what this version has graded is kept."""
+    graded = []
+
+    def fail(waiting, *_):
+        graded.extend(s.student for s in waiting)
+        return ((s, [record(s.student, s.content, find("0.1"), "error", "no")]) for s in waiting)
+
+    monkeypatch.setattr(batch, "_work", fail)
+    records, job = Records(tmp_path / "r.jsonl"), Job(b"12345678", ("0.1",))
+    two = [Submission(name, (("e.py", b"x = 1"),)) for name in ("ada", "bob")]
+    assert batch.grade_class(two, records, job).graded == 2
+    assert batch.grade_class(two, records, job).kept == 2
+    older = records.path.read_text().replace(f'"course": "{__version__}"', '"course": "0.0.9"')
+    records.path.write_text(older)
+    tally = batch.grade_class(two, records, job)
+    assert (tally.graded, tally.kept) == (2, 0)
+    assert batch.grade_class(two, records, job).kept == 2
+    assert graded == ["ada", "bob", "ada", "bob"]

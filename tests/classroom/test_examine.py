@@ -18,14 +18,7 @@ from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
 from course_lib.sandbox.channel import TooLate
-from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import find
-
-
-@pytest.fixture(scope="module")
-def workshop():
-    with Workshop() as workshop:
-        yield workshop
 
 
 def examined(workshop, name, program, cases=slice(None)):

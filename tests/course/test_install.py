@@ -49,6 +49,7 @@ def test_students_need_no_test_tools():
 def test_only_lower_bounds_so_that_colab_keeps_its_versions():
     colab = {"torch": "2.11.0", "numpy": "2.1.3", "ipywidgets": "7.7.1", "anywidget": "0.9.21"}
     colab |= {"ipykernel": "6.17.1", "matplotlib": "3.10.0", "triton": "3.6.0"}
+    colab |= {"threadpoolctl": "3.6.0"}
     for requirement in (Requirement(line) for line in PROJECT["dependencies"]):
         assert {s.operator for s in requirement.specifier} == {">="}, requirement
         if requirement.name in colab:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from pathlib import Path
 
 import nbformat
@@ -10,6 +11,7 @@ import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
+from course_lib import _mode
 from course_lib.lessons import all_lessons
 
 LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
@@ -25,17 +27,25 @@ def own_kernel(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
-def run(folder: str, name: str) -> list[nbformat.NotebookNode]:
-    """Run a notebook and return its cells; a cell that raises unexpectedly fails the test."""
-    path = ROOT / folder / f"{name}.ipynb"
+def run(name: str, *folders: str) -> list[list[nbformat.NotebookNode]]:
+    """Run notebooks of one name, one after the other in a kernel, and return the cells of each.
+
+    Each begins in its own folder and without the names of the one before; a cell that raises
+    unexpectedly fails the test.
+    """
     before = course_files()
-    notebook = nbformat.read(path, as_version=4)
-    resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=resources).execute()
+    books = [nbformat.read(ROOT / folder / f"{name}.ipynb", as_version=4) for folder in folders]
+    whole = deepcopy(books[0])
+    for folder, book in zip(folders[1:], books[1:], strict=True):
+        whole.cells.append(nbformat.v4.new_code_cell(f"%cd -q {ROOT / folder}\n%reset -f"))
+        whole.cells += book.cells
+    resources = {"metadata": {"path": str(ROOT / folders[0])}}
+    NotebookClient(whole, timeout=SECONDS, kernel_name="python3", resources=resources).execute()
     assert course_files() == before, "running a notebook wrote into the repository"
-    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    code = [cell for cell in whole.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code), "not every cell was run"
-    return notebook.cells
+    books[0].cells = whole.cells[: len(books[0].cells)]
+    return [book.cells for book in books]
 
 
 def course_files() -> set[Path]:
@@ -74,24 +84,22 @@ def test_the_arc_is_complete():
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("name", LESSONS)
 def test_lesson_runs(name):
-    for cell in run("notebooks", name):
+    for cell in run(name, "notebooks")[0]:
         errors = [o for o in cell.get("outputs", []) if o.output_type == "error"]
         assert errors == [], f"the cell {cell.id} raises"
 
 
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("name", EXERCISES)
-def test_every_stub_is_not_attempted(name):
+def test_every_stub_is_not_attempted_and_every_solution_passes(name, nurse, tmp_path):
     """As shipped, Run All reaches the end and every check says that nothing was tried yet."""
-    for cell in checks(run("exercises", name)):
+    if not _mode.cuda_devices():
+        nurse.of_a_kernel(tmp_path / "ipython")
+    stubs, solutions = run(name, "exercises", "solutions")
+    for cell in checks(stubs):
         assert text(cell).startswith("CheckFailed: "), cell.id
         assert ": not attempted" in text(cell), cell.id
-
-
-@pytest.mark.timeout(2 * SECONDS)
-@pytest.mark.parametrize("name", EXERCISES)
-def test_every_solution_passes(name):
-    for cell in checks(run("solutions", name)):
+    for cell in checks(solutions):
         assert ": passed" in text(cell), cell.id
 
 

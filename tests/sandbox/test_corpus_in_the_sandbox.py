@@ -13,7 +13,6 @@ from corpus import corpus
 from course_lib.classroom import submission
 from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
-from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES, find
 
 KERNELS = [exercise.id for exercise in EXERCISES if exercise.kind == "kernel"]
@@ -43,12 +42,6 @@ def with_the_rest(few, samples):
 
 def name_of(sample) -> str:
     return f"{sample.exercise}-{sample.name}"
-
-
-@pytest.fixture(scope="module")
-def workshop():
-    with Workshop() as workshop:
-        yield workshop
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sandbox import open_room
 from sandbox.test_hostile import FILES, processes, target
 
 from course_lib.child.codec import BadFrame
-from course_lib.classroom import submission
+from course_lib.classroom import job, submission
 from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.judging.hosts import sandboxed
@@ -76,7 +76,7 @@ def room() -> Iterator[workshops.Workshop]:
         opened = (*imports["interpreter"], open_room.__name__)
         patch.setattr(workshops, "_IMPORTS", {**imports, "interpreter": opened})
         patch.setattr(workshops, "_START", here + workshops._START)
-        with workshops.Workshop() as workshop:
+        with job.workshop() as workshop:
             yield workshop
 
 

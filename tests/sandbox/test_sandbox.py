@@ -19,12 +19,6 @@ from course_lib.sandbox import workshop as workshop_module
 from course_lib.sandbox.workshop import InfrastructureError, Workshop, probe
 
 
-@pytest.fixture(scope="module")
-def workshop():
-    with Workshop() as workshop:
-        yield workshop
-
-
 def test_the_probe_finds_every_way_out_closed(workshop):
     level, held = probe(workshop)
     assert [name for name, was_refused in held.items() if not was_refused] == []
