@@ -2,7 +2,8 @@
 
 There is nothing here worth stealing: no expected values, no seed, no tolerance. Kernels are not
 run here either: a launch becomes a message, the parent carries it to a child of its own
-(`sandbox.interpreter`), and what that one wrote comes back. So neither results nor traffic of a kernel can be made up here.
+(`sandbox.interpreter`), and what that one wrote comes back. So neither results nor traffic of a
+kernel can be made up here.
 """
 
 from __future__ import annotations

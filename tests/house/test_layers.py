@@ -22,7 +22,6 @@ PATH = re.compile(r"(course_lib(?:\.\w+)+)(?::\w+)?")
 
 # an entry that is no longer true fails below
 KNOWN_CIRCLES: set[frozenset[str]] = set()
-}
 KNOWN_WAYS_UP = {("course_lib.sandbox.workshop", "course_lib.handin.split")}
 
 Graph = dict[str, set[str]]  # module -> what it imports
