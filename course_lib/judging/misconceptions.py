@@ -313,6 +313,9 @@ _LSE = (
     ),
 )
 
+SAYS = {known.name: known.says for known in _KNOWN}
+"""Name -> the sentence for it, for those who compute the same mistake in another way."""
+
 # what another mask and its loop bounds explain better
 _OF_THE_MASK = (
     "the mask is missing",
@@ -331,18 +334,24 @@ def streaming_slips() -> Iterator[Known]:
 
 
 def attention_mistakes(
-    *, tile: int = 64, with_lse: bool = False, dtype: Any = np.float64
+    *,
+    tile: int = 64,
+    with_lse: bool = False,
+    dtype: Any = np.float64,
+    without_masks: frozenset[str] = frozenset(),
 ) -> tuple[Mistake, ...]:
     """Return the mistakes of an attention function ``f(q, k, v, *, causal, block_k, ...)``.
 
     The models take (q, k, v) of shape (..., n, d) as arrays or tensors. ``with_lse``: the answer
     is (o, lse), else o alone. ``tile`` is used where the call names no block_k; ``dtype`` is that
-    of the notes m, l and O (kernels: float32).
+    of the notes m, l and O (kernels: float32). ``without_masks``: only those with these names, for
+    a function that has no ``causal``.
     """
     return tuple(
         Mistake(name, says, partial(slip.attend, tile, with_lse, dtype, guarded, skipping))
         for name, says, slips in _KNOWN + (_LSE if with_lse else ())
+        if not without_masks or name in without_masks
         for slip in slips
         for guarded in slip.loop.guards
-        for skipping in (True, False)
+        for skipping in ((True,) if without_masks else (True, False))
     )

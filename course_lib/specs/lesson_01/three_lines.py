@@ -127,13 +127,15 @@ _SUM_MISTAKE = Mistake(
     "sum, along axis 1.",
     _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(), np.float64),
 )
-_SHARED = {
-    "the scale is missing",
-    "scaled twice",
-    "the scale is upside down",
-    "softmax over the wrong axis",
-    "not divided by l",
-}
+_SHARED = frozenset(
+    {
+        "the scale is missing",
+        "scaled twice",
+        "the scale is upside down",
+        "softmax over the wrong axis",
+        "not divided by l",
+    }
+)
 
 
 def _three_lines(
@@ -156,8 +158,7 @@ def _three_lines(
 
 
 _ROW_MISTAKES = (
-    # a model's last argument, skipping, makes a difference under a causal mask only
-    *(m for m in attention_mistakes() if m.name in _SHARED and m.model.args[-1]),
+    *attention_mistakes(without_masks=_SHARED),
     *(
         Mistake(
             "scaled by the number of tokens",

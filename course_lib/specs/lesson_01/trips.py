@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from numpy.random import Generator
 
@@ -22,11 +23,7 @@ _WRONG_PREDICTIONS = [
 ]
 
 
-PREDICTION = question(
-    "1.1",
-    (4, 2),
-    wrong=_WRONG_PREDICTIONS,
-)
+PREDICTION = question("1.1", (4, 2), wrong=_WRONG_PREDICTIONS)
 
 
 _TRIPS = ("write_s", "read_s", "write_p", "read_p")
@@ -60,22 +57,18 @@ def _changed(**changes: Callable[[dict[str, float]], float]) -> Callable[..., di
     return model
 
 
-def _without_reads(n: int, d: int, itemsize: int) -> dict[str, float]:
-    right = _books(n, d, itemsize)
-    total = right["total"] - right["read_s"] - right["read_p"]
-    return right | {"total": total, "total_gb": total / 1e9}
+def _totalled(total: Callable[[dict[str, float]], float], **entries: float) -> Any:
+    """Return a model of 1.3 with another total, and with these entries."""
+
+    def model(n: int, d: int, itemsize: int) -> dict[str, float]:
+        wrong = total(_books(n, d, itemsize))
+        return _books(n, d, itemsize) | {"total": wrong, "total_gb": wrong / 1e9} | entries
+
+    return model
 
 
-def _without_qkvo(n: int, d: int, itemsize: int) -> dict[str, float]:
-    right = _books(n, d, itemsize)
-    total = right["total"] - right["qkvo"]
-    return right | {"total": total, "total_gb": total / 1e9}
-
-
-def _six_trips(n: int, d: int, itemsize: int) -> dict[str, float]:
-    right = _books(n, d, itemsize)
-    total = right["total"] + right["write_s"] + right["read_s"]
-    return right | {"total": total, "total_gb": total / 1e9}
+def _without_reads(right: dict[str, float]) -> float:
+    return right["total"] - right["read_s"] - right["read_p"]
 
 
 def _trip_cases(rng: Generator) -> list[Case]:
@@ -83,23 +76,19 @@ def _trip_cases(rng: Generator) -> list[Case]:
         return Case(f"n = {n}, d = {d}, itemsize = {itemsize}", (n, d, itemsize))
 
     n = int(rng.integers(100, 5000))
-    return [
-        case(8192, 128, 2),
-        case(n, int(rng.choice([16, 32, 64])), 4),
-        case(3, 2, 2),
-    ]
+    return [case(8192, 128, 2), case(n, int(rng.choice([16, 32, 64])), 4), case(3, 2, 2)]
 
 
 _TRIP_MISTAKES = (
     Mistake(
         "the reads are forgotten in the total",
         "What was written is read again by the next step: S and P count twice each.",
-        _without_reads,
+        _totalled(_without_reads),
     ),
     Mistake(
         "Q, K, V and O are not in the total",
         "The total is all trips: S and P, and Q, K, V and O as well.",
-        _without_qkvo,
+        _totalled(lambda right: right["total"] - right["qkvo"]),
     ),
     Mistake(
         "a reading counts nothing",
@@ -109,12 +98,12 @@ _TRIP_MISTAKES = (
     Mistake(
         "a reading counts nothing",
         "Reading a matrix moves as many bytes as writing it.",
-        lambda *shape: _without_reads(*shape) | {"read_s": 0, "read_p": 0},
+        _totalled(_without_reads, read_s=0, read_p=0),
     ),
     Mistake(
         "six trips instead of four",
         "Eager code that scales the scores makes six. The exercise asks for four.",
-        _six_trips,
+        _totalled(lambda right: right["total"] + right["write_s"] + right["read_s"]),
     ),
     Mistake(
         "KiB instead of MiB",

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
-from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misconceptions import SAYS, attention_mistakes
 from course_lib.judging.peak import holds_half, with_peak
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake
 
@@ -101,21 +101,18 @@ def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
     return [(k[j : j + block_k], v[j : j + block_k]) for j in range(0, len(k), block_k)]
 
 
-def _last_tile_wins(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    return attention_float64(q, *_tiles_of_keys(k, v, block_k)[-1])[0]
+def _of_each_tile(pick: Callable[[list[np.ndarray]], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Return a model that makes ``pick`` of the answers that tiles of keys have on their own."""
 
+    def model(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
+        return pick([attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k)])
 
-def _first_tile_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    return attention_float64(q, k[:block_k], v[:block_k])[0]
+    return model
 
 
 def _whole_tiles_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
     n = len(k) // block_k * block_k
     return attention_float64(q, k[:n], v[:n])[0]
-
-
-def _tiles_added(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    return sum(attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k))
 
 
 def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
@@ -127,11 +124,6 @@ def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
 
 def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
     return attention_float64(q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]
-
-
-def _tiles_averaged(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    answers = [attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k)]
-    return np.mean(answers, axis=0)
 
 
 def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
@@ -160,51 +152,50 @@ def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.
     return np.concatenate(out)
 
 
-def _first_q_tile_only(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
-    out = attention_float64(q, k, v)[0]
-    out[block_q:] = 0
-    return out
+def _q_rows(stop: Callable[[int, int], int]) -> Callable[..., np.ndarray]:
+    """Return a model that leaves the rows from ``stop(n_q, block_q)`` on at 0."""
 
+    def model(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
+        out = attention_float64(q, k, v)[0]
+        out[stop(len(q), block_q) :] = 0
+        return out
 
-def _last_q_tile_missing(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
-    out = attention_float64(q, k, v)[0]
-    out[len(q) // block_q * block_q :] = 0
-    return out
+    return model
 
 
 # All NaN is what an inverted alpha gives on any input. These two give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
 _EXTREME = ("the maximum starts at 0", "no maximum is subtracted")
-_NO_MASK_NO_STRIDES = {
-    "O is not rescaled",
-    "l is not rescaled",
-    "nothing is rescaled",
-    "alpha is inverted",
-    "alpha is inverted, or a mask multiplies",
-    "each tile uses its own maximum",
-    "one maximum for the whole tile",
-    "the maximum starts at 0",
-    "no maximum is subtracted",
-    "divided in every tile",
-    "the past is thrown away",
-    "each tile is normalised on its own",
-    "the scale is missing",
-    "scaled twice",
-    "the scale is upside down",
-    "softmax over the wrong axis",
-    "not divided by l",
-    "keys past the end count as score 0",
-    "the mask comes after the maximum",
-    "the last tile is dropped",
-    "only square tiles",
-    "the new tile is rescaled as well",
-    "K is read in place of V",
-}
+_NO_MASK_NO_STRIDES = frozenset(
+    {
+        "O is not rescaled",
+        "l is not rescaled",
+        "nothing is rescaled",
+        "alpha is inverted",
+        "alpha is inverted, or a mask multiplies",
+        "each tile uses its own maximum",
+        "one maximum for the whole tile",
+        "the maximum starts at 0",
+        "no maximum is subtracted",
+        "divided in every tile",
+        "the past is thrown away",
+        "each tile is normalised on its own",
+        "the scale is missing",
+        "scaled twice",
+        "the scale is upside down",
+        "softmax over the wrong axis",
+        "not divided by l",
+        "keys past the end count as score 0",
+        "the mask comes after the maximum",
+        "the last tile is dropped",
+        "only square tiles",
+        "the new tile is rescaled as well",
+        "K is read in place of V",
+    }
+)
 STREAM_MISTAKES = tuple(
     sorted(
-        # a model's last argument, skipping, makes a difference under a causal mask only
-        (m for m in attention_mistakes() if m.name in _NO_MASK_NO_STRIDES and m.model.args[-1]),
-        key=lambda m: m.name not in _EXTREME,
+        attention_mistakes(without_masks=_NO_MASK_NO_STRIDES), key=lambda m: m.name not in _EXTREME
     )
 )
 
@@ -213,28 +204,28 @@ _TILE_MISTAKES = (
         "each tile's output is written",
         "each K/V tile's own answer replaces the one before, so only the last tile is left. No "
         "tile has an answer of its own: keep m, l_sum and o running, and return once, at the end.",
-        _last_tile_wins,
+        _of_each_tile(lambda answers: answers[-1]),
     ),
     Mistake(
         "tile answers are averaged",
         "each K/V tile gets a softmax of its own and the answers are averaged: "
         "a tile with larger scores must count for more.",
-        _tiles_averaged,
+        _of_each_tile(lambda answers: np.mean(answers, axis=0)),
     ),
     Mistake(
         "tile answers are added",
         "each K/V tile gets a softmax of its own and the answers are added up: the weights of a "
         "row then sum to the number of tiles.",
-        _tiles_added,
+        _of_each_tile(lambda answers: np.sum(answers, axis=0)),
     ),
     Mistake(
         "only the first tile is counted",
         "is the `return` inside the loop, or does every step read the first tile?",
-        _first_tile_only,
+        _of_each_tile(lambda answers: answers[0]),
     ),
     Mistake(
         "the last tile is dropped",
-        "the short last tile is left out: use ceil.",
+        SAYS["the last tile is dropped"],
         _whole_tiles_only,
     ),
     *(
@@ -265,12 +256,12 @@ _LOOP_MISTAKES = (
     Mistake(
         "the short last Q tile is dropped",
         "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-        _last_q_tile_missing,
+        _q_rows(lambda n_q, block_q: n_q // block_q * block_q),
     ),
     Mistake(
         "only the first Q tile is written",
         "is the `return` inside the loop over Q tiles?",
-        _first_q_tile_only,
+        _q_rows(lambda n_q, block_q: block_q),
     ),
 )
 

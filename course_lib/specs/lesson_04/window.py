@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.masks import sliding_window
 from course_lib.attention.slips import SLIPS, stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
+from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_04.tiled import in_double, judge_output
-
-
-def _window_allowed(n_q: int, n_k: int, window: int) -> np.ndarray:
-    back = np.arange(n_q)[:, None] + n_k - n_q - np.arange(n_k)
-    return (back >= 0) & (back < window)
 
 
 def window_truth(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> Any:
     """Return causal attention to the last ``window`` keys: o (H, n_q, d) and lse, float64."""
     k, v = np.nan_to_num(k), np.nan_to_num(v)  # NaN stands only where nobody looks
-    return attention_float64(q, k, v, allowed=_window_allowed(q.shape[1], k.shape[1], window))
+    return attention_float64(q, k, v, allowed=sliding_window(window).dense(q.shape[1], k.shape[1]))
 
 
 def _window_cases(rng: Generator) -> list[Case]:
@@ -96,7 +93,7 @@ def _window_walk(
     def model(q: Any, k: Any, v: Any, window: int, block_q: int, block_k: int) -> np.ndarray:
         (heads, n_q, d), n_k = q.shape, k.shape[1]
         k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
-        hidden, out = ~_window_allowed(n_q, n_k, window), np.zeros((heads, n_q, d))
+        hidden, out = ~sliding_window(window).dense(n_q, n_k), np.zeros((heads, n_q, d))
         for head, start in np.ndindex(heads, -(-n_q // block_q)):
             rows = np.arange(n_q)[start * block_q :][:block_q]
             at = rows + n_k - n_q
@@ -171,10 +168,8 @@ _WINDOW_MISTAKES = (
         "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
         _window_walk(end=lambda last, block_k: last // block_k * block_k),
     ),
-    Mistake(
-        "the scale is missing", "the scores are not divided by sqrt(d).", _window_walk(scale=0)
-    ),
-    Mistake("scaled twice", "the scores are divided by d, not by sqrt(d).", _window_walk(scale=1)),
+    Mistake("the scale is missing", SAYS["the scale is missing"], _window_walk(scale=0)),
+    Mistake("scaled twice", SAYS["scaled twice"], _window_walk(scale=1)),
     *(
         Mistake(name, says, _window_walk(slip=slip, guarded=slip not in ("no_max", "start_zero")))
         for name, says, slip in (
@@ -190,7 +185,7 @@ _WINDOW_MISTAKES = (
             ),
             (
                 "nothing is rescaled",
-                "neither the sum nor the output is rescaled when a new maximum arrives.",
+                SAYS["nothing is rescaled"],
                 "neither",
             ),
             (
@@ -200,7 +195,7 @@ _WINDOW_MISTAKES = (
             ),
             (
                 "no maximum is subtracted",
-                "no maximum is subtracted before exp: large scores overflow.",
+                SAYS["no maximum is subtracted"],
                 "no_max",
             ),
             (

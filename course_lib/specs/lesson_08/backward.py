@@ -16,6 +16,7 @@ from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.faults import find_fault
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, was_launched
+from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
 
@@ -271,7 +272,7 @@ _BACKWARD_MISTAKES = (
     ),
     Mistake(
         "the scale is missing",
-        "the scores are not divided by sqrt(d).",
+        SAYS["the scale is missing"],
         _slip(lambda s, lse, seen, at: _p(s * np.sqrt(at["d"]), lse, seen)),
     ),
     Mistake(
@@ -299,17 +300,17 @@ _BACKWARD_MISTAKES = (
         "rounded down to a tile of queries.",
         _slip(_from_row(lambda key, shift, b_q, b_k: -(-(key - shift) // b_q) * b_q)),
     ),
-    Mistake(
-        "the loop begins too late",
-        "the last key of the tile is seen by fewer rows than the first one: begin where the first "
-        "key is seen.",
-        _slip(_from_row(lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q)),
-    ),
-    Mistake(
-        "the loop begins too late",
-        "the last key of the tile is seen by fewer rows than the first one: begin where the first "
-        "key is seen.",
-        _slip(_from_row(lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q)),
+    *(
+        Mistake(
+            "the loop begins too late",
+            "the last key of the tile is seen by fewer rows than the first one: begin where the "
+            "first key is seen.",
+            _slip(_from_row(begin)),
+        )
+        for begin in (
+            lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q,
+            lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q,
+        )
     ),
     Mistake(
         "the loop's start is aligned at the start",
@@ -337,20 +338,17 @@ _BACKWARD_MISTAKES = (
         "P^T multiplies the gradient do, not the output o.",
         _slip(values=lambda o, do: o),
     ),
-    Mistake(
-        "delta is not of do and o",
-        "delta is the sum of do * o along a row.",
-        _slip(delta=lambda o, do: (o * o).sum(-1)),
-    ),
-    Mistake(
-        "delta is not of do and o",
-        "delta is the sum of do * o along a row.",
-        _slip(delta=lambda o, do: (do * do).sum(-1)),
-    ),
-    Mistake(
-        "delta is not of do and o",
-        "delta is the sum of do * o along a row, not of do alone.",
-        _slip(delta=lambda o, do: do.sum(-1)),
+    *(
+        Mistake(
+            "delta is not of do and o",
+            f"delta is the sum of do * o along a row{instead}.",
+            _slip(delta=delta),
+        )
+        for instead, delta in (
+            ("", lambda o, do: (o * o).sum(-1)),
+            ("", lambda o, do: (do * do).sum(-1)),
+            (", not of do alone", lambda o, do: do.sum(-1)),
+        )
     ),
     Mistake(
         "a mean, not a sum",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from numpy.random import Generator
 
 from course_lib.specs.variants.rule import Array, Rule, past
-from course_lib.specs.variants.variant import Variant, picture
+from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
 _TASK = """\
 The keys are documents of {n} tokens each, one packed after the other; the last may be shorter. A
@@ -96,9 +96,5 @@ def _slips(rule: Rule, n: int) -> tuple[tuple[str, str, Rule], ...]:
             f"a query sees the {n} keys up to its own: a document begins at a multiple of {n}.",
             replace(rule, allowed=lambda p, key: (key <= p) & (p - key < n)),
         ),
-        (
-            "the mask is aligned at the start",
-            "with n_q != n_k the last query stands at the last key: add n_k - n_q.",
-            replace(rule, align="start"),
-        ),
+        aligned_at_start("the mask", rule),
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.attention.slips import ALL_PAST_END, SLIPS, Slip, stream
-from course_lib.judging.misconceptions import streaming_slips
+from course_lib.judging.misconceptions import SAYS, streaming_slips
 from course_lib.judging.misread import Misreading
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import as_float64
@@ -35,26 +35,15 @@ def mistakes(variant: Variant) -> tuple[Mistake, ...]:
     return (*dense, *_masked_too_early(variant), *_streamed_slips(variant.rule))
 
 
-def _causal(rule: Rule) -> tuple[tuple[str, str, Rule], ...]:
-    return (
-        ("the mask is missing", "causal=True makes no difference.", replace(rule, causal=None)),
-        (
-            "the causal mask is one key too strict",
-            "a query does not see its own key: use <=, not <.",
-            replace(rule, causal=lambda position, key: key < position),
-        ),
-        (
-            "the causal mask is one key too generous",
-            "a query sees one key of the future.",
-            replace(rule, causal=lambda position, key: key <= position + 1),
-        ),
-        (
-            "the causal mask is aligned at the start",
-            "with n_q != n_k the last query must see the last key: query i sees key j if "
-            "j <= i + n_k - n_q.",
-            replace(rule, align="start"),
-        ),
-    )
+def _causal(rule: Rule) -> Iterator[tuple[str, str, Rule]]:
+    """Yield the mistakes of a causal mask, in lesson 07's words."""
+    for name, change in (
+        ("the mask is missing", {"causal": None}),
+        ("the causal mask is one key too strict", {"causal": lambda at, key: key < at}),
+        ("the causal mask is one key too generous", {"causal": lambda at, key: key <= at + 1}),
+        ("the causal mask is aligned at the start", {"align": "start"}),
+    ):
+        yield name, SAYS[name], replace(rule, **change)
 
 
 def _in_right_tiles(

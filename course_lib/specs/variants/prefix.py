@@ -8,7 +8,7 @@ from dataclasses import replace
 from numpy.random import Generator
 
 from course_lib.specs.variants.rule import Array, Rule, past
-from course_lib.specs.variants.variant import Variant, picture
+from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
 _TASK = """\
 The first {n} keys are a prefix that every query sees, even those that stand before its end. All
@@ -85,9 +85,5 @@ def _slips(rule: Rule, n: int) -> tuple[tuple[str, str, Rule], ...]:
             "a query sees one key of the future.",
             replace(rule, allowed=lambda position, key: (key < n) | (key <= position + 1)),
         ),
-        (
-            "the mask is aligned at the start",
-            "with n_q != n_k the last query stands at the last key: add n_k - n_q.",
-            replace(rule, align="start"),
-        ),
+        aligned_at_start("the mask", rule),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_lib.specs.variants.rule import Rule
 
@@ -35,6 +35,12 @@ class Variant:
         further = ", sinks" if self.n_sinks else ""
         causal = "causal=False, " if self.takes_causal else ""
         return f"(q, k, v{further}, *, {causal}block_q=64, block_k=64)"
+
+
+def aligned_at_start(what: str, rule: Rule) -> tuple[str, str, Rule]:
+    """Return the slip of somebody for whom ``what`` is aligned at the start."""
+    says = "with n_q != n_k the last query stands at the last key: add n_k - n_q."
+    return f"{what} is aligned at the start", says, replace(rule, align="start")
 
 
 def picture(rule: Rule, n_q: int, n_k: int) -> str:

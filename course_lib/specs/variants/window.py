@@ -8,7 +8,7 @@ from dataclasses import replace
 from numpy.random import Generator
 
 from course_lib.specs.variants.rule import Array, Rule, past
-from course_lib.specs.variants.variant import Variant, picture
+from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
 _TASK = """\
 A query sees its own key and the {before} before it, {width} in all, and nothing of the future. The
@@ -85,9 +85,5 @@ def _slips(rule: Rule, width: int) -> tuple[tuple[str, str, Rule], ...]:
             "the keys after the query's own place are seen: the mask is causal as well.",
             allowed(width - 1, -(1 << 40)),
         ),
-        (
-            "the window is aligned at the start",
-            "with n_q != n_k the last query stands at the last key: add n_k - n_q.",
-            replace(rule, align="start"),
-        ),
+        aligned_at_start("the window", rule),
     )
