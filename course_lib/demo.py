@@ -282,8 +282,13 @@ def _draw_bar(
     x = place + (-0.21 if record.method == "naive" else 0.21)
     colour = _COLOURS[record.method]
     if record.out_of_memory:  # as high as it wanted to be, hatched because it never was
-        height, text = record.predicted_bytes, "out of\nmemory"
-        look = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "linewidth": 2}
+        height, text = float(record.predicted_bytes), "out of\nmemory"
+        look: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": colour,
+            "hatch": "//",
+            "linewidth": 2,
+        }
     else:
         height = max(record.bytes or 0, floor)
         text, look = _short(record.bytes or 0).replace(" ", "\n"), {"color": colour}

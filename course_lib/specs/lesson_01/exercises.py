@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -172,14 +173,18 @@ def _three_lines(
     return model
 
 
+def _by_rows(power: float, q: Any) -> float:
+    return 1 / q.shape[-2] ** power
+
+
 _ROW_MISTAKES = (
     # a model's last argument, skipping, makes a difference under a causal mask only
-    *(m for m in attention_mistakes() if m.name in _SHARED and m.model.args[-1]),
+    *(m for m in attention_mistakes() if m.name in _SHARED and m.model.args[-1]),  # type: ignore[attr-defined]
     *(
         Mistake(
             "scaled by the number of tokens",
             "the number of rows of q is the number of queries. d is the length of a row.",
-            _three_lines(lambda q, rows=rows: 1 / q.shape[-2] ** rows),
+            _three_lines(functools.partial(_by_rows, rows)),
         )
         for rows in (0.5, 1)
     ),

@@ -489,7 +489,7 @@ REGIME = Exercise(
 # --- 2.4 ----------------------------------------------------------------------------------------
 
 _HOLDS, _FAILS = "holds", "does not hold"
-_SHAPE = {"n": 8192, "d": 128, "b": 2}
+_SHAPE: dict[str, Any] = {"n": 8192, "d": 128, "b": 2}
 _TRIPS = 4 * 32 * 8192**2 * 2  # bytes of the four trips, 32 heads
 _AUDIT = {
     "scores_gb": (_TRIPS / 1e9, _FAILS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _walk(
     ``forget_o``: O is overwritten in each pile; without ``guard`` a pile without any key is
     -inf - (-inf), which is NaN.
     """
-    safe = finite_max if guard else np.float64
+    safe: Callable[[Any], Any] = finite_max if guard else np.float64
     m, l_sum, o = np.float64(start), np.float64(0), np.zeros(values[0].shape[1])
     states = []
     for j, (s, v) in enumerate(zip(piles, values, strict=True)):
@@ -179,7 +180,7 @@ def _averaging(flags: dict[str, Any]) -> Any:
     return lambda piles, values: _walk(piles, values, **flags)[1]
 
 
-def _drawn(rng: Generator, tops: list[float], d: int) -> tuple[Piles, Piles]:
+def _drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:
     """Return piles of 1 to 5 scores whose maxima are ``tops`` (-inf: a masked pile), and values."""
     piles, values = [], []
     for top in tops:
@@ -459,7 +460,7 @@ def _average_cases(rng: Generator) -> list[Case]:
     for s in holes[0]:
         s[s.argmin()] = -np.inf  # some keys of a pile are masked, never its largest
     none = -np.inf
-    drawn = {
+    drawn: dict[str, tuple[list[float], int]] = {
         "three piles whose maxima rise": ([0, 2, 4], 3),
         "four piles, the largest score in the first": ([5, 3, 4, 2], 2),
         "scores near +1000": ([1000, 1002, 1001], 2),

@@ -117,7 +117,8 @@ def _whole_tiles_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np
 
 
 def _tiles_added(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    return sum(attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k))
+    parts = [attention_float64(q, *tile)[0] for tile in _tiles_of_keys(k, v, block_k)]
+    return np.sum(parts, axis=0)
 
 
 def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
@@ -138,7 +139,8 @@ def _tiles_averaged(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.n
 
 def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
     """Return what sums of p over queries as well as keys give, all else being right."""
-    m, l_sum, o = np.full((len(q), 1), -np.inf), 0.0, 0.0
+    m, l_sum = np.full((len(q), 1), -np.inf), 0.0
+    o = np.zeros((len(q), v.shape[1]))
     for k_tile, v_tile in _tiles_of_keys(k, v, block_k):
         s = q @ k_tile.T / np.sqrt(q.shape[1])
         m_new = np.maximum(m, s.max(axis=1, keepdims=True))
@@ -205,7 +207,7 @@ _NO_MASK_NO_STRIDES = {
 STREAM_MISTAKES = tuple(
     sorted(
         # a model's last argument, skipping, makes a difference under a causal mask only
-        (m for m in attention_mistakes() if m.name in _NO_MASK_NO_STRIDES and m.model.args[-1]),
+        (m for m in attention_mistakes() if m.name in _NO_MASK_NO_STRIDES and m.model.args[-1]),  # type: ignore[attr-defined]
         key=lambda m: m.name not in _EXTREME,
     )
 )

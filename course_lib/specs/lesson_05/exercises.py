@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -409,7 +410,7 @@ def _streamed(
     pad: float = -np.inf,
     drop_tail: bool = False,
     first_only: bool = False,
-    base: float = np.e,
+    base: float = math.e,
     new_too: bool = False,
     forget: bool = False,
     ending: Any = lambda m, l_sum: m + np.log(l_sum),
