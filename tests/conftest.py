@@ -75,7 +75,7 @@ def nurse(tmp_path_factory) -> Iterator[WarmChildren]:
 @pytest.fixture(autouse=True)
 def warm_children(request, monkeypatch) -> None:
     """Let the children of `course_lib.child` be forked; a GPU's driver survives no fork."""
-    if not _mode.cuda_devices():
+    if hasattr(os, "pidfd_open") and not _mode.cuda_devices():
         monkeypatch.setattr(process, "_start", request.getfixturevalue("nurse").start)
 
 

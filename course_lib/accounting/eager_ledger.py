@@ -34,6 +34,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -93,7 +94,7 @@ def _inside_triton_launch() -> bool:
     """Say whether Triton's interpreter is at work further up the stack."""
     if _INTERPRETER not in sys.modules:
         return False
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == _INTERPRETER:
             return True

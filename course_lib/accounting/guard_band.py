@@ -39,11 +39,11 @@ class View:
         if tensor.numel() == 0:
             return cls(name, lo, lo, (), tensor.dim(), item, True, True)
         strides = [stride * item for stride in tensor.stride()]
-        axes = sorted(
+        widest_first = sorted(
             ((s, n, a) for a, (s, n) in enumerate(zip(strides, tensor.shape, strict=True)) if s),
             key=lambda axis: (-axis[0], -axis[1]),
         )
-        axes = tuple((s, n, a) for s, n, a in axes if n > 1)
+        axes = tuple((s, n, a) for s, n, a in widest_first if n > 1)
         below, nested, gapless = item, True, True  # what one step of the next wider axis covers
         for stride, size, _ in reversed(axes):
             nested, gapless = nested and stride >= below, gapless and stride == below
@@ -107,7 +107,7 @@ Span = tuple[int, int, int]  # storage address, first byte, one past the last by
 def span(tensor: torch.Tensor) -> Span:
     """Return which bytes of which storage a tensor reaches; equal spans share a copy."""
     item = tensor.element_size()
-    first = tensor.storage_offset() * item
+    first = int(tensor.storage_offset()) * item
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     n_bytes = (reach + 1) * item if tensor.numel() else 0
     return tensor.untyped_storage().data_ptr(), first, first + n_bytes
@@ -159,7 +159,7 @@ def copy_with_guard_bands(tensors: Iterable[torch.Tensor]) -> dict[Span, Guarded
             last.append(this)
         else:
             groups.append([this])
-    copies = {}
+    copies: dict[Span, GuardedCopy] = {}
     for group in groups:
         end = max(end for *_, end in group)
         copies |= dict.fromkeys(group, GuardedCopy(storages[group[0]], group[0][1], end))

@@ -226,7 +226,7 @@ def verify() -> None:
             ("compare", (16, 16)),
             ("dot", (16, 16), (16, 16)),
         ]
-        moved = witness.heard != expected
+        moved: bool | Exception = witness.heard != expected
     except Exception as error:
         moved = error
     if moved:

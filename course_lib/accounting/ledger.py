@@ -81,7 +81,7 @@ class Ledger:
         rows = self.rows()
         totals = ("total", sum(self.read.values()), sum(self.written.values()))
         digits = 3 if self.total >= 1e6 else 6  # six: down to the byte
-        cells = [("tensor", "read MB", "written MB", "both MB")]
+        cells: list[tuple[str, ...]] = [("tensor", "read MB", "written MB", "both MB")]
         cells += [
             (name, *(f"{n / 1e6:,.{digits}f}" for n in (read, written, read + written)))
             for name, read, written in [*rows, totals]
@@ -118,13 +118,13 @@ class Ledger:
         figure.patch.set_alpha(0)
         axes = figure.add_subplot(facecolor="none")
         places = range(len(rows))
-        for offset, column, label, colour in (
-            (-0.2, 1, "read", READ_COLOUR),
-            (0.2, 2, "written", WRITTEN_COLOUR),
+        for offset, sizes, label, colour in (
+            (-0.2, [row[1] for row in rows], "read", READ_COLOUR),
+            (0.2, [row[2] for row in rows], "written", WRITTEN_COLOUR),
         ):
             axes.barh(
                 [place + offset for place in places],
-                [row[column] / 1e6 for row in rows],
+                [size / 1e6 for size in sizes],
                 height=0.38,
                 label=label,
                 color=colour,

@@ -75,7 +75,7 @@ class Model:
             lse: count the fp32 log-sum-exp too, where the model has one.
             **shape: see `symbols`.
         """
-        values = symbols(**shape)
+        values = symbols(**shape)  # type: ignore[arg-type]  # causal alone is a bool
         if "K_rows" not in values and any("K_rows" in term.powers for term in self.items):
             raise ValueError(f"give block_q: {self.name} depends on the rows of a query tile.")
         moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
@@ -135,6 +135,8 @@ def symbols(
     n_q, n_k = n if n_q is None else n_q, n if n_k is None else n_k
     kv_heads = heads if kv_heads is None else kv_heads
     positive(heads=heads, kv_heads=kv_heads, n_q=n_q, n_k=n_k, d=d, b=b)
+    assert n_q is not None  # for the type checker: `positive` has refused it
+    assert n_k is not None
     values = {"H": heads, "H_kv": kv_heads, "N_q": n_q, "N_k": n_k, "d": d, "b": b}
     if heads % kv_heads:
         raise ValueError(f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}.")

@@ -10,6 +10,7 @@ Source: as ``tiled``.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -42,7 +43,7 @@ def tiled_eager(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     n_q, n_k = q.shape[-2], k.shape[-2]
     lead, state = q.shape[:-2], torch.promote_types(q.dtype, torch.float32)
-    like = {"dtype": state, "device": q.device}
+    like: dict[str, Any] = {"dtype": state, "device": q.device}
     out = torch.empty((*lead, n_q, v.shape[-1]), dtype=q.dtype, device=q.device)
     lse = torch.empty((*lead, n_q), **like)
 

@@ -61,8 +61,8 @@ def _with_links(file: Path, cells: Sequence[Cell], folder: str, siblings: Sequen
     heading, _, rest = cells[0].source.partition("\n")
     name = f"{file.parent.name}.ipynb"
     links = [f"[{_WORDS[f]}](../{f}/{name})" for f in siblings if f != folder]
-    line = " · ".join([colab_badge(f"{folder}/{name}"), *links])
-    return replace(cells[0], source=f"{heading}\n\n{line}\n{rest}".rstrip("\n"))
+    row = " · ".join([colab_badge(f"{folder}/{name}"), *links])
+    return replace(cells[0], source=f"{heading}\n\n{row}\n{rest}".rstrip("\n"))
 
 
 def _prepared(file: Path, cell: Cell, folder: str) -> Cell:

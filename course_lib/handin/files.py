@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 SUFFIXES = (".ipynb", ".py")
@@ -135,7 +136,7 @@ def _in_folder(root: Path) -> Iterator[_Entry]:
                 yield shown(entry.name), _link
             continue
         student = shown(entry.name if is_dir else PurePosixPath(entry.name).stem)
-        yield student, lambda budget, e=entry, d=is_dir: _walk(Path(e.path), d, budget)
+        yield student, partial(_walk, Path(entry.path), is_dir)
 
 
 def _link(budget: _Budget) -> _Files:
@@ -154,8 +155,8 @@ def _ignored(name: str) -> bool:
 def _read(student: str, files: Callable[[_Budget], _Files], note: str) -> Submission:
     try:
         kept = _capped(files(_Budget()))
-    except Refused as problem:
-        return Submission(student, problem=str(problem), note=note)
+    except Refused as why:
+        return Submission(student, problem=str(why), note=note)
     except OSError as error:
         return Submission(student, problem=f"It cannot be read ({error.strerror}).", note=note)
     except Exception as error:  # whatever a parser of hostile bytes may raise
@@ -226,7 +227,7 @@ def _in_zip(place: Path, stack: ExitStack) -> Iterator[_Entry]:
     groups = _groups(_considered(archive))
     for key in sorted(groups, key=natural):
         stem = PurePosixPath(key).stem if key.lower().endswith((*SUFFIXES, ".zip")) else key
-        yield shown(stem), lambda budget, k=key: _group(archive, groups[k], budget)
+        yield shown(stem), partial(_group, archive, groups[key])
 
 
 def _group(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], budget: _Budget) -> _Files:

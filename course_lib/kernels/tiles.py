@@ -108,7 +108,9 @@ def tiles_for(
     else:
         table = _DESCRIPTORS if descriptors and sm in _DESCRIPTORS else _PLAIN
         row = table[max((known for known in table if known <= sm), default=75)]
-    fitting = {key: tiles for key, tiles in row.items() if q.shape[-1] <= key[0]}
+    fitting: dict[tuple[int, bool | None], Tiles] = {
+        key: tiles for key, tiles in row.items() if q.shape[-1] <= key[0]
+    }
     nearest = min(d for d, _ in fitting)
     return fitting.get((nearest, causal)) or fitting[nearest, None]
 

@@ -105,7 +105,7 @@ class HBMAccountant(CourseWidget):
     dtype = traitlets.Enum(list(DTYPES), "bf16").tag(sync=True)
     causal = traitlets.Bool(False).tag(sync=True)
     gpu = traitlets.Enum(list(GPUS), "H100").tag(sync=True)
-    extra = traitlets.List().tag(sync=True)
+    extra: traitlets.List = traitlets.List().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(

@@ -50,7 +50,7 @@ team 2024, arXiv:2407.21783, table 3 (Llama 3); Jiang et al. 2023, arXiv:2310.06
 """
 
 _ROWS = "layers tokens batch"
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "MHA": {"term": monomial(2, f"{_ROWS} heads d b"), "says": "every head keeps its own K and V"},
     "GQA": {"term": monomial(2, f"{_ROWS} kv_heads d b"), "says": "this model: K/V heads shared"},
     "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "one K/V head for all"},

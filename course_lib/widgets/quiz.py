@@ -52,7 +52,7 @@ class Quiz(CourseWidget):
     _css = static_text("common.css", "quiz.css")
 
     question = traitlets.Unicode().tag(sync=True)
-    options = traitlets.List().tag(sync=True)
+    options: traitlets.List = traitlets.List().tag(sync=True)
     answer = traitlets.Float(None, allow_none=True).tag(sync=True)
     tolerance = traitlets.Float(0.01, min=0).tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
@@ -75,9 +75,9 @@ class Quiz(CourseWidget):
         check_question(question)
         if bool(options) == (answer is not None):
             raise ValueError("Quiz needs either options or answer=number, and not both.")
-        if options:
-            options = [_option(option) for option in options]
-            if not any(option["right"] for option in options):
+        choices = [_option(option) for option in options]
+        if choices:
+            if not any(choice["right"] for choice in choices):
                 raise ValueError("options must have at least one right answer, got none.")
         elif not is_number(answer):
             raise ValueError(f"answer must be a finite number, got {answer!r}.")
@@ -85,7 +85,7 @@ class Quiz(CourseWidget):
             raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}.")
         super().__init__(
             question=question,
-            options=list(options),
+            options=choices,
             answer=None if answer is None else float(answer),
             tolerance=float(tolerance),
             unit=unit,
@@ -107,7 +107,7 @@ class Quiz(CourseWidget):
             )
             answers = f"<ul>{answers}</ul>"
         else:
-            answers = f"<p><strong>{number(self.answer, self.unit)}</strong></p>"
+            answers = f"<p><strong>{number(float(self.answer or 0), self.unit)}</strong></p>"
             answers += f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         return asked_html(
             self.question,

@@ -58,7 +58,7 @@ class RooflineChart(CourseWidget):
     batch = traitlets.Int(1).tag(sync=True)
     block_q = traitlets.Int(128).tag(sync=True)
     gpu = traitlets.Enum(list(GPUS), "H100").tag(sync=True)
-    marks = traitlets.List().tag(sync=True)
+    marks: traitlets.List = traitlets.List().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *, presenter: bool = False, **settings: Any) -> None:

@@ -89,7 +89,7 @@ class SramBudget(CourseWidget):
     n = traitlets.Int(8192).tag(sync=True)
     dtype = traitlets.Enum(list(_BYTES), "fp16").tag(sync=True)
     buffers = traitlets.Enum(list(LAYOUTS), "paper").tag(sync=True)
-    compiled = traitlets.List().tag(sync=True)
+    compiled: traitlets.List = traitlets.List().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *, presenter: bool = False, **settings: Any) -> None:

@@ -9,6 +9,7 @@ sky do not on white, so give them an edge or a hatch where they carry meaning.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 INK = "#808080"
 """Text, axes and grid: contrast 3.9 on white, 4.8 on #111."""
@@ -29,7 +30,7 @@ OKABE_ITO = MappingProxyType(
 FONT_SIZE = 12
 
 
-def rc_params() -> dict[str, object]:
+def rc_params() -> dict[Any, Any]:
     """Return the matplotlib settings as a dict, for ``matplotlib.rc_context``."""
     from cycler import cycler
 

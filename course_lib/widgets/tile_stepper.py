@@ -198,7 +198,7 @@ class TileStepper(CourseWidget):
         if program is None:
             program = of_k[0].program
         chosen = (*program, 0, 0)[:3]
-        tiles = [tuple(visit.rows) for visit in of_k if tuple(visit.program) == chosen]
+        tiles = [(visit.rows[0], visit.rows[1]) for visit in of_k if tuple(visit.program) == chosen]
         rows_of_q = [
             visit.rows
             for visit in visits

@@ -71,7 +71,8 @@ def _program_cases(rng: Generator) -> list[Case]:
 
     def far(n_k: int, by: int) -> cases.Triple:
         q, k, v = cases.shifted(rng, 20, n_k, 16, by, heads=(2,))
-        return tuple(np.round(8 * x) / 8 for x in (q, k, v))  # float32 holds these scores exactly
+        q, k, v = (np.round(8 * x) / 8 for x in (q, k, v))  # float32 holds these scores exactly
+        return q, k, v
 
     two = drawn(19, 26, 8, 2)
     climbing = cases.sloped(rng, 17, 50, 8, 30.0, heads=(1,))

@@ -128,7 +128,8 @@ def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
 
 def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
     """Return what sums of p over queries as well as keys give, all else being right."""
-    m, l_sum, o = np.full((len(q), 1), -np.inf), 0.0, 0.0
+    m, l_sum = np.full((len(q), 1), -np.inf), 0.0
+    o = np.zeros((len(q), v.shape[1]))
     for k_tile, v_tile in _tiles_of_keys(k, v, block_k):
         s = q @ k_tile.T / np.sqrt(q.shape[1])
         m_new = np.maximum(m, s.max(axis=1, keepdims=True))

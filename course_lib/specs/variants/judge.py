@@ -35,8 +35,8 @@ def _eager(variant: Variant, case: Case) -> Any:
     plain = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     o = torch.empty_like(q)
     for at in np.ndindex(*q.shape[:2]):
-        s = variant.rule.change(as_float64(plain[at]), (at[1], q.shape[1]), causal)
-        s = torch.from_numpy(s).to(q.dtype)
+        changed = variant.rule.change(as_float64(plain[at]), (at[1], q.shape[1]), causal)
+        s = torch.from_numpy(changed).to(q.dtype)
         if sinks:
             s = torch.cat([s, sinks[0][at[1]].to(q.dtype).expand(len(s), -1)], 1)
         weights = torch.nan_to_num(torch.softmax(s, -1))

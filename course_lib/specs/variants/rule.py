@@ -76,7 +76,7 @@ class Rule:
     def change(self, s: Array, head: Head, causal: bool, root: float = 1.0) -> Array:
         """Return scaled scores changed and masked, in the order that the rule says."""
         places = self._places(*s.shape)
-        hidden = ~self.seen(*s.shape, causal)
+        hidden = ~self.seen(s.shape[0], s.shape[1], causal)
         if self.when == "before the scale":
             s = self.score(s * root, *places, head) / root
         elif self.when == "scaled":
@@ -141,4 +141,4 @@ def visited(
     pairs = rule.seen(n_q, n_k, causal)
     pairs = np.pad(pairs, ((0, -n_q % block_q), (0, -n_k % block_k)))
     tiles = pairs.reshape(pairs.shape[0] // block_q, block_q, -1, block_k)
-    return tiles.any(axis=(1, 3))
+    return np.asarray(tiles.any(axis=(1, 3)))
