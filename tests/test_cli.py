@@ -18,7 +18,8 @@ from course_lib.authoring.compact import compact
 from course_lib.authoring.export import exported
 from course_lib.cli import main
 from course_lib.handin.course_file import CodeCell
-from course_lib.judging.spec import Case, Exercise, Finding
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise
 
 SOURCE = """\
 # %% title [markdown]

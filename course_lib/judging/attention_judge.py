@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging import faults
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
-from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.spec import Case, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
 
 

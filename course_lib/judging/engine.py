@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from course_lib import _mode
 from course_lib.child.student_error import Failure
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import recognise
 from course_lib.judging.report import Report, Verdict
-from course_lib.judging.spec import STORED, Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import STORED, Case, Exercise, Mistake, Observed
 from course_lib.sandbox.calling import SIGNATURE
 
 NOT_ATTEMPTED = "not attempted"

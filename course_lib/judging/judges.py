@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.faults import find_fault, is_array
+from course_lib.judging.finding import Finding
 from course_lib.judging.picture import error_map
-from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.spec import Case, Observed
 from course_lib.judging.tolerance import as_float64, wrong_places
 
 Judge = Callable[[Case, Observed, Any], Finding | None]

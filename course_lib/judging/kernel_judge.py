@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib.judging.faults import find_fault, is_tensor
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.picture import TrafficBars
-from course_lib.judging.spec import STORED, Case, Finding, Observed
+from course_lib.judging.spec import STORED, Case, Observed
 
 
 def in_turn(*judges: Judge) -> Judge:

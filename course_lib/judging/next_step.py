@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from course_lib.judging.finding import Finding
 from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars
 from course_lib.judging.report_text import span
-from course_lib.judging.spec import Exercise, Finding, Mistake
+from course_lib.judging.spec import Exercise, Mistake
 
 _BY_PROPERTY = {
     "comes to an end": "print the loop variable in every turn: does it get to its end?",

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from tracemalloc import get_traced_memory, is_tracing, start, stop
 from typing import Any
 
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
-from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.spec import Case, Observed
 
 _STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
 

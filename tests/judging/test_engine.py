@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from course_lib.judging import engine
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.judges import exactly, within
 from course_lib.judging.report import Verdict
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.sandbox.calling import Failure
 
 SUM = Exercise(

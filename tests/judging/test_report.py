@@ -20,6 +20,7 @@ from course_lib import checking
 from course_lib.checking import report_for
 from course_lib.classroom.record import from_report
 from course_lib.judging.engine import incorrect
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.picture import (
     MEANING,
@@ -35,7 +36,7 @@ from course_lib.judging.picture import (
 )
 from course_lib.judging.report import CheckFailed, Report, Verdict
 from course_lib.judging.report_html import MOST_CELLS, picture_html
-from course_lib.judging.spec import Case, Finding
+from course_lib.judging.spec import Case
 from course_lib.specs import find
 
 FLASH = find("7.4")

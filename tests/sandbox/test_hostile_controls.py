@@ -25,10 +25,11 @@ from course_lib.child.codec import BadFrame
 from course_lib.classroom import job, submission
 from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import sandboxed
 from course_lib.judging.provenance import Provenance
 from course_lib.judging.replay import Replay, Unclear
-from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import workshop as workshops
 from course_lib.sandbox.channel import Closed, TooLate
 

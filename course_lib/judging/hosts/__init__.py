@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from course_lib.child.student_error import Failure
-from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Observed
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any
 
 from course_lib import _mode
 from course_lib.child.student_error import Failure
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.provenance import Provenance
-from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import calling
 from course_lib.sandbox.calling import Called
 from course_lib.sandbox.inputs import copy_inputs, is_tensor

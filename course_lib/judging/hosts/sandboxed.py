@@ -17,10 +17,11 @@ from typing import Any
 from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, leaves
 from course_lib.judging.replay import Replay, Unclear
-from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop

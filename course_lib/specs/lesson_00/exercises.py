@@ -8,8 +8,9 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import faults
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 
 def _cases(rng: Generator) -> list[Case]:

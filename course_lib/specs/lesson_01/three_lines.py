@@ -10,10 +10,11 @@ from numpy.random import Generator
 
 from course_lib.judging import cases, faults
 from course_lib.judging.attention_judge import attention_truth, output_only
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
 
 

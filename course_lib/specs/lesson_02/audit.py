@@ -7,8 +7,9 @@ from typing import Any
 
 from course_lib.accounting import traffic
 from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import within
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 _HOLDS, _FAILS = "holds", "does not hold"
 _SHAPE = {"n": 8192, "d": 128, "b": 2}

@@ -11,7 +11,8 @@ from numpy.random import Generator
 from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
 from course_lib.judging.faults import find_fault
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
 REGIMES = ("overhead", "traffic", "arithmetic")

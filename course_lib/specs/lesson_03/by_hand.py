@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import ORDERS, STREAM_MISTAKES, walk
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.faults import find_fault
-from course_lib.judging.spec import Case, Exercise, Finding, Observed
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.specs.lesson_03.piles import Piles, together, walk
 
 # the three broken versions that the notebook gives, as names among SLIPS

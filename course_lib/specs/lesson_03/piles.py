@@ -9,8 +9,9 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import SLIPS, states
 from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import Finding, Observed
+from course_lib.judging.spec import Observed
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
 State = tuple[Any, ...]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
 from course_lib.judging.peak import holds_half, with_peak
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_03.piles import (
     HIGH,
     LOW,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
 from course_lib.judging.peak import misfit
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 
 def _classify(row_start: int, row_stop: int, col_start: int, col_stop: int, offset: int = 0) -> str:

@@ -11,9 +11,10 @@ from numpy.random import Generator
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
+from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
 from course_lib.judging.peak import holds_half, with_peak
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
 

@@ -9,10 +9,11 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging import faults
+from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.picture import TrafficBars, error_map
 from course_lib.judging.questions import question, wrong_answer
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 OFFSETS = question(

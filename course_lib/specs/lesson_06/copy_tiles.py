@@ -9,9 +9,10 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 

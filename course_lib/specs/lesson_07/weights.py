@@ -10,8 +10,9 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 

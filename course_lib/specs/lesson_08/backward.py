@@ -14,10 +14,11 @@ from course_lib.accounting.traffic import derived_counts
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, was_launched
 from course_lib.judging.misconceptions import SAYS
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
 
 

@@ -12,9 +12,10 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth
+from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
 from course_lib.judging.misconceptions import attention_mistakes
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 

@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from course_lib.accounting.measurements import load_measurements
 from course_lib.judging.faults import find_fault
-from course_lib.judging.spec import Case, Exercise, Finding, Mistake, Observed
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 Row = dict[str, Any]
 Choice = tuple[int, int, int, int]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.attention_judge import attention_judge
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
 from course_lib.judging.kernel_judge import in_turn, stored_whole, too_much_memory, was_launched
-from course_lib.judging.spec import Case, Finding, Observed
+from course_lib.judging.spec import Case, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.variants.rule import visited
 from course_lib.specs.variants.variant import Variant
