@@ -23,13 +23,13 @@ def item(path: str, **params):
     ("test", "lessons"),
     [
         (item("tests/specs/test_lesson_03.py"), {3}),
-        (item("tests/test_notebooks.py", name="07_flash_attention_in_triton"), {7}),
-        (item("tests/test_teaching.py", place=("05-heading", "05")), {5}),
+        (item("tests/course/test_notebooks.py", name="07_flash_attention_in_triton"), {7}),
+        (item("tests/course/test_teaching.py", place=("05-heading", "05")), {5}),
         (item("tests/specs/test_submissions.py", file=Path("submissions/6.4b/wrong/x.py")), {6}),
         (item("tests/judging/test_interpreted.py", file="7-star/wrong/x.py"), {7}),
         (item("tests/specs/test_nulls.py", exercise=find("7.4")), {7}),
         (item("tests/specs/test_nulls.py", name=find("3.4").function), {3}),
-        (item("tests/classroom/test_classroom.py", lesson=2), {2}),
+        (item("tests/classroom/test_submission.py", lesson=2), {2}),
         (item("tests/kernels/test_ladder.py", version="3.4.0", rung=3), set()),
     ],
 )
