@@ -16,17 +16,17 @@ import numpy as np
 import traitlets
 from numpy.typing import ArrayLike
 
-from course_lib.attention import attention_float64
 from course_lib.attention.online_softmax import finite_max
 from course_lib.attention.slips import SLIPS, states
 from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
+from course_lib.widgets.stepper_inputs import chosen_rows, matrix, one_head, scores_and_answer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from course_lib.accounting.kernel_ledger import KernelLedger
 
-MAX_ROWS, MAX_KEYS, SHOWN_COLUMNS = 16, 256, 8
+MAX_KEYS, SHOWN_COLUMNS = 256, 8
 LINES_PER_TILE = 7
 ORDERS = {"given": "as given", "reversed": "last tile first"}
 
@@ -123,11 +123,11 @@ class TileStepper(CourseWidget):
             q, k, v = (rng.standard_normal((n, 8)) * 1.1 for n in (8, 32, 32))
         if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
             raise ValueError(f"tile must be a whole number of rows, at least 1, got {tile!r}.")
-        q, k, v = _matrix("q", q), _matrix("k", k), _matrix("v", v)
-        scores, truth = _attention(q, k, v, causal, scale)
+        q, k, v = matrix("q", q), matrix("k", k), matrix("v", v)
+        scores, truth = scores_and_answer(q, k, v, causal, scale)
         n_k = len(k)
         tiles = [(a, min(a + tile, n_k)) for a in range(0, n_k, tile)]
-        self._start(scores, v, tiles, truth, _chosen_rows(rows, len(q)), presenter=presenter)
+        self._start(scores, v, tiles, truth, chosen_rows(rows, len(q)), presenter=presenter)
 
     @classmethod
     def by_hand(
@@ -209,10 +209,10 @@ class TileStepper(CourseWidget):
             raise ValueError(
                 f"program must have loaded q and k, such as {known[0]}, got {program}."
             )
-        q, k, v = _one_head(q, k, v, head)
-        scores, truth = _attention(q, k, v, causal, scale)
+        q, k, v = one_head(q, k, v, head)
+        scores, truth = scores_and_answer(q, k, v, causal, scale)
         n_rows = rows_of_q[0][1] - rows_of_q[0][0]
-        rows = [rows_of_q[0][0] + r for r in _chosen_rows(None, n_rows)]
+        rows = [rows_of_q[0][0] + r for r in chosen_rows(None, n_rows)]
         stepper = cls.__new__(cls)
         title = f"Program {tuple(program)} of your kernel"
         stepper._start(
@@ -368,59 +368,6 @@ class TileStepper(CourseWidget):
         right.set_xticks(range(1, len(tiles) + 1))
         figure.legend(loc="outside lower center", ncols=3)
         return figure
-
-
-def _matrix(name: str, x: Any) -> np.ndarray:
-    if hasattr(x, "detach"):
-        x = x.detach().cpu().double().numpy()
-    x = np.asarray(x, dtype=np.float64)
-    if x.ndim != 2 or not x.size:
-        raise ValueError(f"{name} must be a matrix (rows, head_dim), got shape {x.shape}.")
-    if not np.isfinite(x).all():
-        raise ValueError(f"{name} must be finite everywhere.")
-    return x
-
-
-def _attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool, scale: float | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the masked scores (n_q, n_k) and the all-at-once answer (n_q, d_v), float64."""
-    truth, _ = attention_float64(q, k, v, causal=causal, scale=scale)
-    scores = (1 / math.sqrt(q.shape[1]) if scale is None else scale) * (q @ k.T)
-    if causal:
-        hidden = np.arange(len(k)) > np.arange(len(q))[:, None] + len(k) - len(q)
-        scores[hidden] = -np.inf
-    return scores, truth
-
-
-def _one_head(q: Any, k: Any, v: Any, head: int) -> list[np.ndarray]:
-    flat = []
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        x = x.detach().cpu().double() if hasattr(x, "detach") else x
-        x = np.asarray(x, dtype=np.float64)
-        if x.ndim < 2:
-            raise ValueError(f"{name} must have shape (..., rows, head_dim), got {x.shape}.")
-        flat.append(x.reshape(-1, *x.shape[-2:]))
-    heads, kv_heads = len(flat[0]), len(flat[1])
-    if not isinstance(head, int) or not 0 <= head < heads:
-        raise ValueError(f"head must be between 0 and {heads - 1}, got {head!r}.")
-    if heads % kv_heads or len(flat[2]) != kv_heads:
-        raise ValueError("k and v must have a number of heads that divides q's.")
-    shared = head * kv_heads // heads
-    return [
-        _matrix("q", flat[0][head]),
-        _matrix("k", flat[1][shared]),
-        _matrix("v", flat[2][shared]),
-    ]
-
-
-def _chosen_rows(rows: Sequence[int] | None, n_q: int) -> list[int]:
-    if rows is None:
-        return sorted(set(np.linspace(0, n_q - 1, min(n_q, MAX_ROWS)).round().astype(int).tolist()))
-    rows = [int(row) for row in rows]
-    if not rows or len(rows) > MAX_ROWS or not all(0 <= row < n_q for row in rows):
-        raise ValueError(f"rows must be 1 to {MAX_ROWS} numbers from 0 to {n_q - 1}, got {rows}.")
-    return rows
 
 
 def _plain(value: Any) -> Any:

@@ -11,14 +11,6 @@ COURSE = ROOT / "course_lib"
 SIZES = runpy.run_path(str(ROOT / "benchmarks" / "sizes.py"))
 REASON = "Longer than 400 lines because"  # stands in the docstring, and goes on with the reason
 
-# being made shorter: judging, the lessons' specs, child, the tile stepper
-BEING_SHORTENED = (
-    "child/extract.py",
-    "judging/misconceptions.py",
-    "specs/",
-    "widgets/tile_stepper.py",
-)
-
 
 def test_a_long_file_says_why_it_is_long():
     long = {
@@ -27,8 +19,7 @@ def test_a_long_file_says_why_it_is_long():
         if len((text := file.read_text(encoding="utf-8")).splitlines()) > 400
     }
     assert long, "the rule is tried on nothing"
-    without = {name for name, says in long.items() if REASON not in says}
-    assert {name for name in without if not name.startswith(BEING_SHORTENED)} == set()
+    assert {name for name, says in long.items() if REASON not in says} == set()
 
 
 def test_lines_of_code_are_neither_blank_nor_comment_nor_docstring():
