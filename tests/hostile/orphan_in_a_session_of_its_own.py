@@ -5,9 +5,11 @@ import time
 
 
 def echo(x):
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.setsid()
         if os.fork() == 0:
             time.sleep(600)
         os._exit(0)
+    os.waitpid(child, 0)  # the orphan lives now
     return x.copy()
