@@ -145,12 +145,15 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:
     """Compile for sm_80 in a child. Return ``report``, or one that says why that fails."""
-    from course_lib.child.compile_check import compile_for
+    from course_lib.child.compile_check import CompileReport, compile_for
 
     exercise, notes = report.exercise, []
     for case in exercise.cases(np.random.default_rng(seed)):
-        outcome = compile_for(function, *case.args, **case.kwargs) if case.compiled else None
-        if outcome is None or outcome.ok:
+        if not case.compiled:
+            continue
+        outcome = compile_for(function, *case.args, **case.kwargs)
+        assert isinstance(outcome, CompileReport)  # one target, one report
+        if outcome.ok:
             continue
         if outcome.kind not in ("infrastructure", "timeout"):
             return engine.not_on_a_gpu(exercise, outcome.message)

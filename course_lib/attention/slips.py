@@ -122,7 +122,7 @@ def states(
     *,
     guarded: bool = True,
     ends: Array | None = None,
-    n_real: int | None = None,
+    n_real: float = math.inf,
 ) -> Iterator[State]:
     """Yield the state after each tile of online softmax, with a slip.
 
@@ -130,7 +130,7 @@ def states(
     kernels, where exp(-150) is 0. ``v`` (n_k, d_v). ``tiles``: (first, last + 1) of the keys.
     ``guarded``: a row without a key, and a first tile met with m = -inf, give numbers, not NaN.
     Row i meets the tiles that begin before ``ends[i]`` (all by default). Keys from ``n_real`` on
-    are places past the end.
+    are places past the end (none by default).
     """
     m, l_sum, o = _empty_desk(slip, s, v)
     for first, stop in tiles:

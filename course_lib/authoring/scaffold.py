@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 from course_lib.authoring.build import NAME
@@ -200,7 +201,8 @@ def _with_module(package: Path, number: int, module: str) -> str:
     """Return the text of a lesson's ``__init__`` with one more module that makes an exercise."""
     tree = ast.parse(package.read_text(encoding="utf-8"))
     names = [a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
-    made = next(node.value for node in tree.body if isinstance(node, ast.Assign))
+    values = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    made = next(value for value in values if isinstance(value, ast.Tuple))
     elements = [ast.unparse(element) for element in made.elts]
     modules = sorted({*names, module} - {"annotations"})
     says = ast.get_docstring(tree) or ""
@@ -225,7 +227,7 @@ def _specs(root: Path, number: int) -> Path:
 def _last_part(root: Path) -> str:
     """Return the part that the last lesson belongs to."""
     *_, last = sorted(root.glob("course_lib/specs/lesson_*/lesson.toml"))
-    return re.search(r'^part = "(.*)"$', last.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    return tomllib.loads(last.read_text(encoding="utf-8"))["part"]
 
 
 def _write(path: Path, text: str) -> Path:

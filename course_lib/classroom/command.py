@@ -7,14 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib.classroom.batch import (
-    Job,
-    Tally,
-    grade_class,
-    require_same_secret,
-    secret_of,
-)
+from course_lib.classroom.batch import Tally, grade_class, require_same_secret, secret_of
 from course_lib.classroom.gradebooks import FORMATS
+from course_lib.classroom.job import Job
 from course_lib.classroom.record import Records
 from course_lib.handin.files import Submission, submissions
 

@@ -54,6 +54,7 @@ def _failed_heights(records: Sequence[Peak]) -> list[int]:
 def _draw_bar(axes: Any, record: Peak, place: int, floor: float, size: int) -> None:
     x = place + (-0.21 if record.method == "naive" else 0.21)
     colour = _COLOURS[record.method]
+    height: float
     if record.out_of_memory:  # as high as it wanted to be, hatched because it never was
         height, text = record.predicted_bytes, "out of\nmemory"
         look = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "linewidth": 2}

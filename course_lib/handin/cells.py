@@ -16,13 +16,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from course_lib.handin.blank import is_blank
 from course_lib.handin.course_file import CodeCell, python_of
 from course_lib.judging.spec import Exercise
+from course_lib.lessons import ExerciseFacts
 
 LOAD_SECONDS = 60.0
+_Facts = TypeVar("_Facts", bound=ExerciseFacts)
 
 
 class BrokenCell(Exception):
@@ -49,7 +51,7 @@ class _Parsed:
     broken: dict[int, str]  # index of a cell -> sentence
 
 
-def present(cells: Sequence[CodeCell], specs: Sequence[Exercise]) -> list[Exercise]:
+def present(cells: Sequence[CodeCell], specs: Sequence[_Facts]) -> list[_Facts]:
     """Return the specs whose cell, or else whose function, is in ``cells``; in the specs' order."""
     return [
         spec

@@ -8,6 +8,7 @@ empty rows, a single key.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any)
     return draw(rng, n_q, n_k, d, size=by, **kwargs)
 
 
-_DRAWN = {
+_DRAWN: dict[str, Callable[..., Triple]] = {
     "near": shifted,
     "rows_near": far_rows,
     "rise": sloped,

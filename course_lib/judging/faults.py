@@ -69,8 +69,9 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
         return None
     if not isinstance(result, np.ndarray | np.generic | list | tuple | int | float):
         return Finding("the type", f"{name} should be an array, not {_kind(result)}.")
-    if getattr(result, "dtype", None) is not None and result.dtype.kind not in "fiub":
-        return Finding("the dtype", f"{name} has dtype {result.dtype}, not numbers.")
+    dtype = getattr(result, "dtype", None)
+    if dtype is not None and dtype.kind not in "fiub":
+        return Finding("the dtype", f"{name} has dtype {dtype}, not numbers.")
     try:
         np.asarray(result, dtype=np.float64)
     except (TypeError, ValueError):

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.faults import find_fault, is_array
+from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.picture import error_map
 from course_lib.judging.spec import Case, Observed
 from course_lib.judging.tolerance import as_float64, wrong_places
+from course_lib.sandbox.inputs import is_array
 
 Judge = Callable[[Case, Observed, Any], Finding | None]
 
@@ -120,7 +121,7 @@ def _share(wrong: np.ndarray, rows: bool) -> str:
         return ""
     rows = rows and wrong.ndim > 1
     if rows:
-        wrong = wrong.any(axis=-1)
+        wrong = np.any(wrong, axis=-1)
     what = "rows" if rows else "entries"
     return f" in {int(wrong.sum())} of {wrong.size} {what}"
 

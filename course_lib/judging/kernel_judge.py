@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_lib.judging.faults import find_fault, is_tensor
+from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.picture import TrafficBars
 from course_lib.judging.spec import STORED, Case, Observed
+from course_lib.sandbox.inputs import is_tensor
 
 
 def in_turn(*judges: Judge) -> Judge:

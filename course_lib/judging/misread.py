@@ -116,7 +116,8 @@ def _down_the_columns(s: Array, v: Array) -> tuple[Array, int]:
 
 def causal_end(number: Array, block_q: int, block_k: int, n_q: int, n_k: int) -> Array:
     """Return where a right causal loop ends in query tile ``number``."""
-    return np.clip((number + 1) * block_q + n_k - n_q, 0, n_k)
+    end: Array = np.clip((number + 1) * block_q + n_k - n_q, 0, n_k)
+    return end
 
 
 def _as_contiguous(x: Any) -> Any:

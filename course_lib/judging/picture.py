@@ -95,8 +95,8 @@ class ErrorMap:
             as_long = given == self.codes.shape
             across = as_long * sizes.get("block", 0) if self.word == "entry" else down
             down = 0
-        wanted = zip((down, across), self.plane.shape, strict=True)
-        tile = tuple(size if 0 < size < n else 0 for size, n in wanted)
+        rows, columns = self.plane.shape
+        tile = (down if 0 < down < rows else 0, across if 0 < across < columns else 0)
         whose = "key " if keys else "query " if "block_q" in sizes else ""
         return replace(self, tile=tile, tile_name=whose + "tile")
 
@@ -127,7 +127,8 @@ class ErrorMap:
     @property
     def plane(self) -> np.ndarray:
         """The codes of the first matrix that is wrong, (rows, columns)."""
-        return self.slices[self.wrong_slices[0] if len(self.wrong_slices) else 0]
+        plane: np.ndarray = self.slices[self.wrong_slices[0] if len(self.wrong_slices) else 0]
+        return plane
 
     @property
     def place(self) -> str:
@@ -149,7 +150,7 @@ class ErrorMap:
     @property
     def wrong_rows(self) -> np.ndarray:
         """Which rows of ``plane`` (entries of a strip) are wrong, boolean."""
-        return self.plane[0].astype(bool) if self.is_strip else self.plane.any(axis=1)
+        return np.asarray(self.plane[0] if self.is_strip else np.any(self.plane, axis=1), bool)
 
     @property
     def height(self) -> int:
@@ -208,7 +209,7 @@ class ErrorMap:
 
     def caption(self) -> str:
         """Say in a sentence or two what the map shows."""
-        across = "" if self.is_strip else f", in {_part(self.plane.any(axis=0), 'column')}"
+        across = "" if self.is_strip else f", in {_part(np.any(self.plane, axis=0), 'column')}"
         says = f"{self.place}: {self._which_rows()}{across}."
         if len(self.slices) > 1:
             wrong, of = len(self.wrong_slices), f"of {len(self.slices)} {plural(self.kind)}"

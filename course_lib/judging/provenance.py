@@ -174,7 +174,7 @@ class Provenance:
             return True
         near = 1e-4 * max(1.0, float(np.abs(values).sum()))
         few = written.numel() < max(self._longest, _FEW_PLACES)
-        return few and abs(float(values.sum()) - total[0]) <= near
+        return bool(few and abs(float(values.sum()) - total[0]) <= near)
 
 
 def leaves(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -247,13 +247,14 @@ def bits_of(x: Any) -> np.ndarray:
     import torch
 
     kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
-    return x.detach().contiguous().view(kind).numpy()
+    bits: np.ndarray = x.detach().contiguous().view(kind).numpy()
+    return bits
 
 
 def _odd(x: Any, bits: np.ndarray) -> int:
     """Count zeros, infinities and NaN that do not look like the commonest of them."""
     values = x.detach().double().numpy()
-    special = bits[~np.isfinite(values) | (values == 0)]
+    special: np.ndarray = bits[~np.isfinite(values) | (values == 0)]
     return special.size - int(np.unique(special, return_counts=True)[1].max(initial=0))
 
 

@@ -39,9 +39,11 @@ _LETTER = 6.6  # width of a character, at 12 pixels
 
 def picture_html(picture: Picture) -> str:
     """Return a figure with its caption; every text is escaped."""
-    is_map = isinstance(picture, ErrorMap)
-    svg = _map(picture) if is_map else _bars(picture)
-    key = f"<div style='margin:.2em 0;line-height:1.6'>{_legend(picture)}</div>" if is_map else ""
+    if isinstance(picture, ErrorMap):
+        svg = _map(picture)
+        key = f"<div style='margin:.2em 0;line-height:1.6'>{_legend(picture)}</div>"
+    else:
+        svg, key = _bars(picture), ""
     return (
         "<figure style='margin:.6em 0;max-width:100%'>"
         f"{svg}<figcaption style='font-size:.9em'>{key}"
@@ -122,7 +124,8 @@ def _row_labels(picture: ErrorMap, rows: list[int], high: int) -> list[tuple[flo
     if not picture.tile[0]:
         ends = sorted({0, len(rows) - 2})
         return [(i * high + high / 2, f"row {rows[i]}", False) for i in ends]
-    labels, free = [], 0.0
+    labels: list[tuple[float, str, bool]] = []
+    free = 0.0
     for band in picture.bands:
         middle = (bisect_left(rows, band.first) + bisect_left(rows, band.last + 1)) * high / 2
         if middle - 6 >= free or not labels:
@@ -139,7 +142,8 @@ def _column_labels(
     if not picture.is_strip or not picture.tile[1]:
         word = picture.word if picture.is_strip else "column"
         return [(0, span(word, 0, columns[-1] - 1), "start", False)]
-    labels, free = [], 0.0
+    labels: list[tuple[float, str, str, bool]] = []
+    free = 0.0
     for band in picture.bands:
         middle = (bisect_left(columns, band.first) + bisect_left(columns, band.last + 1)) * wide / 2
         words = f"{band.first} to {band.last}"

@@ -59,7 +59,7 @@ def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarr
     """
     with np.errstate(invalid="ignore"):
         near = np.abs(got - truth) <= allowed
-    return ~(near | (np.isinf(truth) & (got == truth)))
+    return np.asarray(~(near | (np.isinf(truth) & (got == truth))))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -116,8 +116,9 @@ def flat(x: Any) -> Flat | None:
     if isinstance(x, dict):
         x = [leaf for key in sorted(x, key=str) for leaf in (str(key), x[key])]
     if isinstance(x, tuple | list):
-        parts = [flat(item) for item in x]
-        if any(part is None for part in parts):
+        flats = [flat(item) for item in x]
+        parts = [part for part in flats if part is not None]
+        if len(parts) < len(flats):
             return None
         words = [word for part in parts for word in part.words]
         return Flat(
@@ -143,4 +144,5 @@ def _columns(parts: list[Flat]) -> list[tuple[np.ndarray, ...]]:
 
 def _near(a: Flat, b: Flat) -> np.ndarray:
     atol = 1e-3 * b.scales + 1e-9
-    return np.isclose(a.numbers, b.numbers, rtol=1e-3, atol=atol, equal_nan=True)
+    near: np.ndarray = np.isclose(a.numbers, b.numbers, rtol=1e-3, atol=atol, equal_nan=True)
+    return near

@@ -42,7 +42,12 @@ def serve(channel: Channel, settings: dict[str, Any]) -> None:
 
 
 def compile_launch(
-    source: str, name: str, grid: list[int], args: dict[str, Any], options: dict, arch: int
+    source: str,
+    name: str,
+    grid: list[int],
+    args: dict[str, Any],
+    options: dict[str, Any],
+    arch: int,
 ) -> dict[str, Any]:
     """Return the fields of a `CompileReport` for one launch."""
     from course_lib.child import compile_check

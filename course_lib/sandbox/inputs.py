@@ -70,6 +70,6 @@ def _equal(a: Any, b: Any) -> bool:
 
 def _shares_memory(a: Any, b: Any) -> bool:
     if is_tensor(a) and is_tensor(b):
-        mine = a.untyped_storage().data_ptr()
+        mine: int = a.untyped_storage().data_ptr()
         return mine != 0 and mine == b.untyped_storage().data_ptr()
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)

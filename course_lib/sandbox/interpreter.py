@@ -65,7 +65,7 @@ def _shorten() -> None:
         pointer = isinstance(scalar, tl.pointer_type)
         return np.dtype(np.uint64) if pointer else of_scalar(scalar)
 
-    def broadcast_unless_equal(semantic: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    def broadcast_unless_equal(semantic: Any, lhs: Any, rhs: Any) -> Any:
         a, b = lhs.type, rhs.type
         if not (a.is_block() or b.is_block()):
             return lhs, rhs
@@ -113,7 +113,12 @@ class _Interpreter:
         return {"books": self._ledger.to_plain(), "races": races}
 
     def do_launch(
-        self, source: str, name: str, grid: list[int], args: dict[str, Any], options: dict
+        self,
+        source: str,
+        name: str,
+        grid: list[int],
+        args: dict[str, Any],
+        options: dict[str, Any],
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it changed, or why it failed."""
         from course_lib.accounting.launch_arguments import from_plain, tensors_in
@@ -181,4 +186,5 @@ def _contents(tensor: Any) -> bytes:
     """Return the bytes a tensor shows."""
     import torch
 
-    return tensor.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
+    shown: bytes = tensor.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
+    return shown

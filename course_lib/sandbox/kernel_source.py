@@ -142,7 +142,7 @@ class _File:
         rest = [node for node in rest if not _makes_configs(node)]
         return [*kept, *map(self._defined, rest)]
 
-    def _imported(self, node: ast.stmt) -> ast.stmt | None:
+    def _imported(self, node: ast.Import | ast.ImportFrom) -> ast.stmt | None:
         if isinstance(node, ast.Import):
             names = [alias for alias in node.names if alias.name not in _IGNORED]
             for alias in names:

@@ -19,7 +19,8 @@ def version() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "syscall"):
         return 0
-    return max(0, libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+    abi: int = libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, abi)
 
 
 def restrict(
@@ -78,7 +79,7 @@ def _allow(rules: int, path: Path, access: int) -> None:
 def _call(number: int, *arguments: object) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     wide = [ctypes.c_size_t(a) if isinstance(a, int) else a for a in arguments]
-    result = libc.syscall(number, *wide)
+    result: int = libc.syscall(number, *wide)
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"landlock: {os.strerror(code)}")

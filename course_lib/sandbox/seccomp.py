@@ -88,5 +88,5 @@ def _install(program: list[_Instruction]) -> None:
     )
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, header, 0, 0) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"seccomp: {os.strerror(code)}")
+        error = ctypes.get_errno()
+        raise OSError(error, f"seccomp: {os.strerror(error)}")

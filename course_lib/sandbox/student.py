@@ -98,7 +98,9 @@ class _Student:
             self.run = _execute(run, "course_run").run
         return {"found": callable(self.function)}
 
-    def do_case(self, args: tuple, kwargs: dict, counted: bool, kernel: bool) -> dict[str, Any]:
+    def do_case(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], counted: bool, kernel: bool
+    ) -> dict[str, Any]:
         """Call the function on one input and describe what came of it."""
         assert self.function is not None
         called = call(self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run)
@@ -170,7 +172,12 @@ def _intercept_launches(channel: Channel) -> None:
 
 
 def _launch(
-    channel: Channel, kernel: Any, gathered: tuple[str, str], args: tuple, grid: Any, kwargs: dict
+    channel: Channel,
+    kernel: Any,
+    gathered: tuple[str, str],
+    args: tuple[Any, ...],
+    grid: Any,
+    kwargs: dict[str, Any],
 ) -> None:
     from course_lib.accounting.launch_arguments import tensors_in, to_plain
 

@@ -144,7 +144,8 @@ class Zygote:
             raise InfrastructureError(f"The zygote does not answer: {error}.") from error
         if not line:
             raise InfrastructureError(f"The zygote has died: {self._last_words()}.")
-        return json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _last_words(self) -> str:
         self._process.wait(10)

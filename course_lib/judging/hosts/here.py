@@ -120,8 +120,14 @@ def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextM
 
     kind = RaceLedger if races else KernelLedger
 
-    class Watched(kind):  # type: ignore[misc, valid-type]
-        def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+    class Watched(kind):  # type: ignore[misc, valid-type]  # one of two, chosen just above
+        def launch(
+            self,
+            executor: Any,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            run: Callable[..., Any],
+        ) -> Any:
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
             before = dict(self.written)

@@ -89,7 +89,7 @@ class Sandboxed:
     def load(self, program: str) -> Failure | None:
         """Let the child execute the student's program; return what went wrong, if anything."""
         exercise, self._deadline = self.exercise, time.monotonic() + self.exercise.seconds
-        request = {"do": "load", "program": program, "slug": exercise.slug}
+        request: dict[str, Any] = {"do": "load", "program": program, "slug": exercise.slug}
         request |= {"function": exercise.function, "run": self._run()}
         try:
             with self._the_students_fault():
@@ -119,8 +119,8 @@ class Sandboxed:
     def _answered(self, case: Case, provenance: Provenance | None) -> Ran:
         if self._is_kernel:
             self._open_books()
-        request = {"do": "case", "args": tuple(case.args), "kwargs": dict(case.kwargs)}
-        request |= {"counted": case.counted, "kernel": self._is_kernel}
+        request: dict[str, Any] = {"do": "case", "counted": case.counted, "kernel": self._is_kernel}
+        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
         self._student.send(request, deadline=self._deadline)
         answer = self._next(case, provenance)
         if failure := _failure(answer):
@@ -192,7 +192,8 @@ class Sandboxed:
         return written
 
     def _launch_once_more(self, launch: dict[str, Any]) -> dict[str, Any]:
-        return self._ask_interpreter({"do": "launch", **launch})["written"]
+        written: dict[str, Any] = self._ask_interpreter({"do": "launch", **launch})["written"]
+        return written
 
     def _open_books(self) -> None:
         self._ask_interpreter({"do": "open", "races": self.exercise.races})
@@ -203,7 +204,7 @@ class Sandboxed:
 
     def _ask_interpreter(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = self._interpreter.ask(request, self._deadline)
+            answer: dict[str, Any] = self._interpreter.ask(request, self._deadline)
         except TooLate:
             raise _Over(TOO_LONG) from None
         except BadFrame:

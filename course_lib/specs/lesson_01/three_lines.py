@@ -164,9 +164,9 @@ _ROW_MISTAKES = (
         Mistake(
             "scaled by the number of tokens",
             "the number of rows of q is the number of queries. d is the length of a row.",
-            _three_lines(lambda q, rows=rows: 1 / q.shape[-2] ** rows),
+            _three_lines(scale),
         )
-        for rows in (0.5, 1)
+        for scale in (lambda q: 1 / q.shape[-2] ** 0.5, lambda q: 1 / q.shape[-2])
     ),
     Mistake(
         "the weights are scaled, not the scores",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from course_lib.accounting import traffic
@@ -12,16 +13,14 @@ from course_lib.judging.judges import within
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 _HOLDS, _FAILS = "holds", "does not hold"
-_SHAPE = {"n": 8192, "d": 128, "b": 2}
+_flash_bytes = partial(traffic.flash_compulsory.bytes, n=8192, d=128, b=2)
 _TRIPS = 4 * 32 * 8192**2 * 2  # bytes of the four trips, 32 heads
 _AUDIT = {
     "scores_gb": (_TRIPS / 1e9, _FAILS),
-    "flash_gb": (traffic.flash_compulsory.bytes(heads=32, **_SHAPE) / 1e9, _HOLDS),
+    "flash_gb": (_flash_bytes(heads=32) / 1e9, _HOLDS),
     "factor": (traffic.reduction_factor(8192, 128), _FAILS),
     "flop_per_byte": (
-        traffic.intensity(
-            traffic.attention_flops(8192, 8192, 128), traffic.flash_compulsory.bytes(**_SHAPE)
-        ),
+        traffic.intensity(traffic.attention_flops(8192, 8192, 128), _flash_bytes()),
         _FAILS,
     ),
 }

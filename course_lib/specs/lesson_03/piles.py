@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ STREAM_MISTAKES = (
 )
 
 
-def drawn(rng: Generator, tops: list[float], d: int) -> tuple[Piles, Piles]:
+def drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:
     """Return piles of 1 to 5 scores whose maxima are ``tops`` (-inf: a masked pile), and values."""
     piles, values = [], []
     for top in tops:

@@ -165,7 +165,7 @@ def _average_cases(rng: Generator) -> list[Case]:
     for s in holes[0]:
         s[s.argmin()] = -np.inf  # some keys of a pile are masked, never its largest
     none = -np.inf
-    tops = {
+    tops: dict[str, tuple[list[float], int]] = {
         "three piles whose maxima rise": ([0, 2, 4], 3),
         "four piles, the largest score in the first": ([5, 3, 4, 2], 2),
         "scores near +1000": ([1000, 1002, 1001], 2),

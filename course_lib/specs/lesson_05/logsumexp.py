@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,7 @@ def _long(
     says: str,
     slip: str = "right",
     *,
-    base: float = np.e,
+    base: float = math.e,
     end: Callable[[int, int], int] = lambda n, block: n,
 ) -> Mistake:
     """Return a log-sum-exp in a loop, in float32, with a slip, another base or end (n, block)."""

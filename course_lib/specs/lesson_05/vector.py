@@ -8,13 +8,13 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging import faults
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.picture import TrafficBars, error_map
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.sandbox.inputs import is_tensor
 
 OFFSETS = question(
     "5.1",
@@ -123,7 +123,7 @@ def _every_program_works(case: Case, observed: Observed, expected: Any) -> Findi
 
 def _all_written(case: Case, observed: Observed, expected: np.ndarray) -> Finding | None:
     """Ask that every entry was written (unwritten memory is NaN), and say why if not."""
-    got = as_float64(observed.result) if faults.is_tensor(observed.result) else None
+    got = as_float64(observed.result) if is_tensor(observed.result) else None
     if got is None or got.shape != expected.shape or not np.isnan(got).any():
         return None
     n, block = expected.size, case.kwargs["block"]

@@ -25,7 +25,7 @@ def _table(gpu: str, head_dim: int) -> tuple[Row, ...]:
 
 
 def _choice(row: Row) -> Choice:
-    return tuple(row[name] for name in _TILES)  # type: ignore[return-value]
+    return tuple(row[name] for name in _TILES)
 
 
 def _rules(rows: list[Row]) -> list[tuple[str, str, Callable[[Row], Any]]]:
