@@ -25,6 +25,11 @@ from course_lib.handin.files import Submission
 from course_lib.sandbox.folder import sweep
 
 TRIES = 2
+_INTERPRETED_ON_ONE_THREAD = {
+    "TRITON_INTERPRET": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
+}
 
 
 @dataclass
@@ -187,7 +192,7 @@ class _Worker:
         self.connection, theirs = context.Pipe()
         self.task: Submission | None = None
         self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
-        with _environment():
+        with _environment(_INTERPRETED_ON_ONE_THREAD):
             self.process.start()
         theirs.close()
 
@@ -205,27 +210,16 @@ class _Worker:
             self.process.join(5)
 
 
-class _environment:
-    """The variables a worker starts with: interpreted kernels, no GPU, one thread."""
-
-    _WANTED: dict[str, str] = {  # noqa: RUF012
-        "TRITON_INTERPRET": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-    }
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self._WANTED}
-        os.environ.update(self._WANTED)
-
-    def __exit__(self, *error: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+@contextlib.contextmanager
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
+    """Let a process that is started in the block begin with these variables."""
+    before = dict(os.environ)
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _serve(connection: Connection, job: Job) -> None:
@@ -243,7 +237,7 @@ def _serve(connection: Connection, job: Job) -> None:
                 submission = connection.recv()
             except (EOFError, OSError):
                 return
-            lines = grade(room, submission, chosen, job.secret, job.splitter)
+            lines = grade(room, submission, chosen, job.secret)
             try:
                 connection.send(("records", lines))
             except OSError:

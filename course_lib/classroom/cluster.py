@@ -61,7 +61,7 @@ def grade_here(submission: Submission, job: Job, allow_unsandboxed: bool) -> lis
         _workshop = _workshop or workshop()
         if _workshop.level != "full" and not allow_unsandboxed:
             raise Unsafe(unsafe(_workshop.level))
-        return grade(_workshop, submission, job.chosen(), job.secret, job.splitter)
+        return grade(_workshop, submission, job.chosen(), job.secret)
 
 
 def _lost(submission: Submission, error: BaseException) -> list[dict[str, Any]]:

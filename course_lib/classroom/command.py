@@ -56,15 +56,11 @@ def run(
 def _require_same_exercises(records: Records, out: Path, variant: str | None) -> None:
     """Raise ValueError if ``out`` holds records of other exercises: they would count as done."""
     graded = {line["exercise"] for lines in records.latest().values() for line in lines} - {None}
-    other = {name for name in graded if name != variant} if variant else _variants(graded)
+    other = graded - {variant} if variant else {name for name in graded if ":" in name}
     if other:
         raise ValueError(
             f"{out} holds records of {min(other)}: choose another --out for {variant or 'these'}."
         )
-
-
-def _variants(names: set[str]) -> set[str]:
-    return {name for name in names if ":" in name}
 
 
 @contextmanager
@@ -75,20 +71,13 @@ def _progress(total: int) -> Iterator[Callable[[Submission], None]]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
-        TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    columns = (
-        TextColumn("grading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    numbers = (MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeRemainingColumn())
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    off = not console.is_terminal
+    with Progress("grading", BarColumn(), *numbers, console=console, disable=off) as bar:
         task = bar.add_task("", total=total)
         yield lambda submission: bar.advance(task)

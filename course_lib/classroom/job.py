@@ -8,8 +8,6 @@ from course_lib.handin import split
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.workshop import Workshop
 
-SPLITTER = f"{split.__name__}:serve"
-
 
 class Unsafe(Exception):
     """The sandbox of this machine does not hold; the message says what to do."""
@@ -21,7 +19,6 @@ class Job:
 
     secret: bytes
     exercises: tuple[str, ...] = ()  # ids, "7-star:SEED" among them; none means all
-    splitter: str = SPLITTER
 
     def chosen(self) -> list[Exercise]:
         """Return the exercises to grade. Imports every spec: for workers only."""

@@ -16,6 +16,7 @@ from course_lib.classroom.record import (
     from_report,
     record,
 )
+from course_lib.handin import split
 from course_lib.handin.blank import is_blank
 from course_lib.handin.files import Submission
 from course_lib.judging.report import Report, Verdict
@@ -24,6 +25,7 @@ from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.workshop import InfrastructureError, Workshop
 
 SPLIT_SECONDS = 30.0
+_SPLITTER = f"{split.__name__}:serve"  # the child task that parses files
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,13 @@ def grade(
     submission: Submission,
     exercises: Sequence[Exercise],
     secret: bytes,
-    splitter: str,
 ) -> list[dict[str, Any]]:
-    """Return the records of one submission; never raises for anything that is in it.
-
-    ``splitter`` names the child task that parses files ("module:function").
-    """
+    """Return the records of one submission; never raises for anything that is in it."""
     who = (submission.student, submission.content)
     if submission.problem:
         return [record(*who, None, REFUSED, submission.problem)]
     try:
-        found = _split(workshop, submission, exercises, splitter)
+        found = _split(workshop, submission, exercises)
     except InfrastructureError as error:
         return [record(*who, None, INFRASTRUCTURE, str(error))]
     lessons = {e.lesson for e in exercises if e.id in found.cuts}
@@ -91,9 +89,7 @@ def grade(
     return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
 
 
-def _split(
-    workshop: Workshop, submission: Submission, exercises: Sequence[Exercise], splitter: str
-) -> _Found:
+def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exercise]) -> _Found:
     found = _Found()
     ids = {e.slug: e.id for e in exercises}
     wanted = [(e.slug, e.function) for e in exercises]
@@ -103,7 +99,7 @@ def _split(
             says = f"{name} and what follows it: not read, the rest took {SPLIT_SECONDS:g} seconds."
             found.problems.append(says)
             break
-        with workshop.task(splitter, cpu_seconds=int(SPLIT_SECONDS)) as child:
+        with workshop.task(_SPLITTER, cpu_seconds=int(SPLIT_SECONDS)) as child:
             started = time.monotonic()  # now that the child is there
             try:
                 request = {"name": name, "data": data, "wanted": wanted}

@@ -135,20 +135,14 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
         says = text.partition(": ")[2] or text
         return incorrect(exercise, case, Finding("stays inside its tensors", says))
     if kinds[0] == "TookTooLong":
-        return endless(exercise, case)
+        says = f"your function did not finish within {exercise.seconds:g} seconds"
+        endless = Finding("comes to an end", f"{says}: does every loop move on?")
+        return incorrect(exercise, case, endless)
     lines = [f"On: {case.name}."] if case.name else []
     lines += [text, *failure.lines]
     if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
     return error(exercise, kinds[0], *lines)
-
-
-def endless(exercise: Exercise, case: Case) -> Report:
-    """Return the report on a case that did not come to an end."""
-    says = f"your function did not finish within {exercise.seconds:g} seconds"
-    return incorrect(
-        exercise, case, Finding("comes to an end", f"{says}: does every loop move on?")
-    )
 
 
 def error(exercise: Exercise, failed_property: str, *lines: str) -> Report:

@@ -9,10 +9,6 @@ from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars
 from course_lib.judging.report_text import span
 from course_lib.judging.spec import Exercise, Mistake
 
-_BY_PROPERTY = {
-    "comes to an end": "print the loop variable in every turn: does it get to its end?",
-}
-
 
 def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> str:
     """Return one sentence: the judge's own, or where to begin, the nearest place first."""
@@ -28,8 +24,8 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_values(picture)
     if finding.property == "stays inside its tensors":
         return _about_addresses(finding.says)
-    if finding.property in _BY_PROPERTY:
-        return _BY_PROPERTY[finding.property]
+    if finding.property == "comes to an end":
+        return "print the loop variable in every turn: does it get to its end?"
     if exercise.kind == "question":
         return "work it out once more on paper, and compare each step with your answer."
     if finding.property in ("the answer", "the values"):

@@ -77,14 +77,25 @@ class Report:
 
         ``colour`` adds ANSI colours, and nothing else.
         """
-        return self._ansi(width) if colour else _plain(self._all(width))
+        if not colour:
+            return _plain(self._all(width))
+        from rich.console import Console
+
+        console = Console(
+            force_terminal=True, color_system="256", no_color=False, force_jupyter=False
+        )
+        with console.capture() as captured:  # 256 colours, whatever the terminal
+            console.print(self._rich(width), soft_wrap=True, end="")
+        return captured.get()
 
     def __rich__(self) -> Text:
         """Return the report for a rich console, which knows what colours the terminal has."""
+        return self._rich(88)
+
+    def _rich(self, width: int) -> Text:
         from rich.text import Text
 
-        lines = (Text.assemble(*line) for line in self._all(88))
-        return Text("\n").join(lines)
+        return Text("\n").join(Text.assemble(*line) for line in self._all(width))
 
     def _repr_html_(self) -> str:
         """Return the report as HTML; everything a student wrote is escaped."""
@@ -116,20 +127,6 @@ class Report:
             drawn = [caption, *picture_lines(self.picture, fine=fine)]
             lines[self.drawn_after : self.drawn_after] = drawn
         return lines
-
-    def _ansi(self, width: int) -> str:
-        """Return the text with 256 colours, whatever the terminal."""
-        from rich.console import Console
-
-        console = Console(
-            force_terminal=True, color_system="256", no_color=False, force_jupyter=False
-        )
-        with console.capture() as captured:
-            for line in self._all(width):
-                for words, style in line:
-                    console.out(words, style=style or None, end="", highlight=False)
-                console.out("")
-        return captured.get().removesuffix("\n")
 
 
 class CheckFailed(AssertionError):

@@ -7,7 +7,6 @@ import time
 import pytest
 from helpers import ROOT
 
-from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.submission import grade
 from course_lib.handin.files import (
     Submission,
@@ -27,7 +26,7 @@ BLANK = 'def echo(x):\n    raise NotImplementedError("not attempted")\n'
 
 def graded_alone(workshop: Workshop, *files: tuple[str, str]) -> dict:
     submission = Submission("ada", tuple((name, text.encode()) for name, text in files))
-    (line,) = grade(workshop, submission, [find("0.1")], b"a secret", SPLITTER)
+    (line,) = grade(workshop, submission, [find("0.1")], b"a secret")
     return line
 
 
@@ -78,6 +77,6 @@ def test_every_solution_passes_in_the_sandbox(workshop, lesson):
 
     (file,) = (ROOT / "solutions").glob(f"{lesson:02}_*.ipynb")
     submission = Submission("solution", ((file.name, file.read_bytes()),))
-    lines = grade(workshop, submission, EXERCISES, b"a secret", SPLITTER)
+    lines = grade(workshop, submission, EXERCISES, b"a secret")
     assert {line["exercise"] for line in lines} == {e.id for e in EXERCISES if e.lesson == lesson}
     assert [line for line in lines if line["outcome"] != "passed"] == []

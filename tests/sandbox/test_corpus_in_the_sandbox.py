@@ -11,7 +11,6 @@ import pytest
 from corpus import corpus
 
 from course_lib.classroom import submission
-from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.specs import EXERCISES, find
 
@@ -51,7 +50,7 @@ def graded(workshop, sample, monkeypatch):
         monkeypatch.setattr(submission, "_compile_last", lambda *_: None)
     handed_in = Submission("ada", ((f"{sample.name}.py", sample.text.encode()),))
     exercise = find(sample.exercise)
-    (line,) = submission.grade(workshop, handed_in, [exercise], b"a secret", SPLITTER)
+    (line,) = submission.grade(workshop, handed_in, [exercise], b"a secret")
     return line
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.submission import grade
 from course_lib.handin.files import Submission
 from course_lib.specs import EXERCISES
@@ -49,7 +48,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     with workshop.student():  # a zygote that another test has killed comes back now
         before = set(processes())
 
-    lines = grade(workshop, submission, [exercise], b"a secret", SPLITTER)
+    lines = grade(workshop, submission, [exercise], b"a secret")
 
     (line,) = lines
     assert line["outcome"] in allowed, line
@@ -58,7 +57,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", line["message"])
     assert not list(Path("/tmp").glob("hostile_was_here"))
     assert not set(processes()) - before, "a process was left behind"
-    (after,) = grade(workshop, HONEST, [e for e in SHORT if e.id == "0.1"], b"s", SPLITTER)
+    (after,) = grade(workshop, HONEST, [e for e in SHORT if e.id == "0.1"], b"s")
     assert after["outcome"] == "passed", "the next submission suffered"
 
 

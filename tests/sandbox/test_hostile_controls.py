@@ -23,7 +23,6 @@ from sandbox.test_hostile import FILES, processes, target
 
 from course_lib.child.codec import BadFrame
 from course_lib.classroom import job, submission
-from course_lib.classroom.job import SPLITTER
 from course_lib.handin.files import Submission
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import sandboxed
@@ -123,7 +122,7 @@ def _graded(room: workshops.Workshop, text: str, patch: pytest.MonkeyPatch, seco
     patch.setattr(workshops.Child, "end", _counting(workshops.Child.end, seen))
     exercise = _credulous(target(text), seconds)
     handed_in = Submission("mallory", (("e.py", text.encode()),))
-    (line,) = submission.grade(room, handed_in, [exercise], b"a secret", SPLITTER)
+    (line,) = submission.grade(room, handed_in, [exercise], b"a secret")
     seen.outcome, seen.message = line["outcome"], line["message"]
     return _with_notes(seen, room)
 

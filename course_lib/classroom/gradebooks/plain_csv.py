@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from course_lib.classroom.gradebooks.spreadsheet import cell, number, write_rows
 from course_lib.classroom.record import Class, reason_for_a_person, total
+from course_lib.handin.files import natural
 
 
 def write(records: Class, folder: Path) -> Path:
@@ -17,7 +17,7 @@ def write(records: Class, folder: Path) -> Path:
 def rows(records: Class) -> list[list[str]]:
     """Return a header and a row per student: each exercise's score, the total, what to look at."""
     ids = {line["exercise"] for lines in records.values() for line in lines if line["exercise"]}
-    columns = sorted(ids, key=_order)
+    columns = sorted(ids, key=natural)
     table = [["student", *columns, "score", "max_score", "for a person"]]
     for student, lines in sorted(records.items()):
         scores = {line["exercise"]: line["score"] for line in lines}
@@ -25,7 +25,3 @@ def rows(records: Class) -> list[list[str]]:
         cells = [number(scores[i]) if i in scores else "" for i in columns]
         table.append([cell(student), *cells, *map(number, total(lines)), cell(" ".join(watch))])
     return table
-
-
-def _order(exercise_id: str) -> list[tuple[int, int | str]]:
-    return [(0, int(p)) if p.isdecimal() else (1, p) for p in re.split(r"(\d+)", exercise_id) if p]
