@@ -26,7 +26,7 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_addresses(finding.says)
     if finding.property == "comes to an end":
         return "print the loop variable in every turn: does it get to its end?"
-    if exercise.kind == "question":
+    if exercise.signature == "()":  # there is no smaller input to try
         return "work it out once more on paper, and compare each step with your answer."
     if finding.property in ("the answer", "the values"):
         return f"call {exercise.function} on an input so small that you can check it by hand."

@@ -154,7 +154,7 @@ def echo(x):
 report_for(echo)
 
 # %% verdict-others-text [markdown]
-# The last two verdicts belong to the Triton lessons, 05 to 08. No `echo` can
+# The last two verdicts belong to the Triton lessons, from 05 on. No `echo` can
 # produce them, so the next cell builds the two reports by hand.
 #
 # **Right here, not on a GPU** means that the kernel works in the interpreter,
