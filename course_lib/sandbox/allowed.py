@@ -1,9 +1,9 @@
 """What of the course a confined process may read, and what it may already have imported.
 
 The one list of the course's own files (Python, its packages and the system's libraries, which hold
-no answers, are added in `profile`): Landlock opens these places, the zygote refuses to start with anything else loaded,
-and the probe tries to read every file that is not on it. A place that has gone is an error, so
-that a renamed folder cannot leave a wall standing around nothing.
+no answers, are added in `profile`): Landlock opens these places, the zygote refuses to start with
+anything else loaded, and the probe tries to read every file that is not on it. A place that has
+gone is an error, so that a renamed folder cannot leave a wall standing around nothing.
 """
 
 from __future__ import annotations
