@@ -34,8 +34,12 @@ def code_cells(path: Path) -> list[CodeCell]:
     """
     if path.suffix not in {".ipynb", ".py"}:
         raise FileProblem(f"{path}: a notebook (.ipynb) or a script (.py) is expected.")
-    text = read_text(path)
-    if path.suffix == ".py":
+    return cells_of(path, read_text(path))
+
+
+def cells_of(path: Path, text: str) -> list[CodeCell]:
+    """Return the code cells of the ``text`` of a notebook or script; FileProblem if damaged."""
+    if path.suffix.lower() == ".py":
         return [CodeCell("", text)]
     cells = notebook_of(path, text)["cells"]
     return [

@@ -6,12 +6,12 @@ Nothing of the student's is executed.
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from course_lib.handin.cells import BrokenCell, present, program
-from course_lib.handin.course_file import CodeCell, FileProblem, notebook_of, source_of
+from course_lib.handin.course_file import CodeCell, FileProblem, cells_of
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
@@ -52,13 +52,7 @@ def _cells(name: str, data: bytes) -> list[CodeCell]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileProblem(f"{name}: this is no text (UTF-8).") from None
-    if PurePosixPath(name).suffix.lower() == ".py":
-        return [CodeCell("", text)]
-    if not text.strip():
+    path = Path(name)
+    if path.suffix.lower() != ".py" and not text.strip():
         raise FileProblem(f"{name}: the file is empty.")
-    cells = notebook_of(Path(name), text)["cells"]
-    return [
-        CodeCell(str(cell.get("id", "")), source_of(cell))
-        for cell in cells
-        if cell.get("cell_type") == "code"
-    ]
+    return cells_of(path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,23 +18,28 @@ def is_tensor(x: Any) -> bool:
     return type(x).__module__.startswith("torch") and hasattr(x, "data_ptr")
 
 
+def each_array(change: Callable[[Any], Any], x: Any) -> Any:
+    """Return ``x``, in which ``change`` has been made to every array and tensor."""
+    if is_array(x):
+        return change(x)
+    if isinstance(x, dict):
+        return {key: each_array(change, value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(each_array(change, value) for value in x)
+    return x
+
+
 def copy_inputs(x: Any) -> Any:
     """Return a deep copy of arrays, tensors (strides kept) and containers of them."""
+    return each_array(_copy, x)
+
+
+def _copy(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.copy(order="K")
-    if is_tensor(x):
-        # a tensor that is a strided view of a larger buffer stays one
-        base = (
-            x.detach()
-            .new_empty(0)
-            .set_(x.untyped_storage().clone(), x.storage_offset(), x.size(), x.stride())
-        )
-        return base
-    if isinstance(x, dict):
-        return {key: copy_inputs(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return type(x)(copy_inputs(value) for value in x)
-    return x
+    # a tensor that is a strided view of a larger buffer stays one
+    whole = x.untyped_storage().clone()
+    return x.detach().new_empty(0).set_(whole, x.storage_offset(), x.size(), x.stride())
 
 
 def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | None:

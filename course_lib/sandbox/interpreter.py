@@ -86,7 +86,7 @@ def serve(channel: Channel, settings: dict[str, Any]) -> None:
         try:
             channel.send(getattr(interpreter, f"do_{request.pop('do')}")(**request))
         except (MemoryError, BadFrame):  # of the answer nothing has been sent
-            channel.send({"error": {"type": "MemoryError", "text": _TOO_LARGE, "lines": []}})
+            channel.send({"error": asdict(Failure(("MemoryError",), _TOO_LARGE))})
 
 
 class _Interpreter:

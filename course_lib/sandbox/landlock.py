@@ -14,7 +14,7 @@ _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _FOR_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 
 
-def version() -> int:
+def _version() -> int:
     """Return Landlock's ABI version, 0 if this kernel has none."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "syscall"):
@@ -28,14 +28,14 @@ def restrict(
     writable: Iterable[Path] = (),
     executable: Iterable[Path] = (),
     listable: Iterable[Path] = (),
-) -> int:
-    """Leave this process nothing but these files and folders; return the ABI version used.
+) -> None:
+    """Leave this process nothing but these files and folders, if the kernel has Landlock.
 
     Raises OSError if the kernel refuses. Paths that do not exist are left out.
     """
-    abi = version()
+    abi = _version()
     if not abi:
-        return 0
+        return
     handled = _handled(abi)
     attributes = struct.pack("QQQ", handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
@@ -52,7 +52,6 @@ def restrict(
         _call(_RESTRICT, rules, 0)
     finally:
         os.close(rules)
-    return abi
 
 
 def _handled(abi: int) -> int:

@@ -13,7 +13,7 @@ import os
 import resource
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,37 +32,28 @@ class Limits:
     open_files: int = 64
 
 
-def confine_computing(limits: Limits) -> list[str]:
-    """Confine this process for good; return the layers that took hold."""
+def confine_computing(limits: Limits) -> None:
+    """Confine this process for good."""
     _limit(limits, file_bytes=0, processes=0)
-    layers = ["rlimits"]
-    layers += _try("no_new_privs", _no_new_privileges)
-    seen, listed = _readable()
-    layers += _try("landlock", lambda: landlock.restrict(seen, listable=listed))
-    if syscalls.machine():
-        layers += _try("seccomp", seccomp.confine_to_computing)
-    return layers
+    _confine([], [], seccomp.confine_to_computing)
 
 
-def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> list[str]:
+def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> None:
     """Confine a compiler: it writes to ``folder`` and runs ``programs``, nothing else."""
     _limit(limits, file_bytes=64 << 20, processes=None)
-    layers = ["rlimits"]
-    layers += _try("no_new_privs", _no_new_privileges)
-    runs = [*programs, *_loaders()]
-    seen, listed = _readable()
-    layers += _try("landlock", lambda: landlock.restrict(seen, [folder], runs, listed))
+    _confine([folder], [*programs, *_loaders()], seccomp.forbid_leaving)
+
+
+def _confine(writable: list[Path], runs: list[Path], filter_calls: Callable[[], None]) -> None:
+    """Put on every layer that this system has; what is missing is found out by the probe."""
+    with contextlib.suppress(OSError, AttributeError):
+        _no_new_privileges()
+    readable, listable = _readable()
+    with contextlib.suppress(OSError, AttributeError):
+        landlock.restrict(readable, writable, runs, listable)
     if syscalls.machine():
-        layers += _try("seccomp", seccomp.forbid_leaving)
-    return layers
-
-
-def _try(name: str, apply: object) -> list[str]:
-    try:
-        took = apply()  # type: ignore[operator]
-    except (OSError, AttributeError):
-        return []
-    return [] if took == 0 else [name]
+        with contextlib.suppress(OSError, AttributeError):
+            filter_calls()
 
 
 def _limit(limits: Limits, file_bytes: int, processes: int | None) -> None:

@@ -74,12 +74,7 @@ class Zygote:
     ``also`` names modules of tasks that its children are to run, besides the sandbox's own.
     """
 
-    def __init__(
-        self,
-        mode: Literal["interpreter", "compile"],
-        also: Sequence[str] = (),
-        start_seconds: float = 120,
-    ) -> None:
+    def __init__(self, mode: Literal["interpreter", "compile"], also: Sequence[str] = ()) -> None:
         if not hasattr(os, "fork"):
             raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
         self.mode = mode
@@ -98,7 +93,7 @@ class Zygote:
             cwd="/",
         )
         theirs.close()
-        ours.settimeout(start_seconds)
+        ours.settimeout(120)  # to start
         self._answer()
         ours.settimeout(60)
 

@@ -18,7 +18,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,3 @@ def _sweep(alive: set[int]) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         time.sleep(0.01)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])

@@ -17,7 +17,7 @@ from course_lib.judging.provenance import Provenance
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import calling
 from course_lib.sandbox.calling import Called
-from course_lib.sandbox.inputs import copy_inputs, is_tensor
+from course_lib.sandbox.inputs import copy_inputs, each_array, is_tensor
 from course_lib.sandbox.limit import TookTooLong, at_most
 
 
@@ -33,7 +33,7 @@ class Here:
         """Run one case within the time limit."""
         args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
         if self._compiled:
-            args, kwargs = _on_the_gpu((args, kwargs))
+            args, kwargs = each_array(lambda x: x.cuda() if is_tensor(x) else x, (args, kwargs))
         given = replace(case, args=args, kwargs=kwargs)
         provenance = Provenance(case.args) if self._is_kernel and not self._compiled else None
         try:
@@ -152,14 +152,3 @@ def _source(function: Callable[..., Any]) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):
         return ""
-
-
-def _on_the_gpu(inputs: Any) -> Any:
-    """Return ``inputs`` with every tensor on the GPU."""
-    if is_tensor(inputs):
-        return inputs.cuda()
-    if isinstance(inputs, dict):
-        return {key: _on_the_gpu(value) for key, value in inputs.items()}
-    if isinstance(inputs, list | tuple):
-        return type(inputs)(map(_on_the_gpu, inputs))
-    return inputs

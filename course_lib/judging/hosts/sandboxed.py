@@ -313,7 +313,7 @@ def _failure(answer: dict[str, Any]) -> Failure | None:
     if not (error := answer.get("error")):
         return None
     error = error if isinstance(error, dict) else {}
-    kinds = tuple(_texts(error.get("kinds"))) or (str(error.get("type", "Error"))[:100],)
+    kinds = tuple(_texts(error.get("kinds"))) or ("Error",)
     return Failure(kinds, str(error.get("text", ""))[:4000], tuple(_texts(error.get("lines"))))
 
 
