@@ -25,10 +25,10 @@ import _bench
 
 import course_lib  # noqa: F401  it chooses Triton's mode
 from course_lib.classroom import job
+from course_lib.classroom.grade_one import grade
 from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.record import versions
-from course_lib.classroom.submission import grade
-from course_lib.handin.files import Submission
+from course_lib.handin.submissions import Submission
 from course_lib.sandbox.workshop import Child, Workshop
 from course_lib.specs import EXERCISES
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
 from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record, versions
-from course_lib.handin.files import Submission
+from course_lib.handin.submissions import Submission
 from course_lib.sandbox.folder import sweep
 
 TRIES = 2
@@ -226,7 +226,7 @@ def _serve(connection: Connection, job: Job) -> None:
     """In a worker: say how good the sandbox is, then grade what comes until the pipe closes."""
     import signal
 
-    from course_lib.classroom.submission import grade
+    from course_lib.classroom.grade_one import grade
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
     chosen = job.chosen()

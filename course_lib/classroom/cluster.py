@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
 from course_lib.classroom.record import INFRASTRUCTURE, record
-from course_lib.handin.files import Submission
+from course_lib.handin.submissions import Submission
 
 _one_at_a_time = threading.Lock()  # a worker may have several threads
 _workshop: Any = None
@@ -55,7 +55,7 @@ def grade_here(submission: Submission, job: Job, allow_unsandboxed: bool) -> lis
     """In a Dask worker: grade one submission with this process's own zygotes."""
     global _workshop
     os.environ.update({"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""})
-    from course_lib.classroom.submission import grade
+    from course_lib.classroom.grade_one import grade
 
     with _one_at_a_time:
         _workshop = _workshop or workshop()

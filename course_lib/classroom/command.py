@@ -11,7 +11,7 @@ from course_lib.classroom.batch import Tally, grade_class, require_same_secret, 
 from course_lib.classroom.gradebooks import FORMATS
 from course_lib.classroom.job import Job
 from course_lib.classroom.record import Records
-from course_lib.handin.files import Submission, submissions
+from course_lib.handin.submissions import Submission, submissions
 
 
 def run(

@@ -51,7 +51,7 @@ def grade(options: argparse.Namespace) -> int:
     from course_lib.classroom import command
     from course_lib.classroom.cluster import NoCluster
     from course_lib.classroom.job import Unsafe
-    from course_lib.handin.files import NoSubmissions
+    from course_lib.handin.submissions import NoSubmissions
     from course_lib.sandbox.workshop import InfrastructureError
 
     if options.jobs < 1:

@@ -15,7 +15,7 @@ from course_lib.classroom import batch
 from course_lib.classroom.gradebooks import plain_csv
 from course_lib.classroom.job import Job, Unsafe
 from course_lib.classroom.record import Records, record
-from course_lib.handin.files import (
+from course_lib.handin.submissions import (
     Submission,
     submissions,
 )

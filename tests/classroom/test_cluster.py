@@ -15,7 +15,7 @@ from course_lib.classroom.batch import grade_class
 from course_lib.classroom.cluster import NoCluster
 from course_lib.classroom.job import Job
 from course_lib.classroom.record import Records
-from course_lib.handin.files import Submission
+from course_lib.handin.submissions import Submission
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None, reason="the extra [cluster] is not installed"

@@ -29,7 +29,7 @@ def item(path: str, **params):
         (item("tests/judging/test_interpreted.py", file="7-star/wrong/x.py"), {7}),
         (item("tests/specs/test_nulls.py", exercise=find("7.4")), {7}),
         (item("tests/specs/test_nulls.py", name=find("3.4").function), {3}),
-        (item("tests/classroom/test_submission.py", lesson=2), {2}),
+        (item("tests/classroom/test_grade_one.py", lesson=2), {2}),
         (item("tests/kernels/test_ladder.py", version="3.4.0", rung=3), set()),
     ],
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 from corpus import corpus
 
-from course_lib.classroom import submission
-from course_lib.handin.files import Submission
+from course_lib.classroom import grade_one
+from course_lib.handin.submissions import Submission
 from course_lib.specs import EXERCISES, find
 
 KERNELS = [exercise.id for exercise in EXERCISES if exercise.kind == "kernel"]
@@ -47,10 +47,10 @@ def name_of(sample) -> str:
 def graded(workshop, sample, monkeypatch):
     """Grade a sample; compile it for a GPU only where the corpus asks for that."""
     if not sample.compiled:
-        monkeypatch.setattr(submission, "_compile_last", lambda *_: None)
+        monkeypatch.setattr(grade_one, "_compile_last", lambda *_: None)
     handed_in = Submission("ada", ((f"{sample.name}.py", sample.text.encode()),))
     exercise = find(sample.exercise)
-    (line,) = submission.grade(workshop, handed_in, [exercise], b"a secret")
+    (line,) = grade_one.grade(workshop, handed_in, [exercise], b"a secret")
     return line
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.classroom.submission import grade
-from course_lib.handin.files import Submission
+from course_lib.classroom.grade_one import grade
+from course_lib.handin.submissions import Submission
 from course_lib.specs import EXERCISES
 
 FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))

@@ -22,8 +22,8 @@ from sandbox import open_room
 from sandbox.test_hostile import FILES, processes, target
 
 from course_lib.child.codec import BadFrame
-from course_lib.classroom import job, submission
-from course_lib.handin.files import Submission
+from course_lib.classroom import grade_one, job
+from course_lib.handin.submissions import Submission
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import sandboxed
 from course_lib.judging.provenance import Provenance
@@ -122,7 +122,7 @@ def _graded(room: workshops.Workshop, text: str, patch: pytest.MonkeyPatch, seco
     patch.setattr(workshops.Child, "end", _counting(workshops.Child.end, seen))
     exercise = _credulous(target(text), seconds)
     handed_in = Submission("mallory", (("e.py", text.encode()),))
-    (line,) = submission.grade(room, handed_in, [exercise], b"a secret")
+    (line,) = grade_one.grade(room, handed_in, [exercise], b"a secret")
     seen.outcome, seen.message = line["outcome"], line["message"]
     return _with_notes(seen, room)
 
@@ -164,7 +164,7 @@ def _believe(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Provenance, "from_a_kernel", lambda *args: True)
     patch.setattr(Replay, "again", unclear)
     patch.setattr(sandboxed, "MOST_PROGRAMS", 1 << 40)
-    patch.setattr(submission, "compiles", lambda *args: None)
+    patch.setattr(grade_one, "compiles", lambda *args: None)
     patch.setattr(workshops.Workshop, "level", "none")
 
 

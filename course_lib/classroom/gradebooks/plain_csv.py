@@ -6,7 +6,7 @@ from pathlib import Path
 
 from course_lib.classroom.gradebooks.spreadsheet import cell, number, write_rows
 from course_lib.classroom.record import Class, reason_for_a_person, total
-from course_lib.handin.files import natural
+from course_lib.handin.submissions import natural
 
 
 def write(records: Class, folder: Path) -> Path:

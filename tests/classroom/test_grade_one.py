@@ -7,8 +7,8 @@ import time
 import pytest
 from helpers import ROOT
 
-from course_lib.classroom.submission import grade
-from course_lib.handin.files import (
+from course_lib.classroom.grade_one import grade
+from course_lib.handin.submissions import (
     Submission,
 )
 from course_lib.lessons import all_lessons
@@ -47,9 +47,9 @@ def test_the_last_file_that_is_not_the_blank_counts_and_is_named(workshop, files
 
 
 def test_a_submission_has_one_deadline_for_all_its_files(workshop, monkeypatch):
-    from course_lib.classroom import submission
+    from course_lib.classroom import grade_one
 
-    monkeypatch.setattr(submission, "SPLIT_SECONDS", 3.0)
+    monkeypatch.setattr(grade_one, "SPLIT_SECONDS", 3.0)
     slow = "x = 1\n" * 200_000 + WRONG
     before = time.monotonic()
     line = graded_alone(workshop, ("0.py", ECHO), *((f"{i}.py", slow) for i in range(1, 9)))

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.handin import files as collect
-from course_lib.handin.files import (
+from course_lib.handin import submissions as collect
+from course_lib.handin.submissions import (
     MAX_FILE,
     MAX_FILES,
     MAX_TOTAL,

@@ -18,7 +18,7 @@ from course_lib.classroom.record import (
 )
 from course_lib.handin import split
 from course_lib.handin.blank import is_blank
-from course_lib.handin.files import Submission
+from course_lib.handin.submissions import Submission
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.channel import Closed, TooLate
