@@ -25,6 +25,23 @@ def _as_it_is(alpha: Array) -> Array:
     return alpha
 
 
+def _largest(part: Array) -> Array:
+    return part.max(axis=1, keepdims=True, initial=-np.inf)
+
+
+def _smallest_seen(part: Array) -> Array:
+    least = part.min(axis=1, keepdims=True, where=part > -np.inf, initial=np.inf)
+    return np.where(np.isposinf(least), -least, least)
+
+
+def _mean_seen(part: Array) -> Array:
+    seen = part > -np.inf
+    number = seen.sum(axis=1, keepdims=True)
+    total = part.sum(axis=1, keepdims=True, where=seen)
+    mean = total / np.maximum(number, 1).astype(part.dtype)
+    return np.where(number > 0, mean, -np.inf).astype(part.dtype)
+
+
 def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
 
@@ -39,6 +56,8 @@ class Slip:
 
     start: float = -np.inf  # of m
     use_max: bool = True
+    top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
+    first_max: bool = False  # m is that of the first tile in which a row sees a key
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows
     latest_max: bool = False  # m is that of the last tile
@@ -85,6 +104,10 @@ SLIPS: dict[str, Slip] = {
     "one_max": Slip(one_max=True),
     "latest_max": Slip(latest_max=True),
     "keep_max": Slip(keep_max=True),
+    "first_max": Slip(first_max=True),
+    "mean_for_max": Slip(top=_mean_seen),
+    "min_for_max": Slip(top=_smallest_seen),
+    "first_score_for_max": Slip(top=lambda part: part[:, :1]),
     "start_zero": Slip(start=0.0),
     "no_max": Slip(use_max=False),
     "divide_each": Slip(divide="each"),
@@ -135,7 +158,7 @@ def states(
     m, l_sum, o = _empty_desk(slip, s, v)
     for first, stop in tiles:
         part = s[:, first:stop]
-        top = part.max(axis=1, keepdims=True, initial=-np.inf)
+        top = slip.top(part)
         if slip.one_max:
             top = np.full_like(top, top.max())
         m_new = _new_maximum(slip, m, top)
@@ -171,6 +194,8 @@ def _empty_desk(slip: Slip, s: Array, v: Array) -> tuple[Array, Array, Array]:
 def _new_maximum(slip: Slip, m: Array, top: Array) -> Array:
     if not slip.use_max:
         return np.zeros_like(m)
+    if slip.first_max:
+        return np.where(np.isneginf(m), top, m)
     return top if slip.latest_max else np.maximum(m, top)
 
 

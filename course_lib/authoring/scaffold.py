@@ -50,7 +50,7 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from course_lib.judging.judges import within
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -66,6 +66,7 @@ EXERCISE = Exercise.of(
     cases=_cases,
     truth=lambda x: x + x,
     judge=within(1e-9),
+    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
     mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
 )
 '''

@@ -3,7 +3,7 @@
 They are ``(q, k, v)``, float32 NumPy arrays of shapes ``(..., n, d)``, or a `Case` with tensors
 for a kernel's launcher. The list is the course's standard: ragged tiles, N_q != N_k, large and
 very negative scores, maxima that rise or fall along the row, values far from zero, strided memory,
-empty rows, a single key.
+empty rows, a single key. The last part holds the hard ones, which every exercise with scores draws.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.spec import Case
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -58,6 +58,79 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     return 0 * q, k, v + by
 
 
+# Hard cases --------------------------------------------------------------------------------------
+
+FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores
+
+
+def jumps(n: int, by: float) -> np.ndarray:
+    """Return scores (n,), float64, that climb from ``-by`` to ``by`` in four stairs, with holes.
+
+    Every second score of a stair lies ``2 * by`` below it, the first among them and the last not.
+    So what is not the maximum of the scores so far, whatever else it is, is far from it, within
+    two neighbours as well as along the row. The negative of these scores falls.
+    """
+    stair = np.arange(n) * 4 // n
+    low = np.arange(n) % 2 == 0
+    low[-1] = n == 1
+    return by * (2 * stair / 3 - 1 - 2 * low)
+
+
+def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return inputs whose rows are, in turns, all zeros, `jumps` upwards, and downwards."""
+    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    q[..., 0], k[..., 0] = np.sqrt(d), jumps(n_k, by)
+    q[..., 2::3, 0] *= -1
+    q[..., ::3, :] = 0
+    return in_eighths(q, k, v)
+
+
+def far_below(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return inputs whose scores lie near ``by`` and are as exact in float32 as those near 0."""
+    return in_eighths(*shifted(rng, n_q, n_k, d, by, **kwargs))
+
+
+def in_eighths(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Triple:
+    """Return q and k rounded to eighths: where d is a power of 4, float32 holds q·k/sqrt(d)."""
+    return np.round(8 * q) / 8, np.round(8 * k) / 8, v
+
+
+def hard_names(by: float) -> tuple[str, str]:
+    """Return what the reports call the hard inputs: those that jump, and those far below 0."""
+    jump = f"scores that climb, fall and jump by {2 * by:g} within a tile, and rows of zeros"
+    return jump, f"scores near {FAR_BELOW:.0f}"
+
+
+def hard(
+    rng: Generator, n_q: int, n_k: int, d: int, *, by: float = 2000.0, heads: tuple[int, ...] = ()
+) -> list[tuple[str, Triple, frozenset[str]]]:
+    """Return the hard inputs of an attention exercise: (name, (q, k, v), what they show).
+
+    n_q and n_k are one more than whole tiles; ``by`` is 150 where exp is taken in float32.
+    """
+    jump, far = hard_names(by)
+    return [
+        (jump, jumping(rng, n_q, n_k, d, by, heads=heads), frozenset({JUMPS, REMAINDER})),
+        (far, far_below(rng, n_q, n_k, d, FAR_BELOW, heads=heads), frozenset({FAR, REMAINDER})),
+    ]
+
+
+def hard_rows(
+    rng: Generator, n: int, *, by: float = 2000.0
+) -> list[tuple[str, np.ndarray, frozenset[str]]]:
+    """Return the same as rows of scores, (3, n), one more than whole blocks long."""
+    jump, far = hard_names(by)
+    noise = np.round(8 * rng.standard_normal((3, n))) / 8
+    turns = np.array([[0], [1], [-1]])
+    return [
+        (jump, turns**2 * noise + turns * jumps(n, by), frozenset({JUMPS, REMAINDER})),
+        (far, noise + FAR_BELOW, frozenset({FAR, REMAINDER})),
+    ]
+
+
+# Tensors for launchers ---------------------------------------------------------------------------
+
+
 def grouped(arrays: Triple, kv_heads: int) -> Triple:
     """Return q, and k and v with their first ``kv_heads`` heads only."""
     q, k, v = arrays
@@ -91,7 +164,10 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "rise": sloped,
     "values_near": far_values,
     "size": _sized,
+    "jump": jumping,
+    "far": far_below,
 }
+_SHOWN = {"jump": frozenset({JUMPS}), "far": frozenset({FAR})}
 
 
 def launch(
@@ -113,7 +189,7 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``size=4``), and flags of the `Case`.
+    ``size=4``, ``jump=150``, ``far``), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
     arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads)
@@ -121,4 +197,16 @@ def launch(
     keywords: dict[str, Any] = {} if causal is None else {"causal": causal}
     if tiles:
         keywords |= {"block_q": tiles[0], "block_k": tiles[1]}
-    return Case(name, as_tensors(arrays, dtype, strided=strided), keywords, **how)
+    shows = _SHOWN.get(word, frozenset())
+    if tiles and (n_q % tiles[0], n_k % tiles[1]) == (1, 1):
+        shows |= {REMAINDER}
+    return Case(name, as_tensors(arrays, dtype, strided=strided), keywords, shows=shows, **how)
+
+
+def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> list[Case]:
+    """Return the hard cases of a kernel that computes attention; see `launch`."""
+    jump, far = (prefix + name for name in hard_names(150))
+    return [
+        launch(rng, jump, *shape, jump=150, **how),
+        launch(rng, far, *shape, far=FAR_BELOW, **how),
+    ]

@@ -41,17 +41,25 @@ def stored_whole(judge: Judge, *names: str) -> Judge:
     return ask
 
 
-def float32_judge(name: str, relative: float, axes: tuple[str, ...] = ()) -> Judge:
+def float32_judge(
+    name: str, relative: float, axes: tuple[str, ...] = (), *, of_scores: bool = False
+) -> Judge:
     """Judge one float32 tensor, on whatever device: formal faults, values, was it a kernel.
 
     ``name`` is what the report calls it; ``axes`` are its dimensions, as far as it has them.
+    ``of_scores``: each number is an exponential of the first argument, and as inexact as that.
     """
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         import torch
 
+        score = float(case.args[0].abs().max()) if of_scores else 0.0
         return formal_fault(observed.result, expected, torch.float32) or array_finding(
-            observed.result, expected, relative=relative, name=name, axes=axes[: expected.ndim]
+            observed.result,
+            expected,
+            relative=relative + 2.0**-23 * score,
+            name=name,
+            axes=axes[: expected.ndim],
         )
 
     return in_turn(stored_whole(judge, name), was_launched)

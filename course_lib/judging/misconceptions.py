@@ -40,6 +40,9 @@ def _known(name: str, says: str, *slips: str | Misreading) -> Known:
     return Known(name, says, tuple(readings))
 
 
+NOT_THE_MAXIMUM = "not the maximum is subtracted"
+NOT_THE_MAXIMUM_SLIPS = ("first_max", "mean_for_max", "min_for_max", "first_score_for_max")
+
 _KNOWN = (
     _known(
         "O is not rescaled",
@@ -203,7 +206,8 @@ _KNOWN = (
     _known(
         "a hidden score is not -inf",
         "hidden keys get a large negative number. Where a row sees no key at all, all keys are "
-        "hidden alike, and the row becomes an average of V.",
+        "hidden alike, and the row becomes an average of V; where all real scores lie below that "
+        "number, only hidden keys count.",
         "fill",
         "fill_past_end",
     ),
@@ -281,6 +285,13 @@ _KNOWN = (
         "K is read in place of V",
         "the second product uses the tile of K.",
         Misreading(inputs=lambda q, k, v, _tile: (q, k, k)),
+    ),
+    _known(
+        NOT_THE_MAXIMUM,
+        "another number than the largest score so far is subtracted before exp: a mean, the "
+        "smallest score, or a maximum that never changes. Where a score lies far above it, exp "
+        "overflows.",
+        *NOT_THE_MAXIMUM_SLIPS,
     ),
     _known(
         "K is reshaped, not transposed",

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from course_lib.judging.provenance import Provenance
 
 Kind = Literal["question", "python", "torch", "kernel"]
+# What hard cases show. Each exercise draws them all (`judging/cases.py`), or says why it does not.
+JUMPS = "scores that jump within a tile, and rows of zeros"
+FAR = "scores far below any number that stands for -inf"
+REMAINDER = "one more than whole tiles"
+HARD = frozenset({JUMPS, FAR, REMAINDER})
 STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
 
 
@@ -32,6 +37,7 @@ class Case:
     ``blind_to`` names the null models that happen to be right here (with one key, mean(V) is).
     ``counted`` runs the case under a ledger, so that ``judge`` sees its memory traffic.
     ``compiled`` compiles the kernel for a GPU (sm_80) with this case's types, after all passed.
+    ``shows``: which of `HARD` this case is.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Case:
     blind_to: frozenset[str] = frozenset()
     counted: bool = False
     compiled: bool = False
+    shows: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ class Exercise(ExerciseFacts):
     """One exercise: what people are told of it, and what computes.
 
     ``run`` calls the function in its own process, beside it (to measure memory, say); ``play``
-    uses it from where answers are judged.
+    uses it from where answers are judged. ``spared``: those of `HARD` that its cases leave out,
+    each with the reason.
     """
 
     cases: Callable[[Generator], Sequence[Case]]
@@ -112,6 +120,7 @@ class Exercise(ExerciseFacts):
     races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()
+    spared: Mapping[str, str] = field(default_factory=dict, hash=False)
     seconds: float = 20.0  # an endless loop is stopped after this long, per case
 
     @classmethod

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from course_lib.judging import faults
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -44,6 +44,7 @@ EXERCISES = (
         cases=_cases,
         truth=lambda x: x,
         judge=_judge,
+        spared=dict.fromkeys(HARD, "nothing is computed"),
         mistakes=(
             Mistake(
                 "room without numbers",

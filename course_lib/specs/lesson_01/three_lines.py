@@ -12,9 +12,9 @@ from course_lib.judging import cases, faults
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
 
 
@@ -34,6 +34,7 @@ def _numpy_cases(rng: Generator) -> list[Case]:
             cases.draw(rng, n_q, 1, 16),
             blind_to=frozenset({"mean(V)"}),
         ),
+        *[Case(name, qkv, shows=shows) for name, qkv, shows in cases.hard(rng, 21, 33, 16)],
     ]
 
 
@@ -111,6 +112,20 @@ _MAX_MISTAKES: tuple[tuple[str, str, Take, Take | None], ...] = (
         "differences.",
         lambda s: s - np.clip(s, -80, 80),
         None,
+    ),
+    *(
+        (
+            NOT_THE_MAXIMUM,
+            "Another number of the row than its maximum is subtracted: where a score lies far "
+            "above it, exp overflows.",
+            take,
+            None,
+        )
+        for take in (
+            lambda s: s.mean(axis=1, keepdims=True),
+            lambda s: s.min(axis=1, keepdims=True),
+            lambda s: s[:, :1],
+        )
     ),
     *(
         (
@@ -275,5 +290,6 @@ IN_TORCH = Exercise.of(
     answer=output_only,
     judge=_judge_torch,
     kind="torch",
+    spared=dict.fromkeys(HARD, "torch.softmax takes the maximum: what is asked is the trips"),
     mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES),
 )

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from course_lib.accounting import traffic
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 
 def _least(n_q: int, n_k: int, d: int, heads: int, kv_heads: int, itemsize: int) -> int:
@@ -127,6 +127,7 @@ LEAST_BYTES = Exercise.of(
     cases=_least_cases,
     truth=_least,
     judge=exactly,
+    spared=dict.fromkeys(HARD, "counts bytes"),
     mistakes=tuple(
         Mistake(name, says, functools.partial(_miscounted, **flags))
         for name, says, flags in _LEAST_MISTAKES

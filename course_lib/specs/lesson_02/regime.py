@@ -12,7 +12,7 @@ from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
 REGIMES = ("overhead", "traffic", "arithmetic")
@@ -220,5 +220,6 @@ REGIME = Exercise.of(
     truth=_answers(_by_seconds(_seconds)),
     judge=_judge_regimes,
     run=_run_regimes,
+    spared=dict.fromkeys(HARD, "counts bytes and operations"),
     mistakes=tuple(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
 )

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from course_lib.attention.online_softmax import OnlineState, finite_max
 from course_lib.judging.faults import find_fault
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
 
 
@@ -186,6 +186,7 @@ MERGE = Exercise.of(
     truth=partial(_reduce, _merge),
     judge=lambda case, observed, expected: judge_state(("m", "l_sum", "o"), observed, expected),
     run=_run_merge,
+    spared=dict.fromkeys(HARD, "its inputs are states, whose maxima are given"),
     mistakes=tuple(
         Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGE_MISTAKES
     ),

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.slips import SLIPS, states
+from course_lib.judging.cases import hard_rows
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS
 from course_lib.judging.spec import Observed
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
@@ -39,6 +41,11 @@ def walk(piles: Piles, values: Piles, slip: str = "right") -> tuple[list[State],
     return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
 
 
+_NOT_THE_MAXIMUM = (
+    "scores are measured against another number than m_new, the largest score of all piles so far: "
+    "a mean, the smallest score, or a maximum that never changes. Where a score lies far above it, "
+    "exp overflows."
+)
 # name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
 # they stand last, so that a clearer explanation of the NaN comes first.
 STREAM_MISTAKES = (
@@ -135,6 +142,7 @@ STREAM_MISTAKES = (
         "0 is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
         "inverse_at_once",
     ),
+    *((NOT_THE_MAXIMUM, _NOT_THE_MAXIMUM, slip) for slip in NOT_THE_MAXIMUM_SLIPS),
 )
 
 
@@ -148,6 +156,19 @@ def drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:
         piles.append(s if np.isfinite(top) else np.full(n, top))
         values.append(rng.uniform(10, 90, (n, d)))
     return piles, values
+
+
+def hard_piles(rng: Generator) -> list[tuple[str, Piles, frozenset[str]]]:
+    """Return the hard rows of scores cut into five piles, the last of them a single score."""
+    (_, (_, up, down), jumps), (far, (low, *_), below) = hard_rows(rng, 21)
+    zeros = np.concatenate([np.zeros(10), rng.standard_normal(11)])
+    rows = [
+        ("scores that climb and jump by 4000 within a pile", up, jumps),
+        ("scores that fall and jump by 4000 within a pile", down, jumps),
+        (far, low, below),
+        ("scores of which the first 10 are exactly 0", zeros, frozenset()),
+    ]
+    return [(name, np.split(row, [3, 8, 14, 20]), shows) for name, row, shows in rows]
 
 
 LOW, HIGH = np.array([1.0, 3.0]), np.array([2.0, 5.0])

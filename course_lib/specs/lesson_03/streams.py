@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
 from course_lib.judging.peak import holds_half, with_peak
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_03.piles import (
@@ -20,6 +21,7 @@ from course_lib.specs.lesson_03.piles import (
     Piles,
     State,
     drawn,
+    hard_piles,
     judge_state,
     together,
     walk,
@@ -42,6 +44,13 @@ def _denominator(piles: Piles) -> State:
 def _denominator_walk(piles: Piles, slip: str) -> State:
     m, _, l_sum, _ = walk(piles, [np.zeros((len(s), 1)) for s in piles], slip)[0][-1]
     return m, l_sum
+
+
+def _with_right_m(piles: Piles, slip: str) -> State:
+    """Return the right m, and a sum that was measured against another number and brought to m."""
+    m, _ = _denominator(piles)
+    other, l_sum = _denominator_walk(piles, slip)
+    return m, l_sum * float(np.exp(other - m))
 
 
 def _sum_of_means(piles: Piles) -> State:
@@ -94,6 +103,7 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case("piles [2, 5] and [1, 3]", ([HIGH, LOW],)),
         *[Case(name, (drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
         Case(_MANY, (_many(rng)[0],), counted=True),
+        *[Case(name, (piles,), shows=shows) for name, piles, shows in hard_piles(rng)],
     ]
 
 
@@ -132,6 +142,11 @@ STREAM_DENOMINATOR = Exercise.of(
             "m is still -inf there, so exp(s - m) is infinite: measure scores against m_new.",
             lambda piles: (_denominator(piles)[0], np.inf),
         ),
+        *[
+            Mistake(name, says, lambda piles, slip=slip: _with_right_m(piles, slip))
+            for name, says, slip in STREAM_MISTAKES
+            if name == NOT_THE_MAXIMUM
+        ],
         Mistake(
             "the minimum is taken",
             "every exponential would be 1 or more, and overflow: take the maximum.",
@@ -180,6 +195,10 @@ def _average_cases(rng: Generator) -> list[Case]:
         *[Case(name, drawn(rng, *how)) for name, how in tops.items()],
         Case("three piles in which some keys are masked (score -inf)", holes),
         Case(_MANY, _many(rng), counted=True),
+        *[
+            Case(name, (piles, [rng.uniform(10, 90, (len(s), 2)) for s in piles]), shows=shows)
+            for name, piles, shows in hard_piles(rng)
+        ],
     ]
 
 

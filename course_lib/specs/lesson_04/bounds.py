@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
 
 
 def _bounds(n: int, tile: int) -> list[tuple[int, int]]:
@@ -16,7 +16,10 @@ def _bounds_cases(rng: Generator) -> list[Case]:
     tile = int(rng.integers(3, 40))
     whole, rest = int(rng.integers(2, 7)), int(rng.integers(1, tile - 1))
     sizes = [(257, 128), (tile * whole, tile), (tile * whole + rest, tile), (tile - 1, tile)]
-    return [Case(f"n = {n}, tile = {tile}", (n, tile)) for n, tile in sizes]
+    return [
+        Case(f"n = {n}, tile = {tile}", (n, tile), shows=frozenset({REMAINDER} if n == 257 else ()))
+        for n, tile in sizes
+    ]
 
 
 _BOUNDS_MISTAKES = (
@@ -63,5 +66,9 @@ EXERCISE = Exercise.of(
     cases=_bounds_cases,
     truth=_bounds,
     judge=exactly,
+    spared={
+        JUMPS: "there are no scores",
+        FAR: "there are no scores",
+    },
     mistakes=_BOUNDS_MISTAKES,
 )

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
 from course_lib.judging.peak import misfit
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 
 def _classify(row_start: int, row_stop: int, col_start: int, col_stop: int, offset: int = 0) -> str:
@@ -174,5 +174,6 @@ EXERCISE = Exercise.of(
     truth=_words(_classify),
     judge=_judge_tiles,
     run=_run_tiles,
+    spared=dict.fromkeys(HARD, "compares positions, one tile at a time"),
     mistakes=_CLASSIFY_MISTAKES,
 )

@@ -71,9 +71,7 @@ def _program_cases(rng: Generator) -> list[Case]:
         return cases.draw(rng, n_q, n_k, d, heads=(heads,), **how)
 
     def far(n_k: int, by: int) -> cases.Triple:
-        q, k, v = cases.shifted(rng, 20, n_k, 16, by, heads=(2,))
-        q, k, v = (np.round(8 * x) / 8 for x in (q, k, v))  # float32 holds these scores exactly
-        return q, k, v
+        return cases.far_below(rng, 20, n_k, 16, by, heads=(2,))
 
     two = drawn(19, 26, 8, 2)
     climbing = cases.sloped(rng, 17, 50, 8, 30.0, heads=(1,))
@@ -94,14 +92,19 @@ def _program_cases(rng: Generator) -> list[Case]:
         ("scores climb along the row", climbing, 4, 16, one_after_the_other),
         ("scores fall along the row", falling, 4, 16, side_by_side),
     ]
+    hard = cases.hard(rng, 17, 33, 16, heads=(2,))
     return [
         Case(
             f"{name}; n_q = {qkv[0].shape[1]}, n_k = {qkv[1].shape[1]}, "
             f"tiles {block_q} and {block_k}",
             qkv,
             {"block_q": block_q, "block_k": block_k, "layout": layout},
+            shows=shows,
         )
-        for name, qkv, block_q, block_k, layout in tried
+        for name, qkv, block_q, block_k, layout, shows in [
+            *((*one, frozenset[str]()) for one in tried),
+            *((name, qkv, 8, 16, one_after_the_other, shows) for name, qkv, shows in hard),
+        ]
     ]
 
 

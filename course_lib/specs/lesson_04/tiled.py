@@ -12,7 +12,7 @@ from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.finding import Finding
-from course_lib.judging.misconceptions import SAYS, attention_mistakes
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS, attention_mistakes
 from course_lib.judging.peak import holds_half, with_peak
 from course_lib.judging.spec import Case, Exercise, Mistake
 
@@ -62,7 +62,11 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         {"block_k": 64},
         counted=True,
     )
-    return [*drawn, long]
+    hard = [
+        Case(f"{name}; the last tile holds one key", in_double(qkv), {"block_k": 8}, shows=shows)
+        for name, qkv, shows in cases.hard(rng, 9, 33, 16)
+    ]
+    return [*drawn, long, *hard]
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
@@ -95,7 +99,16 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         {"block_q": 64, "block_k": 32},
         counted=True,
     )
-    return [*drawn, one_key, long]
+    hard = [
+        Case(
+            f"{name}; the last tiles hold one query and one key",
+            in_double(qkv),
+            {"block_q": 4, "block_k": 8},
+            shows=shows,
+        )
+        for name, qkv, shows in cases.hard(rng, 21, 33, 16)
+    ]
+    return [*drawn, one_key, long, *hard]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
@@ -193,6 +206,8 @@ _NO_MASK_NO_STRIDES = frozenset(
         "only square tiles",
         "the new tile is rescaled as well",
         "K is read in place of V",
+        "a hidden score is not -inf",
+        NOT_THE_MAXIMUM,
     }
 )
 STREAM_MISTAKES = tuple(

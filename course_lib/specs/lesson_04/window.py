@@ -13,7 +13,7 @@ from course_lib.attention.slips import SLIPS, stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
-from course_lib.judging.misconceptions import SAYS
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_04.tiled import in_double, judge_output
 
@@ -32,6 +32,11 @@ def _window_cases(rng: Generator) -> list[Case]:
     q, k, v = inputs(4, 2, 14, 75, 8)
     unseen = (75 - 14 - 9 + 1) // 8 * 8  # whole tiles before the first key that anybody sees
     k[:, :unseen], v[:, :unseen] = np.nan, np.nan
+    hard = [
+        (name, (q, k[:1], v[:1]), shows)
+        for name, triple, shows in cases.hard(rng, 25, 33, 16, heads=(2,))
+        for q, k, v in [in_double(triple)]
+    ]
     drawn = [
         ("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
         ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
@@ -49,8 +54,12 @@ def _window_cases(rng: Generator) -> list[Case]:
             qkv,
             {"window": window, "block_q": block_q, "block_k": block_k},
             blind_to=frozenset({"V"} if window == 1 else ()),
+            shows=shows,
         )
-        for name, qkv, window, block_q, block_k in drawn
+        for name, qkv, window, block_q, block_k, shows in [
+            *((*one, frozenset()) for one in drawn),
+            *((name, qkv, 13, 4, 8, shows) for name, qkv, shows in hard),
+        ]
     ]
 
 
@@ -204,6 +213,7 @@ _WINDOW_MISTAKES = (
                 "start_zero",
             ),
             ("not divided by l", "the sum is not divided by l_sum.", "no_divide"),
+            *((NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], slip) for slip in NOT_THE_MAXIMUM_SLIPS),
         )
     ),
     Mistake(

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from course_lib.attention.slips import SLIPS, stream
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -49,6 +50,15 @@ def _long_cases(rng: Generator) -> list[Case]:
             {"block": 32},
             compiled=True,
         ),
+        *[
+            Case(
+                f"3 rows of 65 scores in blocks of 16: {name}",
+                (draw.tensor(x),),
+                {"block": 16},
+                shows=shows,
+            )
+            for name, x, shows in draw.hard_rows(rng, 65, by=150)
+        ],
     ]
 
 
@@ -112,6 +122,24 @@ LONG_LOGSUMEXP = Exercise.of(
             "no maximum is subtracted",
             "Without a maximum, exp overflows near +100 and vanishes near -150.",
             "no_max",
+        ),
+        *(
+            _long(
+                NOT_THE_MAXIMUM,
+                "Another number than the largest score so far is subtracted before exp: a mean, "
+                "the smallest score, or a maximum that never changes. exp overflows above 88.",
+                slip,
+            )
+            for slip in NOT_THE_MAXIMUM_SLIPS
+        ),
+        *(
+            _long(
+                "masked means score -10000",
+                "The empty places of the last block entered with a large negative score, but real "
+                "scores can lie below it. Load them as -inf.",
+                slip,
+            )
+            for slip in ("fill", "fill_past_end")
         ),
         _long(
             "masked means score zero",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -34,21 +36,28 @@ def _row_cases(rng: Generator) -> list[Case]:
             f"5 rows of {n} scores that are a part of a wider table", (drawn(5, 64)[:, 7 : 7 + n],)
         ),
         Case("3 rows of 100 scores", (drawn(3, 100),), compiled=True),
+        *[
+            Case(f"3 rows of 33 scores: {name}", (draw.tensor(x),), shows=shows)
+            for name, x, shows in draw.hard_rows(rng, 33, by=150)
+        ],
     ]
 
 
-def _padded_with_zeros(x: Any, *, in_max: bool = True, in_sum: bool = True) -> np.ndarray:
-    """Softmax of a row in a block of a power of two whose rest has score 0."""
+def _padded(x: Any, *, fill: float = 0.0, in_max: bool = True, in_sum: bool = True) -> np.ndarray:
+    """Softmax of a row in a block of a power of two whose rest has the score ``fill``."""
     x = as_float64(x).astype(np.float32)
     n = x.shape[1]
-    padded = np.pad(x, ((0, 0), (0, (1 << (n - 1).bit_length()) - n)))
+    width = (1 << (n - 1).bit_length()) - n
+    padded = np.pad(x, ((0, 0), (0, width)), constant_values=fill)
     top = (padded if in_max else x).max(axis=1, keepdims=True)
     p = np.exp(padded - top)
     return p[:, :n] / (p if in_sum else p[:, :n]).sum(axis=1, keepdims=True)
 
 
-def _without_max(x: Any) -> np.ndarray:
-    p = np.exp(as_float64(x).astype(np.float32))
+def _less(x: Any, other: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """Softmax in float32 that subtracts another number than the maximum of the row."""
+    x = as_float64(x).astype(np.float32)
+    p = np.exp(x - other(x))
     return p / p.sum(axis=1, keepdims=True)
 
 
@@ -63,32 +72,51 @@ ROW_SOFTMAX = Exercise.of(
     "5.3",
     cases=_row_cases,
     truth=_softmax,
-    judge=float32_judge("the softmax", 1e-5),
+    judge=float32_judge("the softmax", 1e-5, of_scores=True),
     kind="kernel",
     mistakes=(
         Mistake(
             "masked means score zero",
             "The empty places of the block entered with score 0 and weight exp(0 - max). Load "
             "them as -inf.",
-            _padded_with_zeros,
+            _padded,
         ),
         Mistake(
             "masked means score zero",
             "The empty places of the block entered the sum with weight exp(0 - max). Load them "
             "as -inf.",
-            lambda x: _padded_with_zeros(x, in_max=False),
+            lambda x: _padded(x, in_max=False),
         ),
         Mistake(
             "masked means score zero",
             "The empty places entered the maximum with score 0. In a row of very negative scores "
             "every exponential is then 0. Load them as -inf.",
-            lambda x: _padded_with_zeros(x, in_sum=False),
+            lambda x: _padded(x, in_sum=False),
         ),
         Mistake(
             "no maximum is subtracted",
             "exp of a large score is infinite, and inf / inf is NaN. Subtract the row's maximum "
             "before exp.",
-            _without_max,
+            lambda x: _less(x, lambda row: np.float32(0)),
+        ),
+        *(
+            Mistake(
+                NOT_THE_MAXIMUM,
+                "Another number of the row than its maximum is subtracted: where a score lies far "
+                "above it, exp overflows.",
+                lambda x, other=other: _less(x, other),
+            )
+            for other in (
+                lambda x: x.mean(axis=1, keepdims=True),
+                lambda x: x.min(axis=1, keepdims=True),
+                lambda x: x[:, :1],
+            )
+        ),
+        Mistake(
+            "masked means score -10000",
+            "The empty places of the block entered with a large negative score, but real scores "
+            "can lie below it. Load them as -inf.",
+            lambda x: _padded(x, fill=-1e4),
         ),
         Mistake(
             "not divided by the sum",

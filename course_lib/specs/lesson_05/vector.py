@@ -12,7 +12,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.picture import TrafficBars, error_map
 from course_lib.judging.questions import question, wrong_answer
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.inputs import is_tensor
 
@@ -86,6 +86,12 @@ def _vector_cases(rng: Generator) -> list[Case]:
             counted=True,
             compiled=True,
         ),
+        Case(
+            "65 numbers in blocks of 16: the last block holds one",
+            pair(65),
+            {"block": 16},
+            shows=frozenset({REMAINDER}),
+        ),
     ]
 
 
@@ -157,6 +163,7 @@ VECTOR_ADD = Exercise.of(
     judge=in_turn(
         _all_written, float32_judge("the sum", 1e-6), _each_number_once, _every_program_works
     ),
+    spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     mistakes=(
         Mistake(

@@ -12,7 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 
@@ -41,6 +41,12 @@ def _copy_cases(rng: Generator) -> list[Case]:
             (drawn(100, 70, "float16"),),
             tiles(64, 32),
             compiled=True,
+        ),
+        Case(
+            "33 x 17 in tiles of 16 x 8: one row and column more than whole tiles",
+            (drawn(33, 17),),
+            tiles(16, 8),
+            shows=frozenset({REMAINDER}),
         ),
     ]
 
@@ -111,6 +117,7 @@ COPY_TILES = Exercise.of(
     cases=_copy_cases,
     truth=_copies,
     judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched),
+    spared=dict.fromkeys((JUMPS, FAR), "numbers are copied as they are"),
     kind="kernel",
     mistakes=(
         *(

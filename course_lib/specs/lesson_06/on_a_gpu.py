@@ -11,7 +11,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.questions import question, wrong_answer
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 FINE, REFUSED, RACES = "fine", "does not compile", "races"
@@ -70,6 +70,12 @@ def _sum_cases(rng: Generator) -> list[Case]:
         Case("150 numbers in blocks of 64: three programs", (drawn(150),), {"block": 64}),
         Case("7 numbers in a block of 64: one program", (drawn(7),), {"block": 64}),
         Case("1000 numbers in blocks of 64", (drawn(1000),), {"block": 64}, compiled=True),
+        Case(
+            "129 numbers in blocks of 64: the last block holds one",
+            (drawn(129),),
+            {"block": 64},
+            shows=frozenset({REMAINDER}),
+        ),
     ]
 
 
@@ -107,6 +113,7 @@ MENDED_TOTAL = Exercise.of(
     cases=_sum_cases,
     truth=lambda x, *, block: as_float64(x).sum(keepdims=True),
     judge=in_turn(_no_race, float32_judge("the sum", 1e-5, ("row", "column")), _several_programs),
+    spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     races=True,
     mistakes=(

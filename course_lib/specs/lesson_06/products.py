@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
 IGNORED = "the strides are ignored"
@@ -63,6 +63,7 @@ TILE_SCORES = Exercise.of(
     cases=_score_cases,
     truth=_scores,
     judge=float32_judge("the tile of scores", 1e-5, ("row", "column")),
+    spared=dict.fromkeys(HARD, "one whole tile of scores, of which no exp is taken"),
     kind="kernel",
     mistakes=(
         Mistake(
@@ -127,6 +128,8 @@ def _matmul_cases(rng: Generator) -> list[Case]:
             tiles(64, 32, 64),
             compiled=True,
         ),
+        Case("33 x 49 times 49 x 65: one row, column and step more than whole tiles",
+             pair(33, 65, 49), tiles(16, 32, 16), shows=frozenset({REMAINDER})),
     ]  # fmt: skip
 
 
@@ -157,6 +160,7 @@ MATMUL = Exercise.of(
     cases=_matmul_cases,
     truth=lambda a, b, **_: as_float64(a) @ as_float64(b),
     judge=float32_judge("the product", 1e-5, ("row", "column")),
+    spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     mistakes=(
         _steps(

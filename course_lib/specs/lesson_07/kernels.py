@@ -12,7 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
 from course_lib.judging.misconceptions import attention_mistakes
-from course_lib.judging.spec import Case, Exercise
+from course_lib.judging.spec import REMAINDER, Case, Exercise
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
 
@@ -29,6 +29,7 @@ def _one_tile(rng: Generator) -> list[Case]:
         case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110),
         case("float16, 64 queries, 64 keys, d = 32",
              64, 64, 32, heads=(1, 2), dtype="float16", compiled=True),
+        *draw.hard_launches(rng, 16, 32, 16, heads=(1, 2)),
     ]  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              64, 1024, 16, values_near=100, dtype="float16", tiles=(64, 64)),
         case("float16, 128 queries, 128 keys, d = 64",
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        *draw.hard_launches(rng, 32, 64, 16, tiles=(16, 32)),
     ]  # fmt: skip
 
 
@@ -63,6 +65,7 @@ def _ragged(rng: Generator) -> list[Case]:
         *_level_scores(rng),
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
     ]  # fmt: skip
 
 
@@ -97,6 +100,8 @@ def _final(rng: Generator) -> list[Case]:
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              strided=True, compiled=True),
         *_counted(rng),
+        *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
+        *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
     ]  # fmt: skip
 
 
@@ -138,7 +143,10 @@ def _from_scratch(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _exercise(id: str, cases: Any, *, with_lse: bool) -> Exercise:
+_WHOLE = {REMAINDER: "the exercise promises whole tiles"}
+
+
+def _exercise(id: str, cases: Any, *, with_lse: bool, **more: Any) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
     return Exercise.of(
         id,
@@ -148,12 +156,13 @@ def _exercise(id: str, cases: Any, *, with_lse: bool) -> Exercise:
         judge=in_turn(stored_whole(judge), was_launched, flash_traffic),
         kind="kernel",
         mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
+        **more,
     )
 
 
 STEPS = (
-    _exercise("7.1", _one_tile, with_lse=False),
-    _exercise("7.2", _whole_tiles, with_lse=False),
+    _exercise("7.1", _one_tile, with_lse=False, spared=_WHOLE),
+    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE),
     _exercise("7.3", _ragged, with_lse=True),
     _exercise("7.4", _final, with_lse=True),
 )

@@ -18,7 +18,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, was_launched
 from course_lib.judging.misconceptions import SAYS
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
 
 
@@ -53,6 +53,7 @@ def _backward_cases(rng: Generator) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16)),
     ]  # fmt: skip
 
 
@@ -262,6 +263,16 @@ _BACKWARD_MISTAKES = (
         _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s), 0.0)),
     ),
     Mistake(
+        "exp(S) and exp(lse) apart",
+        "exp(S) / exp(lse) is exp(S - lse) on paper, but each of the two overflows above 88 and "
+        "vanishes below -103: subtract first.",
+        _slip(
+            lambda s, lse, seen, _: np.where(
+                seen, np.exp(s.astype(np.float32)) / np.exp(lse.astype(np.float32)), 0.0
+            )
+        ),
+    ),
+    Mistake(
         "lse is divided by",
         "lse is a logarithm: subtract it inside exp.",
         _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s) / lse, 0.0)),
@@ -374,5 +385,6 @@ BACKWARD = Exercise.of(
     truth=_backward_truth,
     judge=in_turn(_judge_backward, was_launched, _backward_traffic),
     kind="kernel",
+    spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},
     mistakes=_BACKWARD_MISTAKES,
 )

@@ -42,6 +42,8 @@ def _split_cases(rng: Generator) -> list[Case]:
              256, 256, 16, tiles=(64, 32), causal=True, counted=True),
         case("causal, 128 queries, 160 keys, d = 16, counted",
              128, 160, 16, tiles=(32, 64), causal=True, counted=True),
+        *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
+        *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
     ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.accounting.measurements import load_measurements
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 Row = dict[str, Any]
 Choice = tuple[int, int, int, int]
@@ -303,5 +303,6 @@ CHOOSE = Exercise.of(
     cases=_tile_cases,
     truth=lambda rows: _choice(_best(rows)[0]),
     judge=_judge_choice,
+    spared=dict.fromkeys(HARD, "chooses a row of a table"),
     mistakes=_CHOOSE_MISTAKES,
 )

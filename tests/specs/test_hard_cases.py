@@ -1,0 +1,20 @@
+"""Every exercise is tried on the shared hard cases, or says why it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from course_lib.judging.spec import HARD
+from course_lib.specs import EXERCISES
+
+CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]
+
+
+@pytest.mark.parametrize("exercise", CODE, ids=lambda exercise: exercise.id)
+def test_an_exercise_draws_each_hard_case_or_says_why_not(exercise):
+    cases = exercise.cases(np.random.default_rng(1))
+    shown = frozenset().union(*(case.shows for case in cases))
+    assert shown | exercise.spared.keys() == HARD
+    assert not shown & exercise.spared.keys(), "what is shown needs no excuse"
+    assert all(len(reason.split()) > 1 for reason in exercise.spared.values())
