@@ -31,6 +31,15 @@ MOST_PROGRAMS = 1 << 16  # of one launch
 MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
 _KEPT_TO_COMPILE = 8  # launches of a case
 _PLAIN = (bool, int, float, str, type(None))
+# what forged integers, books and tensors may provoke while they are looked at
+_OF_FORGED_DATA = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 
@@ -237,6 +246,9 @@ class Sandboxed:
         except BadFrame as error:
             says = f"what came back cannot be read as a result ({error})."
             raise _Over(Failure(("the form",), says)) from None
+        except _OF_FORGED_DATA as error:
+            says = f"what came back cannot be judged ({type(error).__name__})."
+            raise _Over(Failure(("the form",), says)) from None
         except Closed:
             raise _Over(self._died()) from None
 
@@ -245,8 +257,10 @@ class Sandboxed:
         if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
             return TOO_LONG
         status = usage["status"]
-        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
-        says = f"your code ended the whole process ({how}) instead of returning."
+        how = "" if status is None else f" (exit status {status})"  # it is not always known
+        if status is not None and status < 0:
+            how = f" (signal {-status})"
+        says = f"your code ended the whole process{how} instead of returning."
         return Failure(("ProcessEnded",), says)
 
     def _run(self) -> str | None:
@@ -265,7 +279,7 @@ def clean_launch(launch: Any) -> dict[str, Any]:
         grid = [int(n) for n in launch["grid"]]
         args, options = dict(launch["args"]), dict(launch["options"])
         names = [launch["source"], launch["name"], *args, *options]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         raise BadFrame("a launch without its parts") from None
     for key, value in args.items():
         _check_argument(str(key), value)
