@@ -26,7 +26,6 @@ import _bench
 import course_lib  # noqa: F401  it chooses Triton's mode
 from course_lib.classroom import job
 from course_lib.classroom.grade_one import grade
-from course_lib.classroom.job import SPLITTER
 from course_lib.classroom.record import versions
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.workshop import Child, Workshop
@@ -74,7 +73,7 @@ def measure(workshop: Workshop, submission: Submission) -> dict[str, float]:
     Child.end = counted  # type: ignore[method-assign]
     try:
         wall, own = time.perf_counter(), time.process_time()
-        lines = grade(workshop, submission, EXERCISES, os.urandom(16), SPLITTER)
+        lines = grade(workshop, submission, EXERCISES, os.urandom(16))
         wall, own = time.perf_counter() - wall, time.process_time() - own
     finally:
         Child.end = end  # type: ignore[method-assign]

@@ -12,6 +12,7 @@ import hashlib
 import multiprocessing
 import os
 import secrets
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,16 +47,33 @@ def secret_of(out: Path, seed_file: Path | None) -> bytes:
 
     Raises ValueError if the file is too short to be a secret, OSError if it cannot be read.
     """
-    if seed_file is not None:
-        secret = seed_file.read_bytes().strip()
-        if len(secret) < 8:
-            raise ValueError(f"{seed_file}: a seed file holds at least 8 characters.")
-        return secret
     own = out / "secret_seed"
-    if not own.exists():
-        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    if seed_file is None and not own.exists():
+        _write_secret(own)
+    source, least = (own, 32) if seed_file is None else (seed_file, 8)
+    secret = source.read_bytes().strip()
+    if len(secret) >= least:
+        return secret
+    if seed_file is not None:
+        raise ValueError(f"{seed_file}: a seed file holds at least {least} characters.")
+    raise ValueError(
+        f"{own} holds {len(secret)} characters, a secret at least {least} (was the disk full?): "
+        "remove it if nothing has been graded with it, else choose another --out."
+    )
+
+
+def _write_secret(place: Path) -> None:
+    """Write a new secret; it is there as a whole or not at all. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=place.parent)  # that nobody else can read
+    try:
+        with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(32) + "\n")
-    return own.read_bytes().strip()
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another run was first: its secret counts
+            os.link(name, place)
+    finally:
+        os.unlink(name)
 
 
 def require_same_secret(out: Path, secret: bytes, *, graded: bool) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from course_lib.child.codec import BadFrame
 from course_lib.judging import books, engine
-from course_lib.judging.hosts.sandboxed import TOO_LONG, InterpreterDied, Sandboxed, any_of
+from course_lib.judging.hosts.sandboxed import FOLLOWS, TOO_LONG, InterpreterDied, Sandboxed
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Case, Exercise
 from course_lib.sandbox.channel import Closed, TooLate
@@ -38,21 +38,27 @@ class Result:
 
 def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
     """Return the cases for one submission: its own, the same every time, unknown beforehand."""
-    seed = hashlib.sha256(b"|".join([secret, content.encode(), exercise.id.encode()])).digest()
-    return list(exercise.cases(np.random.default_rng(int.from_bytes(seed))))
+    return list(exercise.cases(_generator(exercise, secret, content)))
 
 
-def examine(workshop: Workshop, exercise: Exercise, program: str, cases: Sequence[Case]) -> Result:
+def _generator(exercise: Exercise, secret: bytes, text: str) -> np.random.Generator:
+    seed = hashlib.sha256(b"|".join([secret, text.encode(), exercise.id.encode()])).digest()
+    return np.random.default_rng(int.from_bytes(seed))
+
+
+def examine(
+    workshop: Workshop, exercise: Exercise, program: str, cases: Sequence[Case], secret: bytes
+) -> Result:
     """Run and judge one exercise. Raises InfrastructureError if the machine is at fault.
 
     A process that runs kernels and dies once may be the machine's fault; if it dies again, it is
-    the launch's.
+    the launch's. From ``secret`` comes which numbers change when kernels are run once more.
     """
     started, cpu = time.monotonic(), time.process_time()
-    replayed = any_of(cases) if exercise.kind == "kernel" else None
+    replays = _generator(exercise, b"replays|" + secret, program)
     for _ in range(2):
         result = Result(engine.passed(exercise))
-        host = Sandboxed(workshop, exercise, replayed)
+        host = Sandboxed(workshop, exercise, replays)
         with host:
             try:
                 _try_all(host, program, cases, result)
@@ -78,10 +84,15 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
         ledger = judged.observed.ledger if judged.observed and judged.case.counted else None
         if seen := books.traffic(ledger):
             result.traffic[judged.case.name] = seen
-        if judged.report is not None and result.report.passed:
+        if judged.report and (result.report.passed or is_unclear(result.report)):
             result.report, until = judged.report, time.monotonic() + FEEDBACK_SECONDS
         if time.monotonic() > until:
             return
+
+
+def is_unclear(report: Report) -> bool:
+    """Return whether only a person can say if this answer is right."""
+    return report.failed_property == FOLLOWS
 
 
 def _shown(judged: engine.Judged) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.child.codec import BadFrame
-from course_lib.classroom.examine import Result, compiles, draw_cases, examine
+from course_lib.classroom.examine import Result, compiles, draw_cases, examine, is_unclear
 from course_lib.classroom.record import (
     INFRASTRUCTURE,
     MISSING,
     REFUSED,
+    UNCLEAR,
     from_report,
     record,
 )
@@ -132,7 +133,7 @@ def _one(
         return Result(Report(exercise, Verdict.ERROR, (cut.broken,), failed_property="loads"))
     try:
         cases = draw_cases(exercise, secret, who[1])
-        return examine(workshop, exercise, cut.program, cases)
+        return examine(workshop, exercise, cut.program, cases, secret)
     except InfrastructureError as error:
         return record(*who, exercise, INFRASTRUCTURE, str(error))
     except Exception as error:  # the grader's own mistake is nobody's score
@@ -165,6 +166,7 @@ def _finished(
     return from_report(
         *who,
         result.report,
+        outcome=UNCLEAR if is_unclear(result.report) else result.report.verdict.value,
         properties=result.properties,
         traffic=result.traffic,
         seconds=round(result.seconds, 3),

@@ -1,8 +1,9 @@
 """One JSON line per submission and exercise, always: what every other format is made from.
 
 ``outcome`` is a verdict of a check, or *missing* (the exercise is not in the submission),
-*refused* (the submission could not be read) or *infrastructure* (not the student's doing: a person
-has to look). A submission's lines are written together, and a run that was killed goes on where
+*refused* (the submission could not be read), *unclear* (right, but nobody could try whether the
+kernel computed it) or *infrastructure* (not the student's doing); for the last three a person has
+to look. A submission's lines are written together, and a run that was killed goes on where
 it stopped: what is whole in the file is never graded again.
 """
 
@@ -29,7 +30,8 @@ Lines = Sequence[Mapping[str, Any]]  # the records of one submission
 Class = Mapping[str, Lines]  # student -> records
 
 SCHEMA = 1
-MISSING, REFUSED, INFRASTRUCTURE = "missing", "refused", "infrastructure"
+MISSING, REFUSED, INFRASTRUCTURE, UNCLEAR = "missing", "refused", "infrastructure", "unclear"
+FOR_A_PERSON = (REFUSED, INFRASTRUCTURE, UNCLEAR)
 _MOST_TEXT = 16 << 10
 _FOLDERS = re.compile(r"(?<![\w./:~-])/(?:[\w.@+-]+/)+")  # of an absolute path
 _CLOSED = re.compile(r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+)[^'\n]*'")
@@ -65,13 +67,15 @@ def record(
     }
 
 
-def from_report(student: str, content: str, report: Report, **more: Any) -> dict[str, Any]:
+def from_report(
+    student: str, content: str, report: Report, outcome: str = "", **more: Any
+) -> dict[str, Any]:
     """Return the record of an exercise that was run."""
     return record(
         student,
         content,
         report.exercise,
-        report.verdict.value,
+        outcome or report.verdict.value,
         report.body(),
         passed=report.passed,
         property=plain(report.failed_property),
@@ -84,7 +88,8 @@ def from_report(student: str, content: str, report: Report, **more: Any) -> dict
 def _fault_of(outcome: str) -> str | None:
     if outcome == "passed":
         return None
-    return "infrastructure" if outcome in (INFRASTRUCTURE, "cannot run here") else "student"
+    nobodys = (INFRASTRUCTURE, UNCLEAR, "cannot run here")
+    return "infrastructure" if outcome in nobodys else "student"
 
 
 def plain(text: str) -> str:
@@ -188,7 +193,7 @@ def needs_a_person(lines: Iterable[dict[str, Any]]) -> bool:
 
 def reason_for_a_person(line: Mapping[str, Any]) -> str:
     """Return why somebody has to look at this record, "" if nobody has to."""
-    unclear = line["message"] if line["outcome"] in (REFUSED, INFRASTRUCTURE) else ""
+    unclear = line["message"] if line["outcome"] in FOR_A_PERSON else ""
     return " ".join(filter(None, (line.get("for_a_person", ""), unclear)))
 
 

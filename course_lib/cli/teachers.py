@@ -76,6 +76,6 @@ def grade(options: argparse.Namespace) -> int:
     if made:
         print(made)
     if tally.for_a_person:
-        where = "`refused`, `infrastructure` and `for_a_person`"
+        where = "`refused`, `infrastructure`, `unclear` and `for_a_person`"
         print(f"{tally.for_a_person} need a person: see {where} there.")
     return 1 if tally.for_a_person else 0

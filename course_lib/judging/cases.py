@@ -73,7 +73,7 @@ def jumps(n: int, by: float) -> np.ndarray:
     stair = np.arange(n) * 4 // n
     low = np.arange(n) % 2 == 0
     low[-1] = n == 1
-    return by * (2 * stair / 3 - 1 - 2 * low)
+    return np.asarray(by * (2 * stair / 3 - 1 - 2 * low))
 
 
 def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:

@@ -85,12 +85,12 @@ def _finding(exercise: Exercise, case: Case, observed: Observed, expected: Any) 
     """Return what the exercise's judge says; whose numbers they are is asked whatever it is."""
     try:
         finding = exercise.judge(case, observed, expected)
+        if finding is None and observed.provenance is not None:
+            return observed.provenance.finding(observed.result)
+        return finding
     except Exception as error:  # only a result that the judge never expected gets here
         says = f"your result cannot be compared with the right one ({type(error).__name__})."
         return Finding("the form", says)
-    if finding is None and observed.provenance is not None:
-        return observed.provenance.finding(observed.result)
-    return finding
 
 
 # Reports ----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Provenance:
     def __init__(self, inputs: Iterable[Any], deadline: float = math.inf) -> None:
         inputs = list(inputs)
         self._deadline = deadline
-        self._known: list[Any] = [x for x in inputs if _is_floating(x)]
+        self._known: list[Any] = [x for x in inputs if is_floating(x)]
         self._longest = max((x.numel() for x in inputs), default=0)
         self._written: list[Any] = []
         self._fine: set[Any] = set()  # tensors that have been looked at
@@ -83,7 +83,7 @@ class Provenance:
         for name, value in leaves(arguments):
             if not hasattr(value, "data_ptr"):
                 continue
-            tensor = _span(value)
+            tensor = span_of(value)
             bits = bits_of(tensor)
             seen = str(tensor.dtype), bits.size, hash(bits.tobytes())
             if seen not in self._fine and not self._may_be_given(tensor, bits):
@@ -141,7 +141,7 @@ class Provenance:
             if time.monotonic() > self._deadline:
                 raise TooLate
             there = _values(known.to(tensor.dtype))
-            if _is_part(values, there) or _is_scaled(values, _values(known), _precision(tensor)):
+            if _is_part(values, there) or _is_scaled(values, _values(known), precision_of(tensor)):
                 return True
         return False
 
@@ -149,7 +149,7 @@ class Provenance:
         values = _values(x)
         for written in self._candidates(x):
             there = _values(written.to(x.dtype))
-            if _is_part(values, there) or _is_scaled(values, _values(written), _precision(x)):
+            if _is_part(values, there) or _is_scaled(values, _values(written), precision_of(x)):
                 return True
         return any(_is_scaled(values, _values(y), 1e-4) for y in self._notes_combined(x))
 
@@ -162,7 +162,7 @@ class Provenance:
 
     def _notes_combined(self, x: Any) -> Iterator[Any]:
         """Yield lse from a maximum and a sum that a kernel stored, added up after the launch."""
-        alike = [w for w in self._written if w.shape == x.shape and _is_floating(w)][-4:]
+        alike = [w for w in self._written if w.shape == x.shape and is_floating(w)][-4:]
         for m, l_sum in permutations(alike, 2):
             yield m + l_sum.log()
             yield m + l_sum.log2()
@@ -228,11 +228,12 @@ def _parts(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
-def _is_floating(x: Any) -> bool:
+def is_floating(x: Any) -> bool:
+    """Return whether this is a tensor of floating-point numbers."""
     return hasattr(x, "data_ptr") and x.dtype.is_floating_point
 
 
-def _span(x: Any) -> Any:
+def span_of(x: Any) -> Any:
     """Return ``x``; of an overlapping view all that lies between its first and its last byte."""
     from course_lib.accounting.guard_band import View
 
@@ -269,7 +270,7 @@ def _values(x: Any) -> np.ndarray:
     return np.sort(values[np.isfinite(values)])
 
 
-def _precision(x: Any) -> float:
+def precision_of(x: Any) -> float:
     """Return two units in the last place, relative; of float32 for all that is finer."""
     return 2 * {"torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}.get(str(x.dtype), 2.0**-23)
 

@@ -1,41 +1,60 @@
 """The launches of a case once more, on other inputs: does the answer follow?
 
 Where numbers come from (`provenance`) cannot be told from values alone: an answer hides in the
-order of the inputs, in their last bits, in a grid. So the interpreter does the launches of one
-case again,
-with x / 2 in place of every positive number x of the inputs and x / 4 of every negative one.
-Copying, transposing, converting, scaling, padding with zeros or infinities give the same before
-and after that; what a kernel computes follows, and what was computed beside it does not. Where a
-launcher does more between two launches the replay is `Unclear` and says nothing.
+order of the inputs, in their last bits, in a grid. So the interpreter does the launches of every
+case again, on inputs of which about half the numbers are halved: which, a secret of the grader
+decides for each number that is there, however often it is there. Copying, transposing, padding
+with a constant, packing, converting (of numbers that are one in float16 all or none are halved)
+and scaling can be done again on those inputs. What a kernel computes follows them; what was
+computed beside it would have to guess a bit for each number. Where a launcher does more between
+two launches the replay is `Unclear`: a person has to look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from course_lib.judging.provenance import Provenance, bits_of, is_plain, leaves
+from course_lib.judging.provenance import (
+    bits_of,
+    is_floating,
+    is_plain,
+    leaves,
+    precision_of,
+    span_of,
+)
 from course_lib.judging.spec import Case
 
-_MOST_LAUNCHES, _MOST_BYTES = 256, 64 << 20
+_MOST_LAUNCHES, _MOST_BYTES = 4096, 64 << 20
+_MOST_COMPARED = 1 << 28  # elements, in looking for what a tensor was made from
+
+Pair = tuple[Any, Any]  # a tensor as it was then, and now
 
 
 class Unclear(Exception):
-    """What the launcher did beside its launches cannot be done again."""
+    """What the launcher did beside its launches cannot be done again; the message says why."""
 
 
 class Replay:
-    """The launches of one case, kept to be done again."""
+    """The launches of one case, kept to be done again on inputs that ``secret`` chooses."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self._inputs = [x for x in (*case.args, *case.kwargs.values()) if hasattr(x, "data_ptr")]
+    def __init__(self, case: Case, secret: np.random.Generator) -> None:
+        self._is_halved = secret.integers(0, 2, 1 << 16).astype(bool)  # for each float16
+        if not any(self._is_halved[_as_float16(x)].any() for x in _floating(case)):
+            self._is_halved[:] = True  # few numbers, and none was chosen
+        args = tuple(map(self._other, case.args))
+        kwargs = {key: self._other(x) for key, x in case.kwargs.items()}
+        self.other_case = replace(case, args=args, kwargs=kwargs)
+        self._inputs = list(zip(_floating(case), _floating(self.other_case), strict=True))
+        self._written: list[Pair] = []
+        self._now: dict[Any, Any] = {}  # bits then -> tensor now
         self._launches: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._bytes, self._too_much = 0, False
-        self._pairs: list[tuple[Any, Any]] = []  # what was written then, and now
+        self._compared = 0
 
     def note(self, launch: dict[str, Any], written: dict[str, Any]) -> None:
         """Keep a launch and what it wrote, while they are few and small."""
@@ -51,15 +70,18 @@ class Replay:
     def again(self, run: Callable[[dict[str, Any]], dict[str, Any]], result: Any) -> Any:
         """Do all launches with ``run``; return what ``result`` becomes. Raises Unclear."""
         if not self._launches:
-            raise Unclear
+            much = f"over {_MOST_LAUNCHES} launches, or {_MOST_BYTES >> 20} MiB of tensors"
+            raise Unclear(much if self._too_much else "there are no launches")
         try:
+            for old, new in self._inputs:
+                self._now[_key(old)] = new
             for launch, written in self._launches:
                 self._launch_again(run, launch, written)
             if isinstance(result, tuple | list):
                 return type(result)(map(self._returned, result))
             return self._returned(result)
-        except (RuntimeError, TypeError, ValueError, IndexError):  # tensors of strange forms
-            raise Unclear from None
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise Unclear(f"tensors of strange forms ({type(error).__name__})") from None
 
     def _launch_again(
         self,
@@ -67,104 +89,210 @@ class Replay:
         launch: dict[str, Any],
         written: dict[str, Any],
     ) -> None:
-        if _shares_what_it_writes(launch["args"], written):
-            raise Unclear
-        now = run({**launch, "args": {k: self._given(x) for k, x in launch["args"].items()}})
-        if now.keys() != written.keys():
-            raise Unclear
-        self._pairs += [(written[name], now[name]) for name in written]
+        """Launch with the other inputs; what only one of the two runs has written counts too."""
+        arguments = _Arguments(self._given)
+        again = {key: arguments.again(value) for key, value in launch["args"].items()}
+        before, given = _tensors(launch["args"]), _tensors(again)
+        now = run({**launch, "args": again})
+        for name in written | now:
+            pair = written.get(name, before.get(name)), now.get(name, given.get(name))
+            self._written.append(pair)
+            self._now[_key(pair[0])] = pair[1]
 
-    def other_case(self) -> Case:
-        """Return the case with the other inputs."""
-        kwargs = {key: _other(x) for key, x in self.case.kwargs.items()}
-        return replace(self.case, args=tuple(map(_other, self.case.args)), kwargs=kwargs)
+    def _other(self, x: Any) -> Any:
+        """Return an input with its numbers halved or not; what is no tensor stays as it is."""
+        if not is_floating(x):
+            return x
+        import torch
+
+        return torch.where(torch.from_numpy(self._is_halved[_as_float16(x)]), x / 2, x)
 
     def _given(self, value: Any) -> Any:
-        """Return what a launch argument is with the other inputs."""
-        if isinstance(value, dict):
-            base, *sizes = value["descriptor"]
-            return {"descriptor": (self._given(base), *sizes)}
-        if isinstance(value, tuple):
-            return tuple(map(self._given, value))
-        if not hasattr(value, "data_ptr"):
+        """Return what a tensor of a launch is with the other inputs."""
+        if (now := self._now.get(_key(value))) is not None:
+            return now.reshape(value.shape)
+        if not value.dtype.is_floating_point or is_plain(bits_of(value)):
             return value
-        for old, new in reversed(self._pairs):
-            if old.dtype == value.dtype and _same(old, value):
-                return _laid_out(new.reshape(value.shape), value)
-        is_input = any(x.dtype == value.dtype and _same(x, value) for x in self._inputs)
-        if not value.dtype.is_floating_point or (not is_input and is_plain(bits_of(value))):
-            return value
-        if is_input or Provenance(self._inputs).stranger({"": value}) is None:
-            reach = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
-            whole = value.as_strided((reach + 1,), (1,))
-            return _other(whole).as_strided(value.shape, value.stride(), 0)
-        return _laid_out(self._looked_up(value), value)
+        for pairs in (self._inputs, self._written):
+            if (found := self._made_from(pairs, value)) is not None:
+                return found
+        if (found := _looked_up([*self._inputs, *self._written], value)) is not None:
+            return found
+        raise Unclear("a launch is given numbers that are made in an unusual way")
 
     def _returned(self, value: Any) -> Any:
         """Return what a part of the result is with the other inputs."""
         if not hasattr(value, "data_ptr"):
             return value
-        for old, new in reversed(self._pairs):
-            old, new = old.to(value.dtype), new.to(value.dtype)
-            if _same(old, value):
-                return new.reshape(value.shape)
-            if old.dim() == value.dim():  # cut to size, after padding
-                part = tuple(map(slice, value.shape))
-                if old[part].shape == value.shape and _same(old[part], value):
-                    return new[part]
+        if (now := self._now.get(_key(value))) is not None:
+            return now.reshape(value.shape)
         if value.numel() == 1:
-            for old, new in self._pairs:
+            for old, new in self._written:
                 if np.allclose(old.double().sum(), value.double(), rtol=1e-4):
                     return new.double().sum().to(value.dtype).reshape(value.shape)
-        return self._looked_up(value)
+        for found in (self._made_from(self._written, value), self._combined(value)):
+            if found is not None:
+                return found
+        raise Unclear("the result is made from what kernels wrote in an unusual way")
 
-    def _looked_up(self, tensor: Any) -> Any:
-        """Return ``tensor`` with each number that was written then replaced by that of now."""
+    def _made_from(self, pairs: list[Pair], value: Any) -> Any:
+        """Return ``value`` made anew from tensors as they are now, None if nobody knows how."""
+        for old, new in [*reversed(pairs), *_joined(pairs, value)]:
+            if (moved := self._moved(old, new, value)) is not None:
+                return moved
+        return _looked_up(pairs, value)
+
+    def _moved(self, old: Any, new: Any, value: Any) -> Any:
+        """Return ``new``, moved as ``old`` was to give ``value``, None if it was not moved.
+
+        Moved is: cut to size after padding; or transposed, converted, scaled.
+        """
         import torch
 
-        if not self._pairs:
-            raise Unclear
-        old, new = (
-            torch.cat([pair[i].reshape(-1).to(tensor.dtype) for pair in self._pairs]).double()
-            for i in (0, 1)
+        if old.dim() == value.dim() and old.numel() > value.numel():
+            part = tuple(map(slice, value.shape))
+            old, new = old[part], new[part]
+        if old.numel() != value.numel():
+            return None
+        there = value.detach().double().numpy().ravel()
+        precision = precision_of(value)
+        ratio = _ratio(there, old.detach().double().numpy(), precision)
+        for order in permutations(range(old.dim())) if old.dim() <= 4 else ():
+            self._compared += there.size
+            if self._compared > _MOST_COMPARED:
+                raise Unclear("its tensors are too many to be compared")
+            moved = old.detach().permute(order).double().numpy().ravel()
+            for factor in (ratio, -ratio):
+                few = _near(moved[:64] * factor, there[:64], precision)  # soon says no
+                if few and _near(moved * factor, there, precision):
+                    now = new.detach().permute(order).double().numpy().ravel()
+                    now = _scaled(now, moved, there, factor)
+                    return torch.from_numpy(now.reshape(value.shape)).to(value.dtype)
+        return None
+
+    def _combined(self, value: Any) -> Any:
+        """Return lse made anew from a maximum and a sum that a kernel stored, None if it is not."""
+        alike = [p for p in self._written if p[0].shape == value.shape and is_floating(p[0])][-4:]
+        for m, l_sum in permutations(alike, 2):
+            for log in ("log", "log2"):
+                then, now = (m[i] + getattr(l_sum[i], log)() for i in (0, 1))
+                if (moved := self._moved(then, now, value)) is not None:
+                    return moved
+        return None
+
+
+class _Arguments:
+    """The arguments of one launch made anew: tensors that share memory share it again."""
+
+    def __init__(self, given: Callable[[Any], Any]) -> None:
+        self._given = given
+        self._storages: dict[int, Any] = {}  # address of a storage then -> storage now
+
+    def again(self, value: Any) -> Any:
+        """Return what an argument is with the other inputs."""
+        if isinstance(value, dict):
+            base, *sizes = value["descriptor"]
+            return {"descriptor": (self.again(base), *sizes)}
+        if isinstance(value, tuple):
+            return tuple(map(self.again, value))
+        return self._laid_out(value) if hasattr(value, "data_ptr") else value
+
+    def _laid_out(self, value: Any) -> Any:
+        """Return a tensor in the form of ``value``: its strides, and its place in its memory."""
+        import torch
+
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in self._storages:
+            self._storages[storage.data_ptr()] = storage.clone()
+        twin = torch.empty(0, dtype=value.dtype)
+        twin.set_(
+            self._storages[storage.data_ptr()],
+            value.storage_offset(),
+            value.shape,
+            value.stride(),
         )
-        at, first, which = np.unique(old.numpy(), return_index=True, return_inverse=True)
-        there = new.numpy()
-        if not np.array_equal(there[first][which], there, equal_nan=True):
-            raise Unclear  # two that were the same are not the same now
-        values = tensor.double().numpy()
-        place = np.minimum(np.searchsorted(at, values), at.size - 1)
-        found = at[place] == values
-        if not is_plain(bits_of(tensor[torch.from_numpy(~found)])):
-            raise Unclear
-        return torch.from_numpy(np.where(found, there[first][place], values)).to(tensor.dtype)
+        there, wanted = span_of(twin), self._given(span_of(value))
+        for axis in range(there.dim()):  # where it stands still (stride 0) once is enough
+            if there.stride(axis) == 0 and there.shape[axis] > 1:
+                there, wanted = there.narrow(axis, 0, 1), wanted.narrow(axis, 0, 1)
+        there.copy_(wanted)
+        return twin
 
 
-def _same(x: Any, y: Any) -> bool:
-    """Return whether two tensors of one dtype hold the same bits in the same order."""
-    return np.array_equal(bits_of(x).ravel(), bits_of(y).ravel())
+def _floating(case: Case) -> list[Any]:
+    return [x for x in (*case.args, *case.kwargs.values()) if is_floating(x)]
 
 
-def _other(x: Any) -> Any:
-    """Return x / 2 where x is positive, x / 4 elsewhere; what is no tensor stays as it is."""
-    if not hasattr(x, "data_ptr") or not x.dtype.is_floating_point:
-        return x
-    return x * (0.25 + 0.25 * (x > 0)).to(x.dtype)
+def _as_float16(x: Any) -> np.ndarray:
+    """Return the bits of a tensor's numbers, converted to float16."""
+    bits: np.ndarray = x.detach().half().numpy().view(np.uint16)
+    return bits
 
 
-def _laid_out(values: Any, like: Any) -> Any:
-    """Return ``values`` with the strides of ``like``. Raises Unclear if elements share a place."""
+def _tensors(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in leaves(arguments) if hasattr(x, "data_ptr")}
+
+
+def _key(x: Any) -> tuple[str, bytes]:
+    """Return what two tensors have in common that hold the same bits in the same order."""
+    return str(x.dtype), bits_of(x).tobytes()
+
+
+def _joined(pairs: list[Pair], value: Any) -> Iterator[Pair]:
+    """Yield tensors of one shape, joined, where together they are as long as ``value``."""
     import torch
 
-    try:
-        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).copy_(values)
-    except RuntimeError:
-        raise Unclear from None
+    for shape in {old.shape for old, _ in pairs}:
+        alike = [pair for pair in pairs if pair[0].shape == shape]
+        if len(alike) > 1 and sum(old.numel() for old, _ in alike) == value.numel():
+            then, now = (torch.cat([pair[i].reshape(-1) for pair in alike]) for i in (0, 1))
+            yield then, now
 
 
-def _shares_what_it_writes(arguments: dict[str, Any], written: Iterable[str]) -> bool:
-    """Return whether a tensor that is written lies in one storage with another argument."""
-    tensors = {name: x for name, x in leaves(arguments) if hasattr(x, "data_ptr")}
-    places = {name: x.untyped_storage().data_ptr() for name, x in tensors.items()}
-    alike = list(places.values())
-    return any(alike.count(places[name]) > 1 for name in written)
+def _scaled(now: np.ndarray, then: np.ndarray, scaled: np.ndarray, factor: float) -> np.ndarray:
+    """Return ``now`` times the factor that gave ``scaled`` from ``then``.
+
+    The factor was found among rounded numbers. So it is used only where it is 1 or -1, or where
+    there is no ratio of now and then, which for inputs is exactly 1 or 1/2.
+    """
+    usual = np.isfinite(then) & (then != 0) & (abs(factor) != 1)
+    ratio = np.divide(now, then, out=np.ones_like(now), where=usual)
+    return np.where(usual, scaled * ratio, now * factor)
+
+
+def _near(x: np.ndarray, y: np.ndarray, precision: float) -> bool:
+    return np.allclose(x, y, rtol=precision, atol=precision * 2.0**-14, equal_nan=True)
+
+
+def _ratio(values: np.ndarray, others: np.ndarray, precision: float) -> float:
+    """Return by what ``others`` are multiplied to be as large as ``values``, 1 if by little."""
+    large, small = (np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in (values, others))
+    ratio = large / small if large and small else 1.0
+    return 1.0 if abs(ratio - 1) <= precision else float(ratio)
+
+
+def _looked_up(pairs: list[Pair], value: Any) -> Any:
+    """Return ``value`` with each number that stood in the pairs replaced by that of now.
+
+    None if some stood nowhere (and are not one constant), or are two different numbers now.
+    """
+    import torch
+
+    if not pairs:
+        return None
+    old, new = (
+        torch.cat([pair[i].detach().reshape(-1).to(value.dtype) for pair in pairs]).double().numpy()
+        for i in (0, 1)
+    )
+    values = value.detach().double().numpy()
+    at, first, which = np.unique(old, return_index=True, return_inverse=True)
+    place = np.minimum(np.searchsorted(at, values), at.size - 1)
+    found = (at[place] == values) | (np.isnan(at[place]) & np.isnan(values))
+    if not is_plain(bits_of(value[torch.from_numpy(~found)])):
+        return None
+    same = (new == new[first][which]) | (np.isnan(new) & np.isnan(new[first][which]))
+    ambiguous = np.zeros(at.size, dtype=bool)
+    ambiguous[which[~same]] = True
+    if ambiguous[place[found]].any():
+        return None
+    return torch.from_numpy(np.where(found, new[first][place], values)).to(value.dtype)

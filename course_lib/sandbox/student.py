@@ -241,6 +241,23 @@ def _try_disk() -> None:
         file.flush()
 
 
+def _try_signal_by_file(owner: int) -> None:
+    """Ask for signals to another process when a file is ready, in each of the ways there are."""
+    import fcntl
+
+    with open(os.devnull) as file:
+        for command, value in (
+            (fcntl.F_SETOWN, owner),
+            (fcntl.F_SETSIG, 10),
+            (fcntl.F_SETFL, os.O_ASYNC),
+            (fcntl.F_SETLEASE, fcntl.F_RDLCK),
+        ):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(file, command, value)
+                return
+    raise PermissionError
+
+
 _ATTEMPTS: dict[str, Callable[[int], Any]] = {
     "memory": lambda _: mmap.mmap(-1, 8 << 30),
     "disk": lambda _: _try_disk(),
@@ -250,6 +267,7 @@ _ATTEMPTS: dict[str, Callable[[int], Any]] = {
     "fork": lambda _: _try_fork(),
     "thread": lambda _: _try_thread(),
     "signal": lambda victim: os.kill(victim, 0),
+    "signal by file": _try_signal_by_file,
     "udp": lambda _: _try_socket("AF_INET"),
     "unix socket": lambda _: _try_socket("AF_UNIX"),
 }

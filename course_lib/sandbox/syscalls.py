@@ -20,7 +20,7 @@ read=0 write=1 close=3 fstat=5 newfstatat=262 stat=4 lstat=6 statx=332 lseek=8 m
 munmap=11 mremap=25 brk=12 madvise=28 rt_sigaction=13 rt_sigprocmask=14 rt_sigreturn=15
 rt_sigpending=127 sigaltstack=131 pread64=17 readv=19 writev=20 access=21 faccessat=269
 faccessat2=439 open=2 openat=257 readlink=89 readlinkat=267 getdents64=217 getcwd=79 dup=32 dup2=33
-dup3=292 fcntl=72 poll=7 ppoll=271 select=23 pselect6=270 sched_yield=24 nanosleep=35
+dup3=292 poll=7 ppoll=271 select=23 pselect6=270 sched_yield=24 nanosleep=35
 clock_nanosleep=230 clock_gettime=228 clock_getres=229 gettimeofday=96 time=201 times=100
 getrusage=98 getpid=39 gettid=186 getppid=110 getuid=102 geteuid=107 getgid=104 getegid=108
 getrandom=318 futex=202 set_robust_list=273 get_robust_list=274 rseq=334 membarrier=324 exit=60
@@ -30,7 +30,7 @@ getrlimit=97 setitimer=38 getitimer=36 alarm=37""",
 read=63 write=64 close=57 fstat=80 newfstatat=79 statx=291 lseek=62 mmap=222 mprotect=226 munmap=215
 mremap=216 brk=214 madvise=233 rt_sigaction=134 rt_sigprocmask=135 rt_sigreturn=139
 rt_sigpending=136 sigaltstack=132 pread64=67 readv=65 writev=66 faccessat=48 faccessat2=439
-openat=56 readlinkat=78 getdents64=61 getcwd=17 dup=23 dup3=24 fcntl=25 ppoll=73 pselect6=72
+openat=56 readlinkat=78 getdents64=61 getcwd=17 dup=23 dup3=24 ppoll=73 pselect6=72
 sched_yield=124 nanosleep=101 clock_nanosleep=115 clock_gettime=113 clock_getres=114
 gettimeofday=169 times=153 getrusage=165 getpid=172 gettid=178 getppid=173 getuid=174 geteuid=175
 getgid=176 getegid=177 getrandom=278 futex=98 set_robust_list=99 get_robust_list=100 rseq=293
@@ -58,8 +58,8 @@ fsopen=430 move_mount=429 open_tree=428 personality=92 mknodat=33""",
 
 # calls that are allowed with some arguments only
 _GUARDED = {
-    "x86_64": "ioctl=16 prlimit64=302 tgkill=234 clone3=435",
-    "aarch64": "ioctl=29 prlimit64=261 tgkill=131 clone3=435",
+    "x86_64": "ioctl=16 prlimit64=302 tgkill=234 fcntl=72 clone3=435",
+    "aarch64": "ioctl=29 prlimit64=261 tgkill=131 fcntl=25 clone3=435",
 }
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 

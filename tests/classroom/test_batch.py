@@ -186,6 +186,30 @@ def test_whose_name_is_unclear_is_for_a_person(tmp_path, monkeypatch):
     assert plain_csv.rows(records.latest())[1][-1] == "Who is this?"
 
 
+@pytest.mark.parametrize("left", ["", "\n", "abc"])
+def test_a_secret_that_is_not_whole_is_never_used(tmp_path, left):
+    (tmp_path / "secret_seed").write_text(left)
+    with pytest.raises(ValueError, match="a secret at least 32"):
+        batch.secret_of(tmp_path, None)
+    assert (tmp_path / "secret_seed").read_text() == left
+
+
+def test_a_full_disk_leaves_no_secret_and_another_run_is_not_overwritten(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            batch.secret_of(tmp_path, None)
+    assert list(tmp_path.iterdir()) == []
+    first = batch.secret_of(tmp_path, None)
+    batch._write_secret(tmp_path / "secret_seed")  # as by a run that saw no file a moment ago
+    assert batch.secret_of(tmp_path, None) == first
+    assert [file.name for file in tmp_path.iterdir()] == ["secret_seed"]
+    assert (tmp_path / "secret_seed").stat().st_mode & 0o077 == 0
+
+
 def test_the_secret_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_path):
     first = batch.secret_of(tmp_path, None)
     assert first == batch.secret_of(tmp_path, None)

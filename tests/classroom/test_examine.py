@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 import torch
 from corpus import corpus, sample
@@ -23,7 +24,8 @@ from course_lib.specs import EXERCISES, find
 
 def examined(workshop, name, program, cases=slice(None)):
     exercise = find(name)
-    return examine(workshop, exercise, program, draw_cases(exercise, b"secret", "x")[cases])
+    drawn = draw_cases(exercise, b"secret", "x")[cases]
+    return examine(workshop, exercise, program, drawn, b"secret")
 
 
 def examined_compiled(workshop, name, program):
@@ -386,21 +388,39 @@ def test_looking_at_tensors_ends_in_time_and_memory():
 # The replay ---------------------------------------------------------------------------------------
 
 
-def other(x):
-    return torch.where(x > 0, x / 2, x / 4)
+def secret():
+    return np.random.default_rng(20)
 
 
 def replayed(prepare, finish, kernel=torch.exp):
     """Return what a replay makes of ``finish(kernel(prepare(x)))``, and what is right for it."""
     x = drawn(6, 8)
     given = prepare(x)
-    replay = Replay(Case("", (x,)))
+    replay = Replay(Case("", (x,)), secret())
     written = kernel(given)
     replay.note(launch(x=given, o=torch.zeros_like(written)), {"o": written})
     again = replay.again(lambda now: {"o": kernel(now["args"]["x"])}, finish(written))
-    (changed,) = replay.other_case().args
-    assert torch.equal(changed, other(x))
+    (changed,) = replay.other_case.args
     return again, finish(kernel(prepare(changed)))
+
+
+def test_other_inputs_are_the_secrets_and_commute_with_what_launchers_do():
+    x = torch.cat([drawn(500), drawn(500), torch.tensor([0.0, torch.inf, -torch.inf, torch.nan])])
+
+    def other(tensor, seed=20):
+        return Replay(Case("", (tensor,)), np.random.default_rng(seed)).other_case.args[0]
+
+    changed = other(x)
+    assert 100 < int((changed[:500] == x[:500] / 2).sum()) < 400
+    assert torch.all((changed[:500] == x[:500]) | (changed[:500] == x[:500] / 2))
+    assert torch.equal(changed[:500], changed[500:1000]), "equal numbers stay equal"
+    assert torch.equal(changed[1000:].nan_to_num(7), x[1000:].nan_to_num(7))
+    assert torch.equal(other(x.flip(0))[4:], changed[:1000].flip(0))
+    assert torch.equal(other(x.half())[:1000], changed[:1000].half())
+    assert not torch.equal(other(x, seed=21)[:500], changed[:500])
+    for seed in range(8):  # one number is halved in any case
+        assert other(torch.ones(3), seed).tolist() == [0.5, 0.5, 0.5]
+    assert other(torch.arange(4)).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -410,37 +430,87 @@ def replayed(prepare, finish, kernel=torch.exp):
         lambda x: x.T,
         lambda x: x[:, 1:5],
         lambda x: 0.3 * x.double(),
+        lambda x: (-1.44 * x).half(),
+        lambda x: (1.44 * x.half()).T.contiguous(),
+        lambda x: x.repeat(2, 3),
+        lambda x: x.flip(0),
+        lambda x: torch.stack([x, x.roll(1)]),
         lambda x: torch.nn.functional.pad(x, (0, 8)),
         lambda x: torch.nn.functional.pad(x, (0, 8), value=-torch.inf),
         lambda x: x.expand(3, 6, 8),
+        lambda x: x.unfold(1, 4, 1),
     ],
 )
 @pytest.mark.parametrize(
-    "finish", [torch.clone, lambda o: o.half(), lambda o: o[:, :4], lambda o: o.mT]
+    "finish",
+    [
+        torch.clone,
+        lambda o: o.half(),
+        lambda o: o[:, :4],
+        lambda o: o.mT,
+        lambda o: 0.7 * o,
+        lambda o: -o.mT.half(),
+    ],
 )
 def test_an_answer_of_a_kernel_follows_the_inputs(prepare, finish):
     got, right = replayed(prepare, finish)
-    assert torch.allclose(got, right)
+    assert torch.allclose(got.float(), right.float(), rtol=1e-3)
+
+
+def test_memory_that_a_launch_shares_is_shared_again():
+    """Outputs may be slices of one buffer, or one tensor passed twice."""
+    x, buffer = drawn(4, 8), torch.zeros(2, 4, 8)
+    replay = Replay(Case("", (x,)), secret())
+    given = launch(x=x, double=buffer[0], triple=buffer[1], again=buffer[1])
+    replay.note(given, {"double": 2 * x, "triple": 3 * x, "again": 3 * x})
+
+    def run(now):
+        double, triple, again = (now["args"][key] for key in ("double", "triple", "again"))
+        assert triple.data_ptr() == again.data_ptr()
+        assert triple.data_ptr() - double.data_ptr() == 4 * 8 * 4
+        y = now["args"]["x"]
+        return {"double": 2 * y, "triple": 3 * y, "again": 3 * y}
+
+    (changed,) = replay.other_case.args
+    got = replay.again(run, (2 * x, 3 * x))
+    assert torch.equal(got[0], 2 * changed)
+    assert torch.equal(got[1], 3 * changed)
+
+
+def test_another_tensor_that_is_written_now_counts():
+    x = drawn(4, 8)
+    replay = Replay(Case("", (x,)), secret())
+    replay.note(launch(x=x, o=torch.zeros(4, 8), p=torch.ones(4, 8)), {"o": x.exp()})
+    got = replay.again(lambda now: {"p": now["args"]["x"]}, x.exp())
+    assert torch.equal(got, torch.zeros(4, 8)), "o is what it was before the launch"
+
+
+def test_results_of_a_launch_for_each_head_are_joined():
+    x = drawn(3, 4, 8)
+    replay = Replay(Case("", (x,)), secret())
+    for head in x:
+        replay.note(launch(x=head, o=torch.zeros(4, 8)), {"o": head.exp()})
+    got = replay.again(lambda now: {"o": now["args"]["x"].exp()}, x.exp())
+    assert torch.equal(got, replay.other_case.args[0].exp())
 
 
 def test_an_answer_from_elsewhere_does_not_follow():
     """The kernel copies numbers of its own, whatever it is given."""
-    got, right = replayed(torch.clone, torch.clone, lambda x: torch.arange(48.0).reshape(6, 8))
-    assert not torch.allclose(got, right.exp())
+    got, _ = replayed(torch.clone, torch.clone, lambda x: torch.arange(48.0).reshape(6, 8))
     assert torch.equal(got, torch.arange(48.0).reshape(6, 8))
 
 
 def test_what_cannot_be_done_again_is_unclear():
-    with pytest.raises(Unclear):
+    with pytest.raises(Unclear, match="the result is made"):
         replayed(torch.clone, torch.sin)
-    with pytest.raises(Unclear):
+    with pytest.raises(Unclear, match="a launch is given"):
         replayed(lambda x: x + 1, torch.clone)
-    with pytest.raises(Unclear):
-        Replay(Case("", (drawn(2),))).again(lambda now: {}, drawn(2))
-    many = Replay(Case("", (drawn(2),)))
-    for _ in range(300):  # so many that none is kept: a part of them would prove nothing
+    with pytest.raises(Unclear, match="no launches"):
+        Replay(Case("", (drawn(2),)), secret()).again(lambda now: {}, drawn(2))
+    many = Replay(Case("", (drawn(2),)), secret())
+    for _ in range(5000):  # so many that none is kept: a part of them would prove nothing
         many.note(launch(x=drawn(2)), {"o": drawn(2)})
-    with pytest.raises(Unclear):
+    with pytest.raises(Unclear, match="4096 launches"):
         many.again(lambda now: {"o": drawn(2)}, drawn(2))
 
 

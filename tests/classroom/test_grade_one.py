@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from corpus import sample
 from helpers import ROOT
 
 from course_lib.classroom.grade_one import grade
+from course_lib.classroom.record import needs_a_person, reason_for_a_person
 from course_lib.handin.submissions import (
     Submission,
 )
+from course_lib.judging.replay import Replay, Unclear
 from course_lib.lessons import all_lessons
 from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import find
@@ -68,6 +71,33 @@ def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(workshop, 
     assert "Errno" not in line["message"]
     assert "/" not in line["message"]
     assert line["property"] == "PermissionError"
+
+
+@pytest.mark.parametrize("refuted", [False, True])
+def test_what_cannot_be_tried_again_is_for_a_person_unless_it_is_wrong(
+    workshop, monkeypatch, refuted
+):
+    cases = []
+
+    def again(replay, run, result):
+        cases.append(replay)
+        if refuted and len(cases) == 3:
+            return result  # that of the first inputs
+        raise Unclear("a reason")
+
+    monkeypatch.setattr(Replay, "again", again)
+    text = sample("5.2/right/plain").text
+    submission = Submission("ada", (("e.py", text.encode()),))
+    (line,) = grade(workshop, submission, [find("5.2")], b"a secret")
+    assert line["score"] == 0
+    assert len(cases) == len(line["properties"])
+    if refuted:
+        assert (line["outcome"], line["property"]) == ("incorrect", "is computed by the kernel")
+        assert not needs_a_person([line])
+    else:
+        assert (line["outcome"], line["fault_of"]) == ("unclear", "infrastructure")
+        assert "a person has to look: a reason." in reason_for_a_person(line)
+        assert needs_a_person([line])
 
 
 @pytest.mark.slow

@@ -27,7 +27,6 @@ from course_lib.handin.submissions import Submission
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import sandboxed
 from course_lib.judging.provenance import Provenance
-from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import workshop as workshops
 from course_lib.sandbox.channel import Closed, TooLate
@@ -156,13 +155,10 @@ def _with_notes(seen: Seen, room: workshops.Workshop) -> Seen:
 def _believe(patch: pytest.MonkeyPatch) -> None:
     """Let the grader ask nothing about numbers, nor whether a kernel compiles."""
 
-    def unclear(*args: Any) -> None:
-        raise Unclear
-
     patch.setattr(Provenance, "stranger", lambda *args: None)
     patch.setattr(Provenance, "too_many", lambda *args: None)
     patch.setattr(Provenance, "from_a_kernel", lambda *args: True)
-    patch.setattr(Replay, "again", unclear)
+    patch.setattr(sandboxed.Sandboxed, "doubt", lambda *args: None)
     patch.setattr(sandboxed, "MOST_PROGRAMS", 1 << 40)
     patch.setattr(grade_one, "compiles", lambda *args: None)
     patch.setattr(workshops.Workshop, "level", "none")

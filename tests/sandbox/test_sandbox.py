@@ -26,6 +26,52 @@ def test_the_probe_finds_every_way_out_closed(workshop):
     assert level == "full"
 
 
+FCNTL = """
+import errno, fcntl, os
+
+
+def tried(file, *what):
+    try:
+        return fcntl.fcntl(file, *what) >= 0
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def echo(x):
+    with open(os.devnull) as file:
+        mine, flags = os.getpid(), fcntl.fcntl(file, fcntl.F_GETFL)
+        return [
+            tried(file, fcntl.F_DUPFD, 0), tried(file, fcntl.F_DUPFD_CLOEXEC, 0),
+            tried(file, fcntl.F_GETFD), tried(file, fcntl.F_SETFD, 1), tried(file, fcntl.F_GETFL),
+            tried(file, fcntl.F_SETFL, flags | os.O_NONBLOCK),
+            tried(file, fcntl.F_SETFL, flags | os.O_ASYNC), tried(file, fcntl.F_SETOWN, mine),
+            tried(file, fcntl.F_SETSIG, 10), tried(file, 15, b"\\0" * 8),  # F_SETOWN_EX
+            tried(file, fcntl.F_SETLEASE, 2), tried(file, fcntl.F_NOTIFY, 0),
+        ]
+"""
+
+
+def test_a_file_may_be_duplicated_and_flagged_and_sends_no_signals(workshop):
+    with workshop.student() as child:
+        _ask(child, do="load", program=FCNTL, slug="ex-0-1", function="echo", run=None)
+        assert _case(child, 1)["result"] == [True] * 6 + ["EPERM"] * 6
+
+
+def test_a_filter_without_fcntls_arguments_lowers_the_level(monkeypatch):
+    """The probe sees it: with the calls of before, signals by file are not held back."""
+    monkeypatch.setattr(workshop_module, "_START", f"{UNGUARDED}{workshop_module._START}")
+    with Workshop() as fresh:
+        level, held = probe(fresh)
+    assert [name for name, was_refused in held.items() if not was_refused] == ["signal by file"]
+    assert level == "limits-only"
+
+
+UNGUARDED = """
+import sys; sys.path.append(sys.argv[1]); from course_lib.sandbox import seccomp
+seccomp._only_own_flags = lambda: [(seccomp._RETURN, 0, 0, seccomp._ALLOW)]
+"""
+
+
 def test_the_list_of_what_is_open_holds_no_answers_and_nothing_that_is_gone(monkeypatch):
     """After a move the walls still stand around something: a name that is gone is an error."""
     closed = {file.relative_to(allowed.COURSE).parts[0] for file in allowed.closed_files()}

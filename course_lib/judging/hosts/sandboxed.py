@@ -8,11 +8,12 @@ neither results nor traffic of a kernel can be made up.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
@@ -30,6 +31,16 @@ MOST_PROGRAMS = 1 << 16  # of one launch
 MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
 _KEPT_TO_COMPILE = 8  # launches of a case
 _PLAIN = (bool, int, float, str, type(None))
+# what forged integers, books and tensors may provoke while they are looked at
+_OF_FORGED_DATA = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 
 
@@ -55,13 +66,11 @@ class Sandboxed:
     """One exercise of one submission. Use as a context manager: its processes end with it.
 
     ``launches`` are those of the case to be compiled, ``cpu_seconds`` what the processes used.
-    ``replayed`` is the case whose launches are done again on other inputs.
+    The launches of every case are done again on other inputs, which ``secret`` chooses.
     """
 
-    def __init__(
-        self, workshop: Workshop, exercise: Exercise, replayed: Case | None = None
-    ) -> None:
-        self.exercise, self.workshop, self.replayed = exercise, workshop, replayed
+    def __init__(self, workshop: Workshop, exercise: Exercise, secret: np.random.Generator) -> None:
+        self.exercise, self.workshop, self._secret = exercise, workshop, secret
         self.launches: list[dict[str, Any]] = []
         self.cpu_seconds = 0.0
         self._is_kernel = exercise.kind == "kernel"
@@ -108,7 +117,7 @@ class Sandboxed:
     def run(self, case: Case) -> Ran:
         """Run one case. Raises InterpreterDied, and InfrastructureError for the machine's fault."""
         self._deadline = time.monotonic() + self.exercise.seconds
-        self._replay = Replay(case) if case is self.replayed else None
+        self._replay = Replay(case, self._secret) if self._is_kernel else None
         provenance = Provenance(_tensors(case), self._deadline) if self._is_kernel else None
         try:
             with self._the_students_fault():
@@ -142,13 +151,17 @@ class Sandboxed:
             return None
         replay, self._replay = self._replay, None
         self._deadline = time.monotonic() + self.exercise.seconds
-        other = replay.other_case()
+        other = replay.other_case
         try:
             self._open_books()
             result = replay.again(self._launch_once_more, observed.result)
             seen = Observed(result, self._books(), observed.allocated)
-        except Unclear:
-            return None
+        except Unclear as why:
+            return Finding(
+                FOLLOWS,
+                "the answer is right; whether your kernel computed it could not be tried with "
+                f"other inputs, so a person has to look: {why}.",
+            )
         except _Over:
             seen = Observed(None)
         expected = self.exercise.truth(*other.args, **other.kwargs)
@@ -233,6 +246,9 @@ class Sandboxed:
         except BadFrame as error:
             says = f"what came back cannot be read as a result ({error})."
             raise _Over(Failure(("the form",), says)) from None
+        except _OF_FORGED_DATA as error:
+            says = f"what came back cannot be judged ({type(error).__name__})."
+            raise _Over(Failure(("the form",), says)) from None
         except Closed:
             raise _Over(self._died()) from None
 
@@ -241,8 +257,10 @@ class Sandboxed:
         if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
             return TOO_LONG
         status = usage["status"]
-        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
-        says = f"your code ended the whole process ({how}) instead of returning."
+        how = "" if status is None else f" (exit status {status})"  # it is not always known
+        if status is not None and status < 0:
+            how = f" (signal {-status})"
+        says = f"your code ended the whole process{how} instead of returning."
         return Failure(("ProcessEnded",), says)
 
     def _run(self) -> str | None:
@@ -255,21 +273,13 @@ class Sandboxed:
         return f"{piece.source}\n\nrun = {piece.name}\n"
 
 
-def any_of(cases: Sequence[Case]) -> Case:
-    """Return one of the cases: which, only those who know the inputs can tell."""
-    drawn = hashlib.sha256()
-    for tensor in (x for case in cases for x in _tensors(case)):
-        drawn.update(tensor.detach().double().numpy().tobytes())
-    return cases[int.from_bytes(drawn.digest()) % len(cases)]
-
-
 def clean_launch(launch: Any) -> dict[str, Any]:
     """Return a launch with the fields it must have and no others. Raises BadFrame."""
     try:
         grid = [int(n) for n in launch["grid"]]
         args, options = dict(launch["args"]), dict(launch["options"])
         names = [launch["source"], launch["name"], *args, *options]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         raise BadFrame("a launch without its parts") from None
     for key, value in args.items():
         _check_argument(str(key), value)
