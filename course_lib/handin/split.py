@@ -58,7 +58,12 @@ def _cells(name: str, data: bytes) -> list[CodeCell]:
         raise FileProblem(f"{name}: the file is empty.")
     cells = notebook_of(Path(name), text)["cells"]
     return [
-        CodeCell(str(cell.get("id", "")), source_of(cell))
+        CodeCell(str(cell.get("id", "")), _encodable(source_of(cell)))
         for cell in cells
         if cell.get("cell_type") == "code"
     ]
+
+
+def _encodable(text: str) -> str:
+    """Return text without lone surrogates: in a comment, one would cost the whole exercise."""
+    return text.encode("utf-8", "replace").decode()
