@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.child.codec import BadFrame
+from course_lib.classroom.record import plain
 from course_lib.judging import books, engine
 from course_lib.judging.hosts.sandboxed import FOLLOWS, TOO_LONG, InterpreterDied, Sandboxed
 from course_lib.judging.report import Report
@@ -42,7 +43,9 @@ def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
 
 
 def _generator(exercise: Exercise, secret: bytes, text: str) -> np.random.Generator:
-    seed = hashlib.sha256(b"|".join([secret, text.encode(), exercise.id.encode()])).digest()
+    seed = hashlib.sha256(
+        b"|".join([secret, text.encode("utf-8", "surrogatepass"), exercise.id.encode()])
+    ).digest()
     return np.random.default_rng(int.from_bytes(seed))
 
 
@@ -99,7 +102,7 @@ def _shown(judged: engine.Judged) -> dict[str, Any]:
     case, report = judged.case, judged.report
     if report is None:
         return {"case": case.name, "passed": True}
-    found = {"property": report.failed_property, "misconception": report.misconception}
+    found = {"property": plain(report.failed_property), "misconception": report.misconception}
     return {"case": case.name, "passed": False, **found}
 
 

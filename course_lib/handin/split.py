@@ -6,6 +6,7 @@ Nothing of the student's is executed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,4 +56,9 @@ def _cells(name: str, data: bytes) -> list[CodeCell]:
     path = Path(name)
     if path.suffix.lower() != ".py" and not text.strip():
         raise FileProblem(f"{name}: the file is empty.")
-    return cells_of(path, text)
+    return [replace(cell, source=_encodable(cell.source)) for cell in cells_of(path, text)]
+
+
+def _encodable(text: str) -> str:
+    """Return text without lone surrogates: in a comment, one would cost the whole exercise."""
+    return text.encode("utf-8", "replace").decode()

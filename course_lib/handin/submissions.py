@@ -115,7 +115,9 @@ def shown(name: str) -> str:
     """Return a name that is safe to show: composed, without control and direction characters."""
     text = unicodedata.normalize("NFC", name.encode("utf-8", "replace").decode())
     text = "".join(c for c in text if unicodedata.category(c)[0] != "C").strip()
-    return text[:120] or "unnamed"
+    suffix = PurePosixPath(text).suffix[:8]  # a long name keeps it: it says how to read the file
+    cut = text if len(text) <= 120 else text[: 120 - len(suffix)] + suffix
+    return cut or "unnamed"
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:

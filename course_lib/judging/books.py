@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from course_lib.child.codec import BadFrame
+
+_MOST_NAMES, _LONGEST_NAME = 64, 100  # of tensors, in a record
 
 
 def rebuilt(data: Any) -> Any:
@@ -38,4 +42,12 @@ def traffic(ledger: Any) -> dict[str, Any] | None:
     """Return bytes read and written per tensor for the record, None if nothing was counted."""
     if not hasattr(ledger, "read"):
         return None
-    return {"read": dict(ledger.read), "written": dict(ledger.written), "flops": ledger.flops}
+    moved = {"read": ledger.read, "written": ledger.written}
+    capped = {way: dict(islice(_named(bytes_of), _MOST_NAMES)) for way, bytes_of in moved.items()}
+    return {**capped, "flops": ledger.flops}
+
+
+def _named(bytes_of: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield names (a student's, of any length) cut, with their bytes."""
+    for name, n_bytes in bytes_of.items():
+        yield str(name)[:_LONGEST_NAME], n_bytes

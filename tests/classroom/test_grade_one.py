@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from corpus import sample
@@ -13,6 +15,7 @@ from course_lib.classroom.record import needs_a_person, reason_for_a_person
 from course_lib.handin.submissions import (
     Submission,
 )
+from course_lib.judging.hosts.sandboxed import Sandboxed
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.lessons import all_lessons
 from course_lib.sandbox.workshop import Workshop
@@ -71,6 +74,30 @@ def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(workshop, 
     assert "Errno" not in line["message"]
     assert "/" not in line["message"]
     assert line["property"] == "PermissionError"
+
+
+@pytest.mark.parametrize(
+    ("status", "how"), [(None, "process instead"), (-9, "(signal 9)"), (3, "(exit status 3)")]
+)
+def test_how_a_process_ended_is_said_where_it_is_known(status, how):
+    host = Sandboxed(None, find("0.1"), None)
+    host._student = SimpleNamespace(end=lambda: {"cpu_seconds": 0, "status": status})
+    assert how in host._died().text
+
+
+def test_a_lone_surrogate_in_a_notebook_costs_nothing(workshop):
+    source = "# \ud800\n" + ECHO
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": source}
+    cell |= {"outputs": [], "execution_count": None}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    assert graded_alone(workshop, ("e.ipynb", json.dumps(notebook)))["outcome"] == "passed"
+
+
+def test_a_name_of_an_error_is_plain_wherever_it_is_kept(workshop):
+    raising = 'def echo(x):\n    raise type("a\\x1b[31mb\\u202ec", (Exception,), {})("x")\n'
+    line = graded_alone(workshop, ("e.py", raising))
+    assert {found["property"] for found in line["properties"]} == {"a[31mbc"}
+    assert line["property"] == "a[31mbc"
 
 
 @pytest.mark.parametrize("refuted", [False, True])

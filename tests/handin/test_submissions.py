@@ -158,6 +158,12 @@ def test_damaged_and_encrypted_zips_are_refused(tmp_path):
     assert "encrypted" in found["locked"].problem
 
 
+def test_a_long_name_keeps_what_says_how_to_read_it():
+    assert collect.shown("n" * 300 + ".ipynb") == "n" * 114 + ".ipynb"
+    assert len(collect.shown("n." + "x" * 300)) == 120
+    assert collect.shown("\x1b") == "unnamed"
+
+
 def test_hostile_names_are_shown_plain_and_stay_apart(tmp_path):
     for name in ("a\x1b[31mb", "a[31mb", "\u202egnp.py", "=1+1"):
         (tmp_path / name).mkdir()

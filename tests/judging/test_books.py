@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -68,3 +70,11 @@ def test_forged_books_are_refused_with_one_kind_of_error(data):
 
 def test_numbers_and_texts_are_no_books_and_stay_what_they_are():
     assert [books.rebuilt(x) for x in (None, 3, 0.5, "x")] == [None, 3, 0.5, "x"]
+
+
+def test_names_in_a_record_are_few_and_short():
+    ledger = SimpleNamespace(read={}, written={}, flops=0)
+    ledger.read = {f"{i:0>5}" * 1000: i for i in range(500)}
+    kept = books.traffic(ledger)["read"]
+    assert len(kept) <= 64
+    assert {len(name) for name in kept} == {100}

@@ -226,9 +226,9 @@ class Sandboxed:
         except Closed:
             status = self._interpreter.end()["status"]
             if not self._has_launched:
-                says = f"The process that runs kernels died ({status})."
+                says = f"The process that runs kernels died{_how(status)}."
                 raise InfrastructureError(says) from None
-            says = f"a launch ended the process that runs the kernels (exit status {status})."
+            says = f"a launch ended the process that runs the kernels{_how(status)}."
             raise InterpreterDied(says) from None
         if failure := _failure(answer):
             raise _Over(failure)
@@ -256,11 +256,7 @@ class Sandboxed:
         usage = self._student.end()
         if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
             return TOO_LONG
-        status = usage["status"]
-        how = "" if status is None else f" (exit status {status})"  # it is not always known
-        if status is not None and status < 0:
-            how = f" (signal {-status})"
-        says = f"your code ended the whole process{how} instead of returning."
+        says = f"your code ended the whole process{_how(usage['status'])} instead of returning."
         return Failure(("ProcessEnded",), says)
 
     def _run(self) -> str | None:
@@ -310,6 +306,13 @@ def _check_argument(key: str, value: Any) -> None:
             _check_argument(key, item)
     elif not isinstance(value, (*_PLAIN, torch.Tensor, torch.dtype)):
         raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+
+
+def _how(status: int | None) -> str:
+    """Say in brackets how a process ended, nothing where that is not known."""
+    if status is None:
+        return ""
+    return f" (signal {-status})" if status < 0 else f" (exit status {status})"
 
 
 def _message(answer: Any) -> dict[str, Any]:
