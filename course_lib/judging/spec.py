@@ -37,7 +37,8 @@ class Case:
     ``blind_to`` names the null models that happen to be right here (with one key, mean(V) is).
     ``counted`` runs the case under a ledger, so that ``judge`` sees its memory traffic.
     ``compiled`` compiles the kernel for a GPU (sm_80) with this case's types, after all passed.
-    ``shows``: which of `HARD` this case is.
+    ``shows``: which of `HARD` this case is. ``together``: its inputs belong to each other (an lse
+    to its scores), so that its launches make no sense on others.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     counted: bool = False
     compiled: bool = False
     shows: frozenset[str] = frozenset()
+    together: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,3 +18,9 @@ def test_an_exercise_draws_each_hard_case_or_says_why_not(exercise):
     assert shown | exercise.spared.keys() == HARD
     assert not shown & exercise.spared.keys(), "what is shown needs no excuse"
     assert all(len(reason.split()) > 1 for reason in exercise.spared.values())
+
+
+@pytest.mark.parametrize("exercise", [e for e in CODE if e.kind == "kernel"], ids=lambda e: e.id)
+def test_a_kernel_is_launched_again_on_other_inputs_in_all_cases_but_one(exercise):
+    cases = exercise.cases(np.random.default_rng(1))
+    assert sum(case.together for case in cases) <= min(1, len(cases) - 1)

@@ -53,7 +53,9 @@ def _backward_cases(rng: Generator) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
-        case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16)),
+        # with jumps of 300, exp(S - lse) of another lse than that of S is infinite
+        replace(case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16)),
+                together=True),
     ]  # fmt: skip
 
 
