@@ -31,7 +31,7 @@ def examined(workshop, name, program, cases=slice(None)):
 def examined_compiled(workshop, name, program):
     exercise = find(name)
     cases = [case for case in draw_cases(exercise, b"secret", "x") if case.compiled]
-    return examine(workshop, exercise, program, cases)
+    return examine(workshop, exercise, program, cases, b"secret")
 
 
 # Right, and written differently -------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_right_kernel_passes_when_a_hard_case_is_the_one_that_is_replayed(
     right = corpus("right", exercise.id)[0]
     for case in draw_cases(exercise, b"secret", "x"):
         if case.shows:
-            result = examine(workshop, exercise, right.text, [case])
+            result = examine(workshop, exercise, right.text, [case], b"secret")
             assert result.report.passed, result.report.text()
     assert not unclear
 

@@ -15,7 +15,7 @@ BESIDE = {"course", "house", "hostile", "submissions"}
 OF_A_WHOLE_ROOM = {
     "kernels": {"fuzz"},
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
-    "specs": {"nulls", "submissions"},
+    "specs": {"hard_cases", "nulls", "submissions"},
     "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts"},
 }
 

@@ -29,7 +29,7 @@ from course_lib.sandbox import profile, student
 from course_lib.sandbox.channel import Channel
 from course_lib.specs import find
 
-MEMORY, LARGEST_FILE, OPEN_FILES, FORKS = 256 << 20, 4 << 20, 256, 3
+MEMORY, LARGEST_FILE, OPEN_FILES, FORKS = 512 << 20, 4 << 20, 256, 3
 SEEN, SAID = "seen", "said"  # files in the zygote's folder
 _DEATH_SIGNAL, _ARENAS = 1, -8
 _HEAD = "import triton\nimport triton.language as tl\n"  # which `clean` adds, too
