@@ -5,7 +5,7 @@
 The submission is the solutions' notebook. Counted is CPU time of every process that takes part
 (student, device, compiler, splitter, judge), with the zygotes already warm, as in a class; a fixed
 loop of plain Python is timed beside it, so that figures of a crowded machine can be recognised.
-The goal of the course: at most 4 core-seconds, judging at most 20 % of running.
+The goal of the course: at most 6 core-seconds, judging at most 20 % of running.
 """
 
 from __future__ import annotations
