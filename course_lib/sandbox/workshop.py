@@ -18,6 +18,7 @@ from typing import Any, Literal
 from course_lib.sandbox.allowed import COURSE, closed_files
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
+from course_lib.sandbox.limit import Deadline, cpu_seconds
 
 _ROOT = str(COURSE.parent)
 _PYTHON = (sys.executable, "-I", "-c")
@@ -49,10 +50,14 @@ class Child:
         channel = Channel(end.fileno(), nonce)
         self.send, self.receive = channel.send, channel.receive
 
-    def ask(self, message: Any, deadline: float) -> Any:
+    def ask(self, message: Any, deadline: Deadline) -> Any:
         """Send a message and return the answer; the errors of `Channel`."""
         self.send(message, deadline=deadline)
         return self.receive(deadline)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the child has used so far, 0 where nobody knows."""
+        return self.usage["cpu_seconds"] if self.usage else cpu_seconds(self.pid)
 
     def end(self) -> dict[str, Any]:
         """Kill the child and all it started; return exit status, CPU seconds, peak bytes."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +87,50 @@ def test_how_a_process_ended_is_said_where_it_is_known(status, how):
     host = Sandboxed(None, find("0.1"), None)
     host._student = SimpleNamespace(end=lambda: {"cpu_seconds": 0, "status": status})
     assert how in host._died().text
+
+
+def test_a_machine_that_is_busy_with_others_fails_nobody(workshop, monkeypatch):
+    """The student's process gets no turn for longer than its whole time limit."""
+    start = workshop.student
+
+    def stopped(**limits):
+        child = start(**limits)
+        os.kill(child.pid, signal.SIGSTOP)
+        threading.Timer(1.5, os.kill, [child.pid, signal.SIGCONT]).start()
+        return child
+
+    monkeypatch.setattr(workshop, "student", stopped)
+    submission = Submission("ada", (("e.py", ECHO.encode()),))
+    before = time.monotonic()
+    (line,) = grade(workshop, submission, [replace(find("0.1"), seconds=1.0)], b"a secret")
+    assert time.monotonic() - before > 1.5
+    assert line["outcome"] == "passed", line
+
+
+def test_all_cases_together_have_a_limit_of_their_own(workshop):
+    """Each case is in time; an exercise costs no more for having many of them."""
+    slow = "import time\n\ndef echo(x):\n    end = time.process_time() + 0.8\n"
+    slow += "    while time.process_time() < end: pass\n    return x.copy()\n"
+    echo = replace(find("0.1"), seconds=1.0, cases=lambda rng: list(find("0.1").cases(rng)) * 4)
+    (line,) = grade(workshop, Submission("ada", (("e.py", slow.encode()),)), [echo], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect", "comes to an end")
+    assert "more than 5 seconds of computing together" in line["message"]
+    assert 5 <= line["cpu_seconds"] < 7
+
+
+def test_a_judge_that_raises_at_a_replay_is_the_students_error(workshop):
+    """Such a judge never met what a forged launch gives on other inputs."""
+    exercise, judged = find("5.2"), []
+
+    def judge(case, observed, expected):
+        judged.append(case)
+        if len(judged) == 2:
+            raise IndexError("never expected")
+        return exercise.judge(case, observed, expected)
+
+    submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
+    (line,) = grade(workshop, submission, [replace(exercise, judge=judge)], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect", "is computed by the kernel")
 
 
 def test_a_lone_surrogate_in_a_notebook_costs_nothing(workshop):
