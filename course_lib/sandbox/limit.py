@@ -22,11 +22,16 @@ class TookTooLong(BaseException):
 
 
 class Clock:
-    """``seconds`` of CPU time, as ``used()`` counts it, and `WALL` times as long on the wall."""
+    """``seconds`` of CPU time, as ``used()`` counts it, and ``wall`` times as long on the wall."""
 
-    def __init__(self, seconds: float, used: Callable[[], float] = time.process_time) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        used: Callable[[], float] = time.process_time,
+        wall: float = WALL,
+    ) -> None:
         self._used, self._spent = used, used() + seconds
-        self._late = time.monotonic() + WALL * seconds
+        self._late = time.monotonic() + wall * seconds
 
     def left(self) -> float:
         """Return for how many seconds nobody need look again; 0 or less once it is too late.
