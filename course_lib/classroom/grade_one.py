@@ -90,7 +90,8 @@ def grade(
     clock = Clock(SECONDS, lambda: _used(results.values()), WALL)
     for exercise in asked:
         results[exercise.id] = _one(workshop, exercise, found, secret, who, clock)
-    _compile(Compiler(workshop), asked, results, who)
+    with Compiler(workshop) as compiler:
+        _compile(compiler, asked, results, who)
     about = {"sandbox": workshop.level, "notes": found.notes()}
     files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
     return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]

@@ -231,37 +231,35 @@ def test_a_kernel_that_does_not_compile_is_right_here_and_not_on_a_gpu(workshop)
     assert old in source
     result = examined_compiled(workshop, "7.2", source.replace(old, 'm = float("-inf")'))
     assert result.report.passed, result.report.text()
-    compiler = Compiler(workshop)
-    report = compiler.report(find("7.2"), result.launches)
+    fine = examined_compiled(workshop, "7.2", source)
+    with Compiler(workshop) as compiler:
+        report = compiler.report(find("7.2"), result.launches)
+        assert compiler.report(find("7.2"), fine.launches) is None
     assert report.verdict is Verdict.NOT_ON_A_GPU
     assert "loop_kernel" in report.text()
-    fine = examined_compiled(workshop, "7.2", source)
-    assert compiler.report(find("7.2"), fine.launches) is None
 
 
 def test_a_kernel_that_nobody_compiled_in_time_is_for_a_person(workshop, monkeypatch):
     result = examined_compiled(workshop, "7.1", code(7))
     monkeypatch.setattr(compiling, "SECONDS", 0.01)
-    report = Compiler(workshop).report(find("7.1"), result.launches)
+    with Compiler(workshop) as compiler:
+        report = compiler.report(find("7.1"), result.launches)
     assert is_unclear(report)
     assert "not found out within" in report.text()
 
 
 def test_one_kernel_is_compiled_once_for_all_its_launches(workshop, monkeypatch):
-    compiled = []
-    compiler = Compiler(workshop)
-    ask = compiler._compiled
-    monkeypatch.setattr(
-        compiler, "_compiled", lambda launch: compiled.append(launch) or ask(launch)
-    )
-    launches = examined_compiled(workshop, "5.2", code(5)).launches
-    assert len(launches) == 1
-    for _ in range(2):
-        assert compiler.report(find("5.2"), launches) is None
-    assert len(compiled) == 1
-    three = [{**launches[0], "options": {"num_warps": 3}}]
-    assert compiler.report(find("5.2"), three).verdict is Verdict.NOT_ON_A_GPU
-    assert len(compiled) == 2
+    compiled, ask = [], Compiler._compiled
+    noted = lambda self, launch: compiled.append(launch) or ask(self, launch)  # noqa: E731
+    monkeypatch.setattr(Compiler, "_compiled", noted)
+    (launch,) = examined_compiled(workshop, "5.2", code(5)).launches
+    with Compiler(workshop) as compiler:
+        for _ in range(2):
+            assert compiler.report(find("5.2"), [launch]) is None
+        assert len(compiled) == 1
+        three = {**launch, "options": {"num_warps": 3}}
+        assert compiler.report(find("5.2"), [three]).verdict is Verdict.NOT_ON_A_GPU
+        assert len(compiled) == 2
 
 
 def test_what_a_compilation_depends_on_tells_launches_apart():
@@ -296,7 +294,7 @@ def test_a_compiler_that_dies_is_the_kernels_fault_if_another_kernel_compiles(
     workshop, monkeypatch, works
 ):
     launches = examined_compiled(workshop, "5.2", code(5)).launches
-    compiler, asked = Compiler(workshop), []
+    start, asked = workshop.compiler, []
 
     @contextlib.contextmanager
     def dies(**limits):
@@ -306,15 +304,15 @@ def test_a_compiler_that_dies_is_the_kernels_fault_if_another_kernel_compiles(
                 os.kill(child.pid, signal.SIGKILL)
             yield child
 
-    start = workshop.compiler
     monkeypatch.setattr(workshop, "compiler", dies)
-    if works:
-        report = compiler.report(find("5.2"), launches)
-        assert report.verdict is Verdict.NOT_ON_A_GPU
-        assert "ends the compiler" in report.text()
-    else:
-        with pytest.raises(InfrastructureError, match="ends the compiler"):
-            compiler.report(find("5.2"), launches)
+    with Compiler(workshop) as compiler:
+        if works:
+            report = compiler.report(find("5.2"), launches)
+            assert report.verdict is Verdict.NOT_ON_A_GPU
+            assert "ends the compiler" in report.text()
+        else:
+            with pytest.raises(InfrastructureError, match="ends the compiler"):
+                compiler.report(find("5.2"), launches)
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, Verdict.PASSED), (2, Verdict.ERROR)])
