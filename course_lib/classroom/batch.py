@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from course_lib.classroom import decisions
 from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
 from course_lib.classroom.record import (
     INFRASTRUCTURE,
@@ -113,7 +114,7 @@ def grade_class(
     Raises Unsafe if the sandbox does not hold (and that is not allowed), OSError if a record
     cannot be written.
     """
-    done, tally = records.latest(), Tally()
+    done, made, tally = decisions.latest(records), decisions.of(records), Tally()
     waiting: deque[Submission] = deque()
     for submission in submissions:
         before = done.get(submission.student)
@@ -136,7 +137,7 @@ def grade_class(
         lines = [line | stamp for line in found]
         records.append(lines)
         tally.graded += 1
-        tally.for_a_person += needs_a_person(lines)
+        tally.for_a_person += needs_a_person(decisions.decided(lines, made))
         progress(submission)
     return tally
 
