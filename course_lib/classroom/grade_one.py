@@ -16,6 +16,7 @@ from course_lib.classroom.record import (
     REFUSED,
     UNCLEAR,
     from_report,
+    plain,
     record,
 )
 from course_lib.handin import split
@@ -92,7 +93,7 @@ def grade(
         results[exercise.id] = _one(workshop, exercise, found, secret, who, clock)
     with Compiler(workshop) as compiler:
         _compile(compiler, asked, results, who)
-    about = {"sandbox": workshop.level, "notes": found.notes()}
+    about = {"sandbox": workshop.level, "notes": [plain(note) for note in found.notes()]}
     files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
     return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
 

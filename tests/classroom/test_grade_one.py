@@ -96,8 +96,25 @@ def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(workshop, 
 )
 def test_how_a_process_ended_is_said_where_it_is_known(status, how):
     host = Sandboxed(None, find("0.1"), None)
-    host._student = SimpleNamespace(end=lambda: {"cpu_seconds": 0, "status": status})
+    usage = {"cpu_seconds": 0, "status": status}
+    host._student = SimpleNamespace(end=lambda: usage, wait=lambda seconds: None)
     assert how in host._died().text
+
+
+@pytest.mark.parametrize(("ends", "how"), [("os._exit(3)", "status 3"), ("os.abort()", "signal 6")])
+def test_how_a_process_ended_is_said_every_time(workshop, ends, how):
+    for _ in range(5):
+        line = graded_alone(workshop, ("e.py", f"import os\n\ndef echo(x):\n    {ends}\n"))
+        assert how in line["message"]
+
+
+def test_a_program_that_is_too_long_is_refused_and_never_cut(workshop):
+    """Cut at a mebibyte, the last definition would be missing, and that is the one that counts."""
+    long = f'text = "{"x" * (1 << 20)}"\n'
+    helped = ECHO.replace("return", "text; return")
+    line = graded_alone(workshop, ("e.py", f"{long}\n\n{helped}"))
+    assert (line["outcome"], line["property"]) == ("error", "loads")
+    assert "longer than 1 MiB" in line["message"]
 
 
 def test_a_machine_that_is_busy_with_others_fails_nobody(workshop, monkeypatch):

@@ -30,6 +30,7 @@ from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 MOST_PROGRAMS = 1 << 16  # of one launch
 MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
+_TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
 _KEPT_TO_COMPILE = 8  # launches of a case
 _PLAIN = (bool, int, float, str, type(None))
 # what forged integers, books and tensors may provoke while they are looked at
@@ -248,6 +249,7 @@ class Sandboxed:
             says = "a launch asks for more memory than this exercise needs."
             raise _Over(Failure(("memory",), says)) from None
         except Closed:
+            self._interpreter.wait(_TO_END)
             status = self._interpreter.end()["status"]
             if not self._has_launched:
                 says = f"The process that runs kernels died{_how(status)}."
@@ -277,6 +279,7 @@ class Sandboxed:
             raise _Over(self._died()) from None
 
     def _died(self) -> Failure:
+        self._student.wait(_TO_END)
         usage = self._student.end()
         if usage["cpu_seconds"] >= ALL_CASES * self.exercise.seconds:
             return TOO_LONG
