@@ -6,9 +6,11 @@ aim is to say in one sentence what to look at next.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from course_lib.judging.spec import Exercise
 from course_lib.judging.threads import one_thread
 from course_lib.specs import find
 
+_QUIET = 1.5  # seconds; what takes longer says that it works
 _TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
 
 
@@ -62,6 +65,24 @@ def report_for(
         seed = int(os.environ.get("COURSE_SEED", "0")) or None
     if seed is None:  # both halves of a kernel's check are to draw the same inputs
         seed = int(np.random.default_rng().integers(1, 2**32))
+    with _sign_of_life(exercise):
+        return _judged(exercise, function, seed)
+
+
+@contextlib.contextmanager
+def _sign_of_life(exercise: Exercise) -> Iterator[None]:
+    """Print a line if the block takes more than a moment."""
+    timer = threading.Timer(_QUIET, print, [f"Checking {exercise.label} ..."], {"flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _judged(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+    """Return the report on ``function``, in whatever ways this machine can try it."""
     if exercise.kind != "kernel":
         return _here(exercise, function, seed)
     if _mode.mode() == "none":

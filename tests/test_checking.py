@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from course_lib import store
+from course_lib import checking, store
 from course_lib.checking import check, hint, report_for
 from course_lib.judging.judges import within
 from course_lib.judging.report import CheckFailed, Verdict
@@ -54,6 +54,21 @@ def test_a_right_answer_passes_and_says_what_to_notice(capsys):
     assert "passed" in printed
     assert "Doubling is adding." in printed
     assert store.load()["attempts"]["0.9"]["passed"]
+
+
+def test_a_slow_check_says_that_it_works_and_a_quick_one_does_not(capsys, monkeypatch):
+    monkeypatch.setattr(checking, "_QUIET", 0.2)
+
+    def double(x):
+        time.sleep(wait)
+        return x + x
+
+    wait = 0.0
+    assert report_for(double).passed
+    assert capsys.readouterr().out == ""
+    wait = 0.4
+    assert report_for(double).passed, "waiting is not computing: it is in time"
+    assert capsys.readouterr().out == "Checking 0.9 ...\n"
 
 
 def test_arithmetic_has_one_thread_in_a_check_and_the_students_number_after_it():

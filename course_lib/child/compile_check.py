@@ -270,9 +270,13 @@ def _diagnose(
             f"{root.limit // 1024} KiB there: use smaller tiles or fewer num_stages"
         )
     elif type(root).__name__ == "PTXASError" or "ptxas" in str(root):
+        from course_lib.child.known_good import is_assembled
+
         first = str(root).splitlines()[0]
-        reason = f"Triton's assembler ptxas is missing or failed: {first}"
-        return answer | {"kind": "infrastructure", "message": reason}
+        if not is_assembled(arch):
+            reason = f"Triton's assembler ptxas is missing or failed: {first}"
+            return answer | {"kind": "infrastructure", "message": reason}
+        reason = f"the assembler ptxas, which takes other kernels, refuses it: {_refusal(root)}"
     elif watched.current:
         reason = explain(str(root))
     else:
@@ -280,6 +284,12 @@ def _diagnose(
     line = f" (line {answer['line']}: {answer['text']})" if answer.get("text") else ""
     message = f"`{answer['kernel']}` does not compile for sm_{arch}: {reason}{line}."
     return answer | {"message": message}
+
+
+def _refusal(error: BaseException) -> str:
+    """Return what ptxas says is wrong, in its first words about it."""
+    found = re.search(r"(?:error|fatal)\s*: *(.+)", str(error).partition("stderr")[2])
+    return found[1] if found else str(error).splitlines()[0]
 
 
 def _place(said: list[Any], message: str, origins: Origins) -> dict[str, Any]:

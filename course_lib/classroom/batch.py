@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import secrets
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,21 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from course_lib.classroom import decisions
 from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
-from course_lib.classroom.record import INFRASTRUCTURE, Records, needs_a_person, record, versions
+from course_lib.classroom.record import (
+    INFRASTRUCTURE,
+    REFUSED,
+    Records,
+    needs_a_person,
+    record,
+    versions,
+)
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.folder import sweep
 
 TRIES = 2
+LONGEST = 3600.0  # seconds for one submission: twice what a worker's own clocks allow
 _INTERPRETED_ON_ONE_THREAD = {
     "TRITON_INTERPRET": "1",
     "CUDA_VISIBLE_DEVICES": "",
@@ -104,7 +114,7 @@ def grade_class(
     Raises Unsafe if the sandbox does not hold (and that is not allowed), OSError if a record
     cannot be written.
     """
-    done, tally = records.latest(), Tally()
+    done, made, tally = decisions.latest(records), decisions.of(records), Tally()
     waiting: deque[Submission] = deque()
     for submission in submissions:
         before = done.get(submission.student)
@@ -127,7 +137,7 @@ def grade_class(
         lines = [line | stamp for line in found]
         records.append(lines)
         tally.graded += 1
-        tally.for_a_person += needs_a_person(lines)
+        tally.for_a_person += needs_a_person(decisions.decided(lines, made))
         progress(submission)
     return tally
 
@@ -157,7 +167,9 @@ def _work(
     try:
         while left:
             ready = {worker.connection: worker for worker in team}
-            for connection in wait(list(ready)):
+            for worker in team:
+                worker.watch()
+            for connection in wait(list(ready), timeout=LONGEST / 100):
                 worker = ready[connection]  # type: ignore[index]
                 try:
                     kind, content = worker.connection.recv()
@@ -189,6 +201,9 @@ def _after_death(
 ) -> list[dict[str, Any]] | None:
     """Put a dead worker's submission back, or give it up and return its record."""
     task = worker.task
+    if task is not None and worker.is_stuck:
+        says = f"Grading it did not end within {LONGEST / 60:g} minutes."
+        return [record(task.student, task.content, None, REFUSED, says)]
     name = task.student if task else ""
     tries[name] = tries.get(name, 0) + 1
     if task is not None and tries[name] < TRIES:
@@ -209,16 +224,23 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.task: Submission | None = None
+        self.is_stuck, self._since = False, 0.0
         self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
         with _environment(_INTERPRETED_ON_ONE_THREAD):
             self.process.start()
         theirs.close()
 
     def give(self, submission: Submission | None) -> None:
-        self.task = submission
+        self.task, self._since = submission, time.monotonic()
         if submission is not None:
             with contextlib.suppress(OSError):  # died just now: its end of file says so next
                 self.connection.send(submission)
+
+    def watch(self) -> None:
+        """Kill a worker that none of its own clocks has stopped: what it does may be in C."""
+        if self.task is not None and time.monotonic() - self._since > LONGEST:
+            self.is_stuck = True
+            self.process.kill()
 
     def close(self) -> None:
         self.connection.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from course_lib.classroom import decisions
 from course_lib.classroom.batch import Tally, grade_class, require_same_secret, secret_of
 from course_lib.classroom.gradebooks import FORMATS
 from course_lib.classroom.job import Job
@@ -48,7 +49,7 @@ def run(
             progress=step,
         )
     graded = {s.student for s in found}
-    latest = {name: lines for name, lines in records.latest().items() if name in graded}
+    latest = {name: lines for name, lines in decisions.latest(records).items() if name in graded}
     made = FORMATS[form](latest, out) if form else None
     return tally, made
 

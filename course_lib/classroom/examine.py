@@ -10,18 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.child.codec import BadFrame
+from course_lib.classroom.compiling import OPEN
 from course_lib.classroom.record import plain
 from course_lib.judging import books, engine
-from course_lib.judging.hosts.sandboxed import FOLLOWS, TOO_LONG, InterpreterDied, Sandboxed
+from course_lib.judging.finding import Finding
+from course_lib.judging.hosts.sandboxed import (
+    ALL_CASES,
+    FOLLOWS,
+    TOO_LONG,
+    InterpreterDied,
+    Sandboxed,
+)
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Case, Exercise
-from course_lib.sandbox.channel import Closed, TooLate
-from course_lib.sandbox.workshop import InfrastructureError, Workshop
+from course_lib.sandbox.limit import TookTooLong, at_most
+from course_lib.sandbox.workshop import Workshop
 
 FEEDBACK_SECONDS = 10.0  # after the first failure, to try the remaining cases
-COMPILE_SECONDS = 120.0
-COMPILE_FOR = 80  # sm_80
+_WATCHED = ALL_CASES + 3  # times the seconds of a case: more than the host's own clocks allow
+_NEVER_JUDGED = Finding("comes to an end", "looking at what your function returns does not end.")
 
 
 @dataclass
@@ -57,21 +64,23 @@ def examine(
     A process that runs kernels and dies once may be the machine's fault; if it dies again, it is
     the launch's. From ``secret`` comes which numbers change when kernels are run once more.
     """
-    started, cpu = time.monotonic(), time.process_time()
+    started = time.monotonic()
     replays = _generator(exercise, b"replays|" + secret, program)
     for _ in range(2):
         result = Result(engine.passed(exercise))
         host = Sandboxed(workshop, exercise, replays)
-        with host:
-            try:
+        try:
+            with at_most(_WATCHED * exercise.seconds), host:
                 _try_all(host, program, cases, result)
-            except InterpreterDied as died:
-                result.report = engine.error(exercise, "ProcessEnded", str(died))
-                continue
+        except InterpreterDied as died:
+            result.report = engine.error(exercise, "ProcessEnded", str(died))
+            continue
+        except TookTooLong:  # the host has clocks; this is for what comes to none of them
+            workshop.close()  # a zygote may have been asked and not been heard
+            result.report = engine.incorrect(exercise, Case(""), _NEVER_JUDGED)
         break
     result.launches, result.cpu_seconds = host.launches, host.cpu_seconds
     result.seconds = time.monotonic() - started
-    result.judging_seconds = time.process_time() - cpu
     return result
 
 
@@ -82,7 +91,9 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
         loading = Case("loading your cells" if why is TOO_LONG else "")
         result.report = engine.failed(exercise, loading, why)
         return
+    cpu = time.process_time()
     for judged in engine.judge(exercise, host, cases):
+        result.judging_seconds = time.process_time() - cpu
         result.properties.append(_shown(judged))
         ledger = judged.observed.ledger if judged.observed and judged.case.counted else None
         if seen := books.traffic(ledger):
@@ -95,7 +106,7 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
 
 def is_unclear(report: Report) -> bool:
     """Return whether only a person can say if this answer is right."""
-    return report.failed_property == FOLLOWS
+    return report.failed_property in (FOLLOWS, OPEN)
 
 
 def _shown(judged: engine.Judged) -> dict[str, Any]:
@@ -104,30 +115,3 @@ def _shown(judged: engine.Judged) -> dict[str, Any]:
         return {"case": case.name, "passed": True}
     found = {"property": plain(report.failed_property), "misconception": report.misconception}
     return {"case": case.name, "passed": False, **found}
-
-
-def compiles(
-    workshop: Workshop, exercise: Exercise, launches: list[dict[str, Any]]
-) -> Report | None:
-    """Compile the launches for a GPU; return a report if one does not compile, else None.
-
-    A compiler that takes too long says nothing against the kernel: the report is *passed*, with a
-    note. Raises InfrastructureError if it cannot be found out here.
-    """
-    deadline = time.monotonic() + COMPILE_SECONDS
-    for launch in launches:
-        cpu_seconds = int(COMPILE_SECONDS) + 30  # the deadline comes first
-        with workshop.compiler(cpu_seconds=cpu_seconds, memory_bytes=8 << 30) as child:
-            try:
-                answer = child.ask({**launch, "arch": COMPILE_FOR}, deadline)
-            except TooLate:
-                says = f"Whether it compiles for a GPU is open: not within {COMPILE_SECONDS:g} s."
-                return engine.passed(exercise, says)
-            except (Closed, BadFrame) as error:
-                raise InfrastructureError(f"The compiler died: {type(error).__name__}.") from None
-        if answer["ok"]:
-            continue
-        if answer["kind"] == "infrastructure":
-            raise InfrastructureError(str(answer["message"]))
-        return engine.not_on_a_gpu(exercise, str(answer["message"]))
-    return None

@@ -1,20 +1,22 @@
-"""Grade one submission: split its files, examine each exercise, compile the last good kernel."""
+"""Grade one submission: split its files, examine each exercise, compile what passed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.child.codec import BadFrame
-from course_lib.classroom.examine import Result, compiles, draw_cases, examine, is_unclear
+from course_lib.classroom.compiling import Compiler
+from course_lib.classroom.examine import Result, draw_cases, examine, is_unclear
 from course_lib.classroom.record import (
     INFRASTRUCTURE,
     MISSING,
     REFUSED,
     UNCLEAR,
     from_report,
+    plain,
     record,
 )
 from course_lib.handin import split
@@ -23,9 +25,11 @@ from course_lib.handin.submissions import Submission
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.channel import Closed, TooLate
-from course_lib.sandbox.workshop import InfrastructureError, Workshop
+from course_lib.sandbox.limit import Clock
+from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 SPLIT_SECONDS = 30.0
+SECONDS, WALL = 600.0, 3.0  # CPU seconds of a whole submission; how many times that on the wall
 _SPLITTER = f"{split.__name__}:serve"  # the child task that parses files
 
 
@@ -83,9 +87,13 @@ def grade(
         why = " ".join(found.problems) or "No exercise of this course is in it."
         return [record(*who, None, REFUSED, why)]
     asked = [e for e in exercises if e.lesson in lessons]
-    results = {e.id: _one(workshop, e, found, secret, who) for e in asked}
-    _compile_last(workshop, asked, results, who)
-    about = {"sandbox": workshop.level, "notes": found.notes()}
+    results: dict[str, Result | dict[str, Any]] = {}
+    clock = Clock(SECONDS, lambda: _used(results.values()), WALL)
+    for exercise in asked:
+        results[exercise.id] = _one(workshop, exercise, found, secret, who, clock)
+    with Compiler(workshop) as compiler:
+        _compile(compiler, asked, results, who)
+    about = {"sandbox": workshop.level, "notes": [plain(note) for note in found.notes()]}
     files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
     return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
 
@@ -94,17 +102,18 @@ def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exerc
     found = _Found()
     ids = {e.slug: e.id for e in exercises}
     wanted = [(e.slug, e.function) for e in exercises]
-    left = SPLIT_SECONDS  # for all files together
+    children: list[Child] = []
+    clock = Clock(SPLIT_SECONDS, lambda: sum(child.cpu_seconds() for child in children))
     for name, data in submission.files:  # in natural order
-        if left <= 0:
+        if clock.left() <= 0:
             says = f"{name} and what follows it: not read, the rest took {SPLIT_SECONDS:g} seconds."
             found.problems.append(says)
             break
-        with workshop.task(_SPLITTER, cpu_seconds=int(SPLIT_SECONDS)) as child:
-            started = time.monotonic()  # now that the child is there
+        with workshop.task(_SPLITTER, cpu_seconds=int(SPLIT_SECONDS) + 5) as child:
+            children.append(child)
             try:
                 request = {"name": name, "data": data, "wanted": wanted}
-                answer = child.ask(request, started + left)
+                answer = child.ask(request, clock)
                 programs, broken = (dict(answer.get(k, {})) for k in ("programs", "broken"))
             except TooLate:
                 says = f"{name}: it is not read within {SPLIT_SECONDS:g} seconds."
@@ -113,8 +122,6 @@ def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exerc
             except (Closed, BadFrame, AttributeError, TypeError, ValueError) as error:
                 found.problems.append(f"{name}: it cannot be parsed ({type(error).__name__}).")
                 continue
-            finally:
-                left -= time.monotonic() - started
         if problem := answer.get("problem"):
             found.problems.append(str(problem))
         for slug in ids.keys() & (programs.keys() | broken.keys()):
@@ -124,13 +131,21 @@ def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exerc
 
 
 def _one(
-    workshop: Workshop, exercise: Exercise, found: _Found, secret: bytes, who: tuple[str, str]
+    workshop: Workshop,
+    exercise: Exercise,
+    found: _Found,
+    secret: bytes,
+    who: tuple[str, str],
+    clock: Clock,
 ) -> Result | dict[str, Any]:
     cut = found.cuts.get(exercise.id)
     if cut is None:
         return record(*who, exercise, MISSING, "This exercise is not in the submission.")
     if cut.broken:
         return Result(Report(exercise, Verdict.ERROR, (cut.broken,), failed_property="loads"))
+    if clock.left() <= 0:
+        says = f"The exercises before it took the {SECONDS:g} seconds that a submission has."
+        return Result(Report(exercise, Verdict.ERROR, (says,), failed_property="comes to an end"))
     try:
         cases = draw_cases(exercise, secret, who[1])
         return examine(workshop, exercise, cut.program, cases, secret)
@@ -140,22 +155,24 @@ def _one(
         return record(*who, exercise, INFRASTRUCTURE, f"{type(error).__name__}: {error}")
 
 
-def _compile_last(
-    workshop: Workshop, asked: Sequence[Exercise], results: dict[str, Any], who: tuple[str, str]
+def _used(results: Iterable[Result | dict[str, Any]]) -> float:
+    """Return the CPU seconds of this process, and of those that ran what gave these results."""
+    ran = (result.cpu_seconds for result in results if isinstance(result, Result))
+    return time.process_time() + sum(ran)
+
+
+def _compile(
+    compiler: Compiler, asked: Sequence[Exercise], results: dict[str, Any], who: tuple[str, str]
 ) -> None:
-    """Compile the last kernel that passes; if it does not compile, the one before it, and so on."""
-    for exercise in reversed(asked):
+    """Compile the kernels of the exercises that pass; who does not compile does not."""
+    for exercise in asked:
         result = results[exercise.id]
-        if not isinstance(result, Result) or not result.report.passed or not result.launches:
+        if not isinstance(result, Result) or not result.report.passed:
             continue
         try:
-            report = compiles(workshop, exercise, result.launches)
+            result.report = compiler.report(exercise, result.launches) or result.report
         except InfrastructureError as error:
             results[exercise.id] = record(*who, exercise, INFRASTRUCTURE, str(error))
-            return
-        if report is None:
-            return
-        result.report = report
 
 
 def _finished(

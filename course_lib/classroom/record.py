@@ -3,8 +3,8 @@
 ``outcome`` is a verdict of a check, or *missing* (the exercise is not in the submission),
 *refused* (the submission could not be read), *unclear* (right, but nobody could try whether the
 kernel computed it) or *infrastructure* (not the student's doing); for the last three a person has
-to look. A submission's lines are written together, and a run that was killed goes on where
-it stopped: what is whole in the file is never graded again.
+to look, and may decide (`decisions`). A submission's lines are written together, and a run that
+was killed goes on where it stopped: what is whole in the file is never graded again.
 """
 
 from __future__ import annotations

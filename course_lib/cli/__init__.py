@@ -90,6 +90,13 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="grade even where the sandbox does not hold",
     )
+    decided = _add(commands, "decide", teachers.decide)
+    decided.add_argument("out", metavar="DIR", help="the --out of `course grade`")
+    decided.add_argument("student", metavar="STUDENT", help="as the records name them")
+    decided.add_argument("exercise", metavar="ID", help="such as 7.2")
+    decided.add_argument("points", metavar="POINTS", type=float)
+    decided.add_argument("--reason", metavar="TEXT", required=True, help="the student reads it")
+    decided.add_argument("--who", metavar="NAME", help="default: your login")
     return parser
 
 

@@ -79,3 +79,24 @@ def grade(options: argparse.Namespace) -> int:
         where = "`refused`, `infrastructure`, `unclear` and `for_a_person`"
         print(f"{tally.for_a_person} need a person: see {where} there.")
     return 1 if tally.for_a_person else 0
+
+
+def decide(options: argparse.Namespace) -> int:
+    """Decide how many points an answer gets, whatever the grader said or could not say."""
+    import getpass
+
+    from course_lib.classroom import decisions
+
+    exercise = exercise_called(options.exercise).id
+    who = options.who or getpass.getuser()
+    try:
+        decisions.decide(
+            Path(options.out), options.student, exercise, options.points, options.reason, who
+        )
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written ({error.strerror}).") from None
+    print(f"{options.student}, {exercise}: {options.points:g} points, decided by {who}.")
+    print(f"Every gradebook that `course grade` makes in {options.out} from now on says so.")
+    return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from course_lib.child.codec import MAX_TEXT
 from course_lib.handin.cells import BrokenCell, present, program
 from course_lib.handin.course_file import CodeCell, FileProblem, cells_of
 from course_lib.sandbox.channel import Channel
@@ -40,7 +41,10 @@ def programs(name: str, data: bytes, wanted: list[tuple[str, str]]) -> dict[str,
     answer: dict[str, Any] = {"programs": {}, "broken": {}}
     for spec in found:
         try:
-            answer["programs"][spec.slug] = program(cells, spec)
+            text = program(cells, spec)
+            if len(text) > MAX_TEXT:  # what is sent would be cut, and mean something else
+                raise BrokenCell(f"What it needs is longer than {MAX_TEXT >> 20} MiB of text.")
+            answer["programs"][spec.slug] = text
         except BrokenCell as problem:
             answer["broken"][spec.slug] = str(problem)
         except (RecursionError, MemoryError, ValueError) as error:

@@ -117,7 +117,7 @@ def shown(name: str) -> str:
     text = "".join(c for c in text if unicodedata.category(c)[0] != "C").strip()
     suffix = PurePosixPath(text).suffix[:8]  # a long name keeps it: it says how to read the file
     cut = text if len(text) <= 120 else text[: 120 - len(suffix)] + suffix
-    return cut or "unnamed"
+    return f"unnamed{cut}" if cut[:1] in ("", ".") else cut  # ".py" alone has no suffix
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:

@@ -48,6 +48,6 @@ def traffic(ledger: Any) -> dict[str, Any] | None:
 
 
 def _named(bytes_of: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield names (a student's, of any length) cut, with their bytes."""
+    """Yield names (a student's, of any length and letters) made plain, with their bytes."""
     for name, n_bytes in bytes_of.items():
-        yield str(name)[:_LONGEST_NAME], n_bytes
+        yield "".join(filter(str.isprintable, str(name)[:_LONGEST_NAME])), n_bytes

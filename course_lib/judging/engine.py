@@ -66,9 +66,10 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     ran = host.run(case)
     observed = ran.observed
     if observed is None:
-        report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
         if ran.found:
             report = incorrect(exercise, case, ran.found)
+        else:
+            report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
         return Judged(case, report, None, ran.fatal)
     expected = exercise.truth(*case.args, **case.kwargs)
     finding = _finding(exercise, ran.given, observed, expected) or ran.found

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import math
-import time
 from collections.abc import Iterable, Iterator
 from itertools import permutations
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 
 from course_lib.judging.finding import Finding
 from course_lib.sandbox.channel import TooLate
+from course_lib.sandbox.limit import Deadline, left_of
 
 BY_THE_KERNEL = "is computed by the kernel"
 
@@ -33,9 +33,9 @@ _FEW_PLACES = 128  # that may be added up after a launch, even if the input is s
 
 
 class Provenance:
-    """The numbers known so far in one case. ``deadline`` is a time of ``time.monotonic()``."""
+    """The numbers known so far in one case."""
 
-    def __init__(self, inputs: Iterable[Any], deadline: float = math.inf) -> None:
+    def __init__(self, inputs: Iterable[Any], deadline: Deadline = math.inf) -> None:
         inputs = list(inputs)
         self._deadline = deadline
         self._known: list[Any] = [x for x in inputs if is_floating(x)]
@@ -117,7 +117,7 @@ class Provenance:
         return all(self._was_written(x) for x in tensors if x.numel() > 1)
 
     def _may_be_given(self, tensor: Any, bits: np.ndarray) -> bool:
-        if time.monotonic() > self._deadline:
+        if left_of(self._deadline) <= 0:
             raise TooLate
         if is_plain(bits) or self._is_copy(tensor, bits):
             return True
@@ -138,7 +138,7 @@ class Provenance:
     def _explains(self, tensor: Any) -> bool:
         values = _values(tensor)
         for known in self._known + self._written:
-            if time.monotonic() > self._deadline:
+            if left_of(self._deadline) <= 0:
                 raise TooLate
             there = _values(known.to(tensor.dtype))
             if _is_part(values, there) or _is_scaled(values, _values(known), precision_of(tensor)):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import select
 import struct
-import time
 from typing import Any
 
 from course_lib.child.codec import MAX_SIZE, BadFrame, decode, encode
+from course_lib.sandbox.limit import Deadline, left_of
 
 _MAGIC = b"course01"
 _HEADER = struct.Struct(">8s16sQ")
@@ -31,8 +31,8 @@ class Channel:
     def __init__(self, descriptor: int, nonce: bytes) -> None:
         self._descriptor, self._nonce = descriptor, nonce
 
-    def send(self, message: Any, *, deadline: float | None = None) -> None:
-        """Send one message. ``deadline`` is a time of ``time.monotonic()``.
+    def send(self, message: Any, *, deadline: Deadline | None = None) -> None:
+        """Send one message.
 
         Raises Closed, BadFrame if it is too large to be sent, and TooLate if the other side has
         not read it by then (what was written of it stays written: the channel is of no more use).
@@ -45,13 +45,11 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError):
             raise Closed from None
 
-    def _write(self, data: memoryview, deadline: float | None) -> int:
+    def _write(self, data: memoryview, deadline: Deadline | None) -> int:
         """Write some of ``data`` and return how much; a writer that must be in time never waits."""
         if deadline is None:
             return os.write(self._descriptor, data)
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([], [self._descriptor], [], left)[1]:
-            raise TooLate
+        _wait([], [self._descriptor], deadline)
         os.set_blocking(self._descriptor, False)
         try:
             return os.write(self._descriptor, data[: 1 << 20])
@@ -60,11 +58,8 @@ class Channel:
         finally:
             os.set_blocking(self._descriptor, True)
 
-    def receive(self, deadline: float | None = None) -> Any:
-        """Return the next message. ``deadline`` is a time of ``time.monotonic()``.
-
-        Raises Closed, TooLate, BadFrame.
-        """
+    def receive(self, deadline: Deadline | None = None) -> Any:
+        """Return the next message. Raises Closed, TooLate, BadFrame."""
         magic, nonce, size = _HEADER.unpack(self._exactly(_HEADER.size, deadline))
         if magic != _MAGIC or nonce != self._nonce:
             raise BadFrame("the header is wrong")
@@ -72,13 +67,11 @@ class Channel:
             raise BadFrame(f"the message is too large ({size} bytes)")
         return decode(self._exactly(size, deadline))
 
-    def _exactly(self, size: int, deadline: float | None) -> bytearray:
+    def _exactly(self, size: int, deadline: Deadline | None) -> bytearray:
         data = bytearray()
         while len(data) < size:
             if deadline is not None:
-                left = deadline - time.monotonic()
-                if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
-                    raise TooLate
+                _wait([self._descriptor], [], deadline)
             try:
                 piece = os.read(self._descriptor, min(size - len(data), 1 << 20))
             except ConnectionResetError:
@@ -87,3 +80,11 @@ class Channel:
                 raise Closed
             data += piece
         return data
+
+
+def _wait(readers: list[int], writers: list[int], deadline: Deadline) -> None:
+    """Wait until a descriptor is ready. Raises TooLate."""
+    while (left := left_of(deadline)) > 0:
+        if any(select.select(readers, writers, [], left)):
+            return
+    raise TooLate

@@ -1,4 +1,8 @@
-"""A clock around the student's code: an endless loop ends with a sentence, not a dead kernel."""
+"""Clocks around the student's code: an endless loop ends with a sentence, not a dead kernel.
+
+What is limited is CPU time, so that a machine that is busy with others fails nobody. Who sleeps
+uses none: the clock on the wall ends that, much later.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,77 @@ import contextlib
 import ctypes
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+
+WALL = 6.0  # times the CPU seconds
+_SHORTEST = 0.01  # seconds between two looks at a clock
 
 
 class TookTooLong(BaseException):
     """The student's code ran past its limit. Not an Exception: `except Exception` lets it pass."""
 
 
+class Clock:
+    """``seconds`` of CPU time, as ``used()`` counts it, and ``wall`` times as long on the wall."""
+
+    def __init__(
+        self,
+        seconds: float,
+        used: Callable[[], float] = time.process_time,
+        wall: float = WALL,
+    ) -> None:
+        self._used, self._spent = used, used() + seconds
+        self._late = time.monotonic() + wall * seconds
+
+    def left(self) -> float:
+        """Return for how many seconds nobody need look again; 0 or less once it is too late.
+
+        One thread uses no more than a second of CPU in a second.
+        """
+        cpu = self._spent - self._used()
+        return min(max(cpu, _SHORTEST) if cpu > 0 else cpu, self._late - time.monotonic())
+
+
+Deadline = float | Clock  # a time of ``time.monotonic()``, or a clock that runs
+
+
+def left_of(deadline: Deadline) -> float:
+    """Return how many seconds are left before a deadline."""
+    return deadline.left() if isinstance(deadline, Clock) else deadline - time.monotonic()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used so far, 0 where the system does not say."""
+    with contextlib.suppress(OSError, AttributeError):
+        return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
+    return 0.0
+
+
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong inside the block once ``seconds`` have passed.
+    """Raise TookTooLong inside the block once this process has computed for ``seconds`` in it.
 
     In a main thread with POSIX signals the alarm also ends a sleeping call; elsewhere (Windows,
     other threads) the exception arrives at the next Python instruction.
     """
     on_main = threading.current_thread() is threading.main_thread()
-    with _alarm(seconds) if on_main and hasattr(signal, "setitimer") else _timer(seconds):
+    clock = Clock(seconds)
+    with _alarm(clock) if on_main and hasattr(signal, "setitimer") else _timer(clock):
         yield
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def _alarm(clock: Clock) -> Iterator[None]:
     def ring(_signal: int, _frame: object) -> None:
-        raise TookTooLong
+        if (left := clock.left()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, left, 0.5)
+        else:
+            raise TookTooLong
 
     before = signal.signal(signal.SIGALRM, ring)
     # the repeat catches code that swallows the first one (`except:` around the loop's body)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, max(clock.left(), _SHORTEST), 0.5)
     try:
         yield
     finally:
@@ -41,16 +89,18 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _timer(seconds: float) -> Iterator[None]:
+def _timer(clock: Clock) -> Iterator[None]:
     target = ctypes.c_ulong(threading.get_ident())
+    over = threading.Event()
 
     def ring() -> None:
+        while (left := clock.left()) > 0:
+            if over.wait(left):
+                return
         ctypes.pythonapi.PyThreadState_SetAsyncExc(target, ctypes.py_object(TookTooLong))
 
-    timer = threading.Timer(seconds, ring)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=ring, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        over.set()

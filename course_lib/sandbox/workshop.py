@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import select
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typing import Any, Literal
 from course_lib.sandbox.allowed import COURSE, closed_files
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
+from course_lib.sandbox.limit import Deadline, cpu_seconds
 
 _ROOT = str(COURSE.parent)
 _PYTHON = (sys.executable, "-I", "-c")
@@ -49,10 +51,26 @@ class Child:
         channel = Channel(end.fileno(), nonce)
         self.send, self.receive = channel.send, channel.receive
 
-    def ask(self, message: Any, deadline: float) -> Any:
+    def ask(self, message: Any, deadline: Deadline) -> Any:
         """Send a message and return the answer; the errors of `Channel`."""
         self.send(message, deadline=deadline)
         return self.receive(deadline)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the child has used so far, 0 where nobody knows."""
+        return self.usage["cpu_seconds"] if self.usage else cpu_seconds(self.pid)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the child has ended by itself, so that `end` knows how; no longer than that.
+
+        Where the system cannot say (before Linux 5.3), nobody waits.
+        """
+        with contextlib.suppress(OSError, AttributeError):
+            process = os.pidfd_open(self.pid)
+            try:
+                select.select([process], [], [], seconds)
+            finally:
+                os.close(process)
 
     def end(self) -> dict[str, Any]:
         """Kill the child and all it started; return exit status, CPU seconds, peak bytes."""

@@ -169,6 +169,14 @@ def test_a_broken_assembler_is_not_the_students_fault(monkeypatch, tmp_path):
     assert "\n" not in report.message
 
 
+def test_what_the_assembler_refuses_while_it_takes_another_kernel_is_the_students_fault():
+    report = compile_for(traps.launch, torch.zeros(64), "no_instruction")
+    assert (report.ok, report.kind) == (False, "student")
+    assert "which takes other kernels, refuses it: " in report.message
+    assert "no_such" in report.message
+    assert "/tmp" not in report.message
+
+
 def test_an_unknown_gpu_gets_a_sentence():
     with pytest.raises(ValueError, match=r"target must be one of sm_75, .*got 'a100'"):
         compile_for(flash_attention_with_lse, target="a100")

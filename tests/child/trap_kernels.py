@@ -156,6 +156,15 @@ def sound(x, o, TILE: tl.constexpr):
     tl.store(o + at, tl.load(x + at) * ROWS)
 
 
+@triton.jit
+def no_instruction(x, o):
+    at = tl.arange(0, 16)
+    value = tl.inline_asm_elementwise(
+        "no_such $0, $1;", "=f,f", [tl.load(x + at)], dtype=tl.float32, is_pure=True, pack=1
+    )
+    tl.store(o + at, value)
+
+
 def launch(x, name):
     """Launch the kernel of that name on x, into a tensor like x."""
     o = torch.empty_like(x)
@@ -193,6 +202,8 @@ def launch(x, name):
         calls_a_helper[(1,)](x, o)
     elif name == "wants_too_much":
         wants_too_much[(1,)](x, o)
+    elif name == "no_instruction":
+        no_instruction[(1,)](x, o)
     elif name == "stub":
         stub[(1,)](x, o)
     elif name == "sound":

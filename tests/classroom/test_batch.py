@@ -88,6 +88,33 @@ def test_workers_that_die_between_two_submissions_lose_none(tmp_path):
     assert {line["outcome"] for (line,) in records.latest().values()} == {"passed"}
 
 
+STUCK = """
+import time
+from course_lib.classroom import grade_one
+
+def grade(workshop, submission, *rest, before=grade_one.grade):
+    while submission.student == "stuck":
+        time.sleep(1)
+    return before(workshop, submission, *rest)
+
+grade_one.grade = grade
+"""
+
+
+def test_a_worker_that_nothing_stops_is_killed_and_the_others_are_graded(tmp_path, monkeypatch):
+    """What it does may be in C, where no clock of its own is heard."""
+    (tmp_path / "sitecustomize.py").write_text(STUCK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(batch, "LONGEST", 8.0)
+    records = Records(tmp_path / "r.jsonl")
+    given = [Submission(name, (("e.py", ECHO.encode()),)) for name in ("stuck", "ada", "bob")]
+    tally = batch.grade_class(given, records, Job(b"a secret of the test", ("0.1",)))
+    outcomes = {name: lines[0]["outcome"] for name, lines in records.latest().items()}
+    assert outcomes == {"stuck": "refused", "ada": "passed", "bob": "passed"}
+    assert tally.for_a_person == 1
+    assert batch.grade_class(given, records, Job(b"a secret of the test", ("0.1",))).kept == 3
+
+
 OUTCOMES = {
     "by_id": "passed",
     "by_name": "incorrect",

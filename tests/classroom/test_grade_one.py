@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from corpus import sample
 from helpers import ROOT
 
+from course_lib.classroom import grade_one
 from course_lib.classroom.grade_one import grade
 from course_lib.classroom.record import needs_a_person, reason_for_a_person
 from course_lib.handin.submissions import (
@@ -22,6 +27,17 @@ from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import find
 
 ECHO = "def echo(x):\n    return x.copy()\n"
+
+
+SLOW_ECHO = """import time
+
+
+def echo(x):
+    end = time.process_time() + 0.8
+    while time.process_time() < end:
+        pass
+    return x.copy()
+"""
 
 
 WRONG = "def echo(x):\n    return x + x\n"
@@ -53,13 +69,12 @@ def test_the_last_file_that_is_not_the_blank_counts_and_is_named(workshop, files
 
 
 def test_a_submission_has_one_deadline_for_all_its_files(workshop, monkeypatch):
-    from course_lib.classroom import grade_one
-
     monkeypatch.setattr(grade_one, "SPLIT_SECONDS", 3.0)
-    slow = "x = 1\n" * 200_000 + WRONG
-    before = time.monotonic()
+    slow, read = "x = 1\n" * 200_000 + WRONG, []
+    start = workshop.task
+    monkeypatch.setattr(workshop, "task", lambda *a, **b: read.append(a) or start(*a, **b))
     line = graded_alone(workshop, ("0.py", ECHO), *((f"{i}.py", slow) for i in range(1, 9)))
-    assert time.monotonic() - before < 20
+    assert 2 <= len(read) < 8
     assert (line["outcome"], line["file"]) == ("passed", "0.py")
     assert any("3 seconds" in note for note in line["notes"])
 
@@ -81,8 +96,95 @@ def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(workshop, 
 )
 def test_how_a_process_ended_is_said_where_it_is_known(status, how):
     host = Sandboxed(None, find("0.1"), None)
-    host._student = SimpleNamespace(end=lambda: {"cpu_seconds": 0, "status": status})
+    usage = {"cpu_seconds": 0, "status": status}
+    host._student = SimpleNamespace(end=lambda: usage, wait=lambda seconds: None)
     assert how in host._died().text
+
+
+@pytest.mark.parametrize(("ends", "how"), [("os._exit(3)", "status 3"), ("os.abort()", "signal 6")])
+def test_how_a_process_ended_is_said_every_time(workshop, ends, how):
+    for _ in range(5):
+        line = graded_alone(workshop, ("e.py", f"import os\n\ndef echo(x):\n    {ends}\n"))
+        assert how in line["message"]
+
+
+def test_a_program_that_is_too_long_is_refused_and_never_cut(workshop):
+    """Cut at a mebibyte, the last definition would be missing, and that is the one that counts."""
+    long = f'text = "{"x" * (1 << 20)}"\n'
+    helped = ECHO.replace("return", "text; return")
+    line = graded_alone(workshop, ("e.py", f"{long}\n\n{helped}"))
+    assert (line["outcome"], line["property"]) == ("error", "loads")
+    assert "longer than 1 MiB" in line["message"]
+
+
+def test_a_machine_that_is_busy_with_others_fails_nobody(workshop, monkeypatch):
+    """The student's process gets no turn for longer than its whole time limit."""
+    start = workshop.student
+
+    def stopped(**limits):
+        child = start(**limits)
+        os.kill(child.pid, signal.SIGSTOP)
+        threading.Timer(1.5, os.kill, [child.pid, signal.SIGCONT]).start()
+        return child
+
+    monkeypatch.setattr(workshop, "student", stopped)
+    submission = Submission("ada", (("e.py", ECHO.encode()),))
+    before = time.monotonic()
+    (line,) = grade(workshop, submission, [replace(find("0.1"), seconds=1.0)], b"a secret")
+    assert time.monotonic() - before > 1.5
+    assert line["outcome"] == "passed", line
+
+
+def test_all_cases_together_have_a_limit_of_their_own(workshop):
+    """Each case is in time; an exercise costs no more for having many of them."""
+    echo = replace(find("0.1"), seconds=1.0, cases=lambda rng: list(find("0.1").cases(rng)) * 4)
+    (line,) = grade(
+        workshop, Submission("ada", (("e.py", SLOW_ECHO.encode()),)), [echo], b"a secret"
+    )
+    assert (line["outcome"], line["property"]) == ("incorrect", "comes to an end")
+    assert "more than 5 seconds of computing together" in line["message"]
+    assert 3 < line["cpu_seconds"] < 7
+
+
+def test_a_submission_has_one_limit_for_all_its_exercises(workshop, monkeypatch):
+    monkeypatch.setattr(grade_one, "SECONDS", 0.5)
+    text = SLOW_ECHO + "\n\ndef naive_attention(q, k, v):\n    return q\n"
+    handed_in = Submission("ada", (("e.py", text.encode()),))
+    lines = grade(workshop, handed_in, [find("0.1"), find("1.2"), find("1.3")], b"a secret")
+    found = {line["exercise"]: line for line in lines}
+    assert found["0.1"]["outcome"] == "passed"
+    assert (found["1.2"]["outcome"], found["1.2"]["fault_of"]) == ("error", "student")
+    assert "took the 0.5 seconds" in found["1.2"]["message"]
+    assert found["1.3"]["outcome"] == "missing"
+
+
+def test_a_judge_that_never_ends_is_stopped_and_the_next_exercise_is_graded(workshop):
+    def judge(case, observed, expected):
+        while True:
+            pass
+
+    echo = find("0.1")
+    handed_in = Submission("ada", (("e.py", ECHO.encode()),))
+    endless = replace(echo, seconds=0.2, judge=judge)
+    (line,) = grade(workshop, handed_in, [endless], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect", "comes to an end")
+    (line,) = grade(workshop, handed_in, [echo], b"a secret")
+    assert line["outcome"] == "passed"
+
+
+def test_a_judge_that_raises_at_a_replay_is_the_students_error(workshop):
+    """Such a judge never met what a forged launch gives on other inputs."""
+    exercise, judged = find("5.2"), []
+
+    def judge(case, observed, expected):
+        judged.append(case)
+        if len(judged) == 2:
+            raise IndexError("never expected")
+        return exercise.judge(case, observed, expected)
+
+    submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
+    (line,) = grade(workshop, submission, [replace(exercise, judge=judge)], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect", "is computed by the kernel")
 
 
 def test_a_lone_surrogate_in_a_notebook_costs_nothing(workshop):

@@ -162,6 +162,7 @@ def test_a_long_name_keeps_what_says_how_to_read_it():
     assert collect.shown("n" * 300 + ".ipynb") == "n" * 114 + ".ipynb"
     assert len(collect.shown("n." + "x" * 300)) == 120
     assert collect.shown("\x1b") == "unnamed"
+    assert collect.shown("\u200b.py") == "unnamed.py"
 
 
 def test_hostile_names_are_shown_plain_and_stay_apart(tmp_path):

@@ -72,9 +72,11 @@ def test_numbers_and_texts_are_no_books_and_stay_what_they_are():
     assert [books.rebuilt(x) for x in (None, 3, 0.5, "x")] == [None, 3, 0.5, "x"]
 
 
-def test_names_in_a_record_are_few_and_short():
+def test_names_in_a_record_are_few_short_and_plain():
     ledger = SimpleNamespace(read={}, written={}, flops=0)
     ledger.read = {f"{i:0>5}" * 1000: i for i in range(500)}
     kept = books.traffic(ledger)["read"]
     assert len(kept) <= 64
     assert {len(name) for name in kept} == {100}
+    ledger.read = {"a\x1b[31m\u202eb\n": 3}
+    assert books.traffic(ledger)["read"] == {"a[31mb": 3}

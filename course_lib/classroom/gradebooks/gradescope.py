@@ -43,7 +43,7 @@ def _test(line: Mapping[str, Any]) -> dict[str, Any]:
         "number": str(line["exercise"] or 0),
         "score": line["score"],
         "max_score": line["max_score"],
-        "status": "passed" if line["outcome"] == "passed" else "failed",
+        "status": "failed" if line["fault_of"] else "passed",
         "output": f"{line['outcome']}\n{line['message']}",
         "output_format": "text",
         "visibility": "visible",

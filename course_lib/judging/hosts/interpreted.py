@@ -18,6 +18,7 @@ from course_lib.child.process import ChildFailure, run
 from course_lib.child.student_error import as_lines
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Exercise
+from course_lib.sandbox.limit import WALL
 
 _START = 60.0  # seconds for the child to begin, on a slow machine
 
@@ -40,7 +41,7 @@ def judge_interpreted(
         task,
         payload,
         mode="interpreter",
-        timeout=_START + cases * exercise.seconds,
+        timeout=_START + WALL * cases * exercise.seconds,
     )
     print(result.printed, end="")
     if result.failure is not None:

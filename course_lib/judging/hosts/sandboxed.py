@@ -25,10 +25,12 @@ from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
+from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 MOST_PROGRAMS = 1 << 16  # of one launch
 MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
+_TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
 _KEPT_TO_COMPILE = 8  # launches of a case
 _PLAIN = (bool, int, float, str, type(None))
 # what forged integers, books and tensors may provoke while they are looked at
@@ -42,6 +44,7 @@ _OF_FORGED_DATA = (
 )
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
+ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
 
 
 class InterpreterDied(Exception):
@@ -66,7 +69,8 @@ class Sandboxed:
     """One exercise of one submission. Use as a context manager: its processes end with it.
 
     ``launches`` are those of the case to be compiled, ``cpu_seconds`` what the processes used.
-    The launches of every case are done again on other inputs, which ``secret`` chooses.
+    Clocks, one for each case and one for all, count the CPU time of these processes and of this
+    one. The launches of every case are done again on other inputs, which ``secret`` chooses.
     """
 
     def __init__(self, workshop: Workshop, exercise: Exercise, secret: np.random.Generator) -> None:
@@ -78,13 +82,13 @@ class Sandboxed:
         self._children: list[Child] = []
         self._has_launched = False
         self._replay: Replay | None = None
-        self._deadline = math.inf
+        self._clock = self._whole = self._new_clock(ALL_CASES)
 
     def __enter__(self) -> Sandboxed:
-        cpu = int(3 * self.exercise.seconds) + 5
+        cpu = int(ALL_CASES * self.exercise.seconds) + 5  # the clocks come first
         self._student = self._start(self.workshop.student(cpu_seconds=cpu))
         if self._is_kernel:
-            self._interpreter = self._start(self.workshop.interpreter(cpu_seconds=4 * cpu))
+            self._interpreter = self._start(self.workshop.interpreter(cpu_seconds=cpu))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -95,14 +99,21 @@ class Sandboxed:
         self._children.append(child)
         return self._stack.enter_context(child)
 
+    def _new_clock(self, cases: int = 1) -> Clock:
+        """Return a clock for so many cases."""
+        return Clock(cases * self.exercise.seconds, self._used)
+
+    def _used(self) -> float:
+        return time.process_time() + sum(child.cpu_seconds() for child in self._children)
+
     def load(self, program: str) -> Failure | None:
         """Let the child execute the student's program; return what went wrong, if anything."""
-        exercise, self._deadline = self.exercise, time.monotonic() + self.exercise.seconds
+        exercise, self._clock = self.exercise, self._new_clock()
         request: dict[str, Any] = {"do": "load", "program": program, "slug": exercise.slug}
         request |= {"function": exercise.function, "run": self._run()}
         try:
             with self._the_students_fault():
-                answer = _message(self._student.ask(request, self._deadline))
+                answer = _message(self._student.ask(request, self._clock))
         except _Over as over:
             return over.failure
         if "launch" in answer:
@@ -116,10 +127,12 @@ class Sandboxed:
 
     def run(self, case: Case) -> Ran:
         """Run one case. Raises InterpreterDied, and InfrastructureError for the machine's fault."""
-        self._deadline = time.monotonic() + self.exercise.seconds
+        if self._whole.left() <= 0:
+            return Ran(case, found=self._all_too_long(), fatal=True)
+        self._clock = self._new_clock()
         again = self._is_kernel and not case.together
         self._replay = Replay(case, self._secret) if again else None
-        provenance = Provenance(_tensors(case), self._deadline) if self._is_kernel else None
+        provenance = Provenance(_tensors(case), self._clock) if self._is_kernel else None
         try:
             with self._the_students_fault():
                 return self._answered(case, provenance)
@@ -131,7 +144,7 @@ class Sandboxed:
             self._open_books()
         request: dict[str, Any] = {"do": "case", "counted": case.counted, "kernel": self._is_kernel}
         request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
-        self._student.send(request, deadline=self._deadline)
+        self._student.send(request, deadline=self._clock)
         answer = self._next(case, provenance)
         if failure := _failure(answer):
             return Ran(case, failure=failure)
@@ -151,7 +164,7 @@ class Sandboxed:
         if self._replay is None:
             return None
         replay, self._replay = self._replay, None
-        self._deadline = time.monotonic() + self.exercise.seconds
+        self._clock = self._new_clock()
         other = replay.other_case
         try:
             self._open_books()
@@ -165,8 +178,7 @@ class Sandboxed:
             )
         except _Over:
             seen = Observed(None)
-        expected = self.exercise.truth(*other.args, **other.kwargs)
-        if self.exercise.judge(other, seen, expected) is None:
+        if self._is_right(other, seen):
             return None
         return Finding(
             BY_THE_KERNEL,
@@ -174,13 +186,25 @@ class Sandboxed:
             "of its numbers come from beside the kernel.",
         )
 
+    def _is_right(self, case: Case, seen: Observed) -> bool:
+        expected = self.exercise.truth(*case.args, **case.kwargs)
+        try:
+            return self.exercise.judge(case, seen, expected) is None
+        except Exception:  # only a result that the judge never expected gets here
+            return False
+
+    def _all_too_long(self) -> Finding:
+        most = ALL_CASES * self.exercise.seconds
+        says = f"its cases take more than {most:g} seconds of computing together."
+        return Finding("comes to an end", says)
+
     # Launches -----------------------------------------------------------------------------------
 
     def _next(self, case: Case, provenance: Provenance | None) -> dict[str, Any]:
         """Return the student's answer, serving launches until it comes."""
         launches: list[dict[str, Any]] = []
         while True:
-            answer = _message(self._student.receive(self._deadline))
+            answer = _message(self._student.receive(self._clock))
             if "launch" not in answer:
                 if case.compiled:
                     self.launches = launches
@@ -192,7 +216,7 @@ class Sandboxed:
             if case.compiled and len(launches) < _KEPT_TO_COMPILE:
                 launches.append(launch)
             written = self._launch(launch, provenance)
-            self._student.send({"written": written}, deadline=self._deadline)
+            self._student.send({"written": written}, deadline=self._clock)
 
     def _launch(self, launch: dict[str, Any], provenance: Provenance) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""
@@ -218,13 +242,14 @@ class Sandboxed:
 
     def _ask_interpreter(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = self._interpreter.ask(request, self._deadline)
+            answer: dict[str, Any] = self._interpreter.ask(request, self._clock)
         except TooLate:
             raise _Over(TOO_LONG) from None
         except BadFrame:
             says = "a launch asks for more memory than this exercise needs."
             raise _Over(Failure(("memory",), says)) from None
         except Closed:
+            self._interpreter.wait(_TO_END)
             status = self._interpreter.end()["status"]
             if not self._has_launched:
                 says = f"The process that runs kernels died{_how(status)}."
@@ -254,8 +279,9 @@ class Sandboxed:
             raise _Over(self._died()) from None
 
     def _died(self) -> Failure:
+        self._student.wait(_TO_END)
         usage = self._student.end()
-        if usage["cpu_seconds"] >= 3 * self.exercise.seconds:
+        if usage["cpu_seconds"] >= ALL_CASES * self.exercise.seconds:
             return TOO_LONG
         says = f"your code ended the whole process{_how(usage['status'])} instead of returning."
         return Failure(("ProcessEnded",), says)

@@ -1,0 +1,95 @@
+"""What is limited is CPU time: who waits for a busy machine is in time, who sleeps is not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from course_lib.sandbox.channel import Channel, TooLate
+from course_lib.sandbox.limit import Clock, TookTooLong, at_most, cpu_seconds
+
+
+def compute(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_a_clock_stands_still_while_nobody_computes_but_not_for_ever():
+    clock = Clock(0.1, used=lambda: 7.0, wall=4.0)
+    time.sleep(0.2)
+    assert clock.left() > 0
+    time.sleep(0.3)
+    assert clock.left() <= 0
+
+
+def test_a_clock_says_how_long_nobody_need_look():
+    used = itertools.count()
+    clock = Clock(2.5, used=lambda: float(next(used)))
+    assert clock.left() == pytest.approx(1.5)
+    assert clock.left() == pytest.approx(0.5)
+    assert clock.left() < 0
+
+
+def test_the_time_of_another_process_is_known_while_it_runs_and_when_it_has_ended():
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as child:
+        child.stdout.readline()
+        assert 0.3 <= cpu_seconds(child.pid) < 2
+    assert cpu_seconds(child.pid) == 0.0
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_who_computes_too_long_is_stopped_and_who_waits_for_the_machine_is_not(in_a_thread):
+    seen = []
+
+    def limited() -> None:
+        with at_most(0.2):
+            time.sleep(0.5)
+        seen.append("waited")
+        try:
+            with at_most(0.2):
+                compute(5)
+        except TookTooLong:
+            seen.append("stopped")
+
+    if in_a_thread:
+        thread = threading.Thread(target=limited)
+        thread.start()
+        thread.join()
+    else:
+        limited()
+    assert seen == ["waited", "stopped"]
+
+
+def test_an_alarm_that_is_swallowed_rings_again():
+    def swallow_one() -> None:
+        try:
+            compute(5)
+        except TookTooLong:
+            compute(5)
+
+    with pytest.raises(TookTooLong), at_most(0.1):
+        swallow_one()
+
+
+def test_an_answer_may_be_late_while_nobody_computes():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        mine, other = (Channel(end.fileno(), b"a" * 16) for end in (ours, theirs))
+        threading.Timer(0.4, other.send, ["late"]).start()
+        assert mine.receive(Clock(0.2, used=lambda: 0.0)) == "late"
+        started = time.monotonic()
+        computing = Clock(0.2, used=lambda: time.monotonic() - started)
+        with pytest.raises(TooLate):
+            mine.receive(computing)
+        assert time.monotonic() - started < 2
+        assert os.get_blocking(ours.fileno())
