@@ -1,4 +1,4 @@
-"""What a notebook says about itself (metadata, ids, outputs) gives no points and stops nothing.
+"""What a notebook says about itself gives no points and stops nothing.
 
 Each attack is a wrong answer in a notebook that claims more; the same claims around a right answer
 take nothing away.
