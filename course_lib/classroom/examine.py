@@ -21,7 +21,7 @@ from course_lib.judging.hosts.sandboxed import (
     InterpreterDied,
     Sandboxed,
 )
-from course_lib.judging.report import Report
+from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Case, Exercise
 from course_lib.sandbox.limit import TookTooLong, at_most
 from course_lib.sandbox.workshop import Workshop
@@ -105,8 +105,12 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
 
 
 def is_unclear(report: Report) -> bool:
-    """Return whether only a person can say if this answer is right."""
-    return report.failed_property in (FOLLOWS, OPEN)
+    """Return whether only a person can say if this answer is right.
+
+    A student's own errors have any name that they like.
+    """
+    asked = report.failed_property in (FOLLOWS, OPEN)
+    return asked and report.verdict is Verdict.INCORRECT
 
 
 def _shown(judged: engine.Judged) -> dict[str, Any]:

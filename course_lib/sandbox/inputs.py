@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+UNCHANGED, NEW = TAMPERING = ("leaves its inputs alone", "returns new memory")
+"""The properties of a function that treats its inputs well."""
+
 
 def is_array(x: Any) -> bool:
     """Return whether ``x`` is a NumPy array or a torch tensor."""
@@ -47,11 +50,11 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
     for label, array, original in _arrays(given, before):
         if not _equal(array, original):
             says = f"changed its input {label}: work on a copy (x = x + y, not x += y)."
-            return "leaves its inputs alone", f"your function {says}"
+            return UNCHANGED, f"your function {says}"
         for one in result if isinstance(result, tuple | list) else [result]:
             if is_array(one) and _shares_memory(one, array):
                 says = f"shares its memory with the input {label}: return an array of its own."
-                return "returns new memory", f"the result {says}"
+                return NEW, f"the result {says}"
     return None
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
+import resource
 import time
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from child import forged_frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from course_lib.child import codec
+from course_lib.child.codec import BadFrame, Decoder, decode
+from course_lib.judging import books
+from course_lib.judging.hosts.sandboxed import _OF_FORGED_DATA, clean_launch
 
 NUMBERS = hnp.arrays(
     dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),
@@ -165,3 +172,65 @@ def test_what_cannot_cross_is_known_by_the_name_of_its_class():
     assert repr(got[3]) == "<a very large integer>"
     ((key, value),) = got[4].items()
     assert (repr(key), value) == ("<tuple>", "x")
+
+
+# Forged frames ------------------------------------------------------------------------------------
+
+SECONDS, BYTES = 2.0, 700 << 20  # of CPU, and of memory beyond that at the start, for any frame
+
+
+def memory() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def read(data: bytes) -> bool:
+    """Read a frame as the grader does, and look at what it says; return whether it was read."""
+    try:
+        value = decode(data)
+    except BadFrame:
+        return False
+    if isinstance(value, dict):
+        with contextlib.suppress(BadFrame, *_OF_FORGED_DATA):
+            clean_launch(value.get("launch"))
+        with contextlib.suppress(BadFrame):
+            books.rebuilt(value.get("ledger"))
+    return True
+
+
+def fuzz(frames: int, seed: int) -> None:
+    """Read so many forged frames: each is read or refused, soon and in little memory."""
+    rng, refused = random.Random(seed), 0
+    before = memory()
+    for number in range(frames):
+        data = forged_frames.frame(rng)
+        started = time.process_time()
+        try:
+            refused += not read(data)
+        except BaseException as error:
+            pytest.fail(f"seed {seed}, frame {number}: {error!r} from {data[:300]!r}")
+        spent = time.process_time() - started
+        assert spent < SECONDS, f"seed {seed}, frame {number}: {spent} s for {data[:300]!r}"
+        grown = memory() - before
+        assert grown < BYTES, f"seed {seed}, frame {number}: {grown} bytes for {data[:300]!r}"
+    assert 0.3 < refused / frames < 0.95, "frames that are all refused, or all good, try nothing"
+
+
+def test_a_few_thousand_forged_frames_are_read_or_refused():
+    fuzz(3_000, random.randrange(1 << 32))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_hundred_thousand_forged_frames_are_read_or_refused():
+    fuzz(100_000, 12)
+
+
+def test_the_fuzzing_would_see_a_decoder_that_lets_an_error_out(monkeypatch):
+    def careless(data: bytes) -> Any:
+        n_text = int.from_bytes(data[:4])
+        return Decoder(memoryview(data)[4 + n_text :]).value(json.loads(data[4 : 4 + n_text]))
+
+    monkeypatch.setitem(globals(), "decode", careless)
+    with pytest.raises(pytest.fail.Exception, match="frame"):
+        fuzz(300, 12)

@@ -13,6 +13,7 @@ ROOMS = sorted(f.name for f in COURSE.iterdir() if (f / "__init__.py").exists())
 BESIDE = {"course", "house", "hostile", "submissions"}
 # tests of several modules at once, named after what they try
 OF_A_WHOLE_ROOM = {
+    "classroom": {"hostile_notebooks"},
     "kernels": {"fuzz"},
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"hard_cases", "nulls", "submissions"},

@@ -33,9 +33,9 @@ def target(text: str):
 
 
 def test_the_corpus_is_large_and_says_what_it_tries():
-    assert len(FILES) >= 35
+    assert len(FILES) >= 130
     for file in FILES:
-        assert re.match(r"# tries: .+; must: [a-z, ]+\n", file.read_text()), file.name
+        assert re.match(r"# tries: .+; must: [a-zA-Z, ]+\n", file.read_text()), file.name
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -51,7 +51,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     lines = grade(workshop, submission, [exercise], b"a secret")
 
     (line,) = lines
-    assert line["outcome"] in allowed, line
+    assert line["outcome"].removeprefix("right here, ") in allowed, line
     assert line["score"] == (exercise.points if line["outcome"] == "passed" else 0)
     assert line["sandbox"] == "full"
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", line["message"])

@@ -25,6 +25,7 @@ from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
+from course_lib.sandbox.inputs import TAMPERING
 from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
@@ -156,8 +157,7 @@ class Sandboxed:
             allocated if isinstance(allocated, int) else None,
             provenance,
         )
-        changed = _texts(answer.get("tampering"))
-        return Ran(case, observed, found=Finding(changed[0], changed[-1]) if changed else None)
+        return Ran(case, observed, found=_tampering(answer.get("tampering")))
 
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give."""
@@ -355,6 +355,13 @@ def _failure(answer: dict[str, Any]) -> Failure | None:
     error = error if isinstance(error, dict) else {}
     kinds = tuple(_texts(error.get("kinds"))) or ("Error",)
     return Failure(kinds, str(error.get("text", ""))[:4000], tuple(_texts(error.get("lines"))))
+
+
+def _tampering(said: Any) -> Finding | None:
+    """Return what the child says was done to the inputs, under no name but those there are."""
+    if not (texts := _texts(said)):
+        return None
+    return Finding(texts[0] if texts[0] in TAMPERING else "the form", texts[-1])
 
 
 def _texts(lines: Any) -> list[str]:

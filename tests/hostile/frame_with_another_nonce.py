@@ -1,0 +1,18 @@
+# tries: answer in the name of another child; must: incorrect, error
+# without the sandbox: sends a forged reply
+import gc
+import os
+import struct
+import time
+
+
+def frame(data, claimed=None):
+    """Return a frame with the nonce of the true channel."""
+    (channel,) = [x for x in gc.get_objects() if type(x).__name__ == "Channel"]
+    nonce = channel._nonce
+    return struct.pack(">8s16sQ", b"course01", nonce, claimed or len(data)) + data
+
+
+def echo(x):
+    os.write(3, struct.pack(">8s16sQ", b"course01", bytes(16), 2) + b"{}")
+    return x.copy()
