@@ -17,12 +17,17 @@ def rebuilt(data: Any) -> Any:
     What a ledger says that was kept beside the student's code is only as honest as that code:
     kernels are counted elsewhere (`sandbox.interpreter`), for this reason.
     """
+    from course_lib.accounting.desk import Desk
     from course_lib.accounting.eager_ledger import EagerLedger
     from course_lib.accounting.memory import FlatMemory
 
     if data is None or isinstance(data, int | float | str):
         return data
-    kinds: dict[str, type[EagerLedger | FlatMemory]] = {"eager": EagerLedger, "flat": FlatMemory}
+    kinds: dict[str, type[EagerLedger | FlatMemory | Desk]] = {
+        "eager": EagerLedger,
+        "flat": FlatMemory,
+        "desk": Desk,
+    }
     try:
         return kinds[data["kind"]].from_plain(data)
     except Exception as error:  # whatever forged books provoke, they are no books

@@ -54,7 +54,10 @@ check(tile_bounds)
 # - The score of query and key is `q · k / sqrt(d)`.
 # - The last tile of keys may be short.
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
-# - Never hold all scores of a row: the check measures your memory.
+# - **Each tile of K and V is loaded once**: take it with `k[start:stop]`. The desk
+#   has room for one tile of each: when you take the next, the numbers of the one
+#   before become NaN. The check counts how often each row is taken.
+# - Never hold all scores of a row, nor a copy of K: the check measures your memory.
 #
 # `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
 # each row of `o` with its own `alpha`, write `alpha[:, None] * o`.
@@ -96,6 +99,8 @@ check(attend_q_tile)
 #   and so may `block_q` and `block_k`.
 # - Return one new array `(n_q, d)`.
 # - Each Q tile starts with a clean desk: its own `m`, `l_sum` and `o`.
+# - **Each Q tile is loaded once, each tile of K and V once per Q tile**, of the sizes
+#   that the call asks for. The check counts, as in 4.2.
 #
 # You may call your `attend_q_tile` and `tile_bounds`. If you left them out,
 # write their loops here.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.peak import misfit
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 

@@ -15,9 +15,9 @@ from course_lib.attention.naive import naive
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_truth, output_only
+from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.peak import misfit
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
