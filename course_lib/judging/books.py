@@ -45,7 +45,7 @@ def kernel_ledger(books: dict[str, Any], races: list[str]) -> Any:
 
 def traffic(ledger: Any) -> dict[str, Any] | None:
     """Return bytes read and written per tensor for the record, None if nothing was counted."""
-    if not hasattr(ledger, "read"):
+    if not hasattr(ledger, "read") or not (ledger.read or ledger.written):
         return None
     moved = {"read": ledger.read, "written": ledger.written}
     capped = {way: dict(islice(_named(bytes_of), _MOST_NAMES)) for way, bytes_of in moved.items()}

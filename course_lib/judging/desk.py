@@ -15,6 +15,7 @@ from tracemalloc import get_traced_memory, is_tracing, start, stop
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from course_lib.accounting.desk import Desk, Place, unwrapped
 from course_lib.judging.finding import Finding
@@ -86,13 +87,14 @@ class Once:
     """How often each part of an array is to be taken, and how the report says it.
 
     ``broken``: the property of taking it more often. ``part``: what a part is called, with a place
-    for its number. ``times``: how often each may be taken. ``tile``: its rows, and how many visits
-    that makes in all; None where a pile is a part. ``needed``: not to take it is wrong, too.
+    for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
+    rows, and how many visits that makes in all; None where a pile is a part. ``needed``: not to
+    take it is wrong, too.
     """
 
     broken: str
     part: str
-    times: int = 1
+    times: int | NDArray[np.int64] = 1
     tile: tuple[int, int] | None = None
     needed: bool = True
 
@@ -152,19 +154,26 @@ def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
 
 
 def _times_finding(books: Place, once: Once) -> Finding | None:
-    more = books.times - once.times
-    if once.needed and not books.times.all():
-        part = once.part.format(int(books.times.argmin()))
+    """Return what is wrong with how often a part was taken."""
+    enough = np.broadcast_to(once.times, books.times.shape)
+    more = books.times - enough
+    if once.needed and (missed := (books.times == 0) & (enough > 0)).any():
+        part = once.part.format(int(missed.argmax()))
         says = f"{part} never came to the desk. Use what the function is given, not a copy of it."
         return Finding(once.broken, f"the answer is right, but {says}")
     if more.clip(0).sum() <= _MOST_LOOKS:
         return None
     j = int(more.argmax())
-    part, times = once.part.format(j), f"{books.times[j]} times"
-    says = f"{part} was taken {'twice' if books.times[j] == 2 else times}"
-    enough = "once is" if once.times == 1 else f"{once.times} times (once for each Q tile) are"
-    return Finding(
-        once.broken,
-        f"the answer is right, but {says}, and {enough} enough: do all that needs it while it "
-        "lies on the desk.",
+    says = (
+        f"the answer is right, but {once.part.format(j)} was taken {_times(books.times[j])}, and "
     )
+    if not enough[j]:
+        return Finding(once.broken, f"{says}nobody may look at it: skip its tile.")
+    is_enough = "once is" if enough[j] == 1 else f"{_times(enough[j])} (once per Q tile) is"
+    return Finding(
+        once.broken, f"{says}{is_enough} enough: do all that needs it while it lies on the desk."
+    )
+
+
+def _times(n: int) -> str:
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")

@@ -43,8 +43,8 @@ def _tuple_fault(result: Any, expected: tuple[Any, ...], name: str) -> Finding |
 
 
 def _is_row(x: Any) -> bool:
-    """Return whether this is an array that may stand for several numbers."""
-    return type(x) is np.ndarray and x.ndim == 1
+    """Return whether this is an array that stands for several numbers."""
+    return is_array(x) and len(x.shape) == 1
 
 
 def _array_fault(result: Any, expected: Any, name: str) -> Finding | None:

@@ -259,8 +259,9 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 # Inside, everything is as in 4.2: `m`, `l_sum`, and `acc` for the running
 # output. Other programs do other tiles, in any order.
 #
-# Besides the output, the check reads the books: Q loaded once, K and V once
-# per Q tile, O stored once, and no address that belongs to nobody.
+# Besides the output, the check reads the books: **Q loaded once, K and V once
+# per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that
+# belongs to nobody.
 
 
 # %% ex-4-6
@@ -347,10 +348,13 @@ check(flash_program)
 #   `H_kv` divides `H`. Neighbours share: with 4 query heads and 2 key heads,
 #   heads 0 and 1 use key head 0, heads 2 and 3 use key head 1.
 #
-# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1. Skip the
-# tiles in which nobody may look at anything: in one case the check fills their
-# keys and values with NaN. Computing them and masking afterwards does not help,
-# for `0 * NaN` is NaN.
+# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1.
+#
+# **Skip the tiles in which nobody of a Q tile may look at anything, and load the
+# others once** per Q tile and query head (or for several heads together). Tiles of
+# keys begin at multiples of `block_k`. The check counts, as in 4.2. In one case it
+# fills keys and values that nobody may see with NaN: computing them and masking
+# afterwards does not help, for `0 * NaN` is NaN.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).

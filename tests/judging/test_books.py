@@ -53,7 +53,7 @@ def test_the_books_of_a_desk_arrive():
 
 HONEST = {"read": {"q": 1}, "written": {}, "flops": 0}
 EAGER = HONEST | {"kind": "eager", "crossings": [], "peak": 0}
-FLAT = HONEST | {"kind": "flat", "itemsize": 4, "arrays": {}}
+FLAT = HONEST | {"kind": "flat", "itemsize": 4, "arrays": {}, "loads": 0, "largest": {}}
 DESK = {"kind": "desk", "places": {}, "peak": None, "stale": False}
 PLACE = {"times": np.ones(3), "visits": 1, "tallest": 3}
 FORGED = [
@@ -73,6 +73,8 @@ FORGED = [
     DESK | {"places": {"k": PLACE | {"times": "often"}}},
     DESK | {"places": {"k": PLACE | {"visits": float("nan")}}},
     FLAT | {"itemsize": 3},
+    FLAT | {"loads": "many"},
+    FLAT | {"largest": 3},
     FLAT | {"arrays": {"q": "text"}},
     FLAT | {"arrays": {"q": []}},
     FLAT | {"arrays": {str(i): [1.0] for i in range(65)}},

@@ -94,7 +94,8 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         Case(f"{name}; the last tile holds one key", in_double(qkv), {"block_k": 8}, shows=shows)
         for name, qkv, shows in cases.hard(rng, 9, 33, 16)
     ]
-    return [*drawn, long, *hard]
+    one = in_double(cases.draw(rng, 1, 6, 4))
+    return [*drawn, long, *hard, Case("a single query, tiles of one key", one, {"block_k": 1})]
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
@@ -136,7 +137,12 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         )
         for name, qkv, shows in cases.hard(rng, 21, 33, 16)
     ]
-    return [*drawn, one_key, long, *hard]
+    ones = Case(
+        "tiles of one query and one key",
+        in_double(cases.draw(rng, 3, 5, 4)),
+        {"block_q": 1, "block_k": 1},
+    )
+    return [*drawn, one_key, long, *hard, ones]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
