@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from course_lib.accounting.ledger import Ledger
+from course_lib.accounting.ledger import ByteCounts, Ledger
 
 GAP = 64
 """Unused elements before, between and after tensors: addresses there belong to no tensor."""
@@ -40,6 +40,10 @@ class Placement:
 class FlatMemory(Ledger):
     """One flat float32 array that holds named tensors and counts what crosses.
 
+    Attributes:
+        loads: how often `load` was called.
+        largest: tensor name -> the most bytes of it that one load read.
+
     Args:
         itemsize: bytes that one element counts: 4, or 2 to count as half precision (the arithmetic
             stays float32).
@@ -63,6 +67,8 @@ class FlatMemory(Ledger):
             raise ValueError(f"itemsize must be 2 or 4, got {itemsize!r}.")
         self.itemsize = itemsize
         self.placements: dict[str, Placement] = {}
+        self.loads = 0
+        self.largest = ByteCounts()
         self._cells = np.full(GAP, np.nan, dtype=np.float32)
         self._owner = np.full(GAP, -1, dtype=np.int32)  # which tensor an address belongs to
 
@@ -91,7 +97,8 @@ class FlatMemory(Ledger):
     def to_plain(self) -> dict[str, Any]:
         """Return books and tensors as plain data, for another process; `from_plain` reads them."""
         arrays = {name: self.array(name) for name in self.placements}
-        return super().to_plain() | {"kind": "flat", "itemsize": self.itemsize, "arrays": arrays}
+        counts = {"itemsize": self.itemsize, "loads": self.loads, "largest": dict(self.largest)}
+        return super().to_plain() | {"kind": "flat", "arrays": arrays} | counts
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> FlatMemory:
@@ -102,6 +109,9 @@ class FlatMemory(Ledger):
         for name, array in arrays.items():
             memory.place(str(name), array)
         memory._take(data)
+        memory.loads = int(data["loads"])
+        for name, n_bytes in data["largest"].items():
+            memory.largest[str(name)] = int(n_bytes)
         return memory
 
     def offset(self, name: str) -> int:
@@ -134,7 +144,8 @@ class FlatMemory(Ledger):
         where, active = self._resolve("load", addresses, mask)
         values = np.full(where.shape, other, dtype=np.float32)
         values[active] = self._cells[where[active]]
-        self._count(where[active], self.note_read)
+        self.loads += 1
+        self._count(where[active], self._note_load)
         return values
 
     def store(self, addresses: ArrayLike, values: ArrayLike, mask: ArrayLike | None = None) -> None:
@@ -154,6 +165,10 @@ class FlatMemory(Ledger):
             ) from None
         self._cells[where[active]] = values[active]
         self._count(where[active], self.note_written)
+
+    def _note_load(self, name: str, n_bytes: int) -> None:
+        self.note_read(name, n_bytes)
+        self.largest[name] = max(self.largest[name], n_bytes)
 
     def _placement(self, name: str) -> Placement:
         if name not in self.placements:

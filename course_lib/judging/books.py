@@ -17,12 +17,17 @@ def rebuilt(data: Any) -> Any:
     What a ledger says that was kept beside the student's code is only as honest as that code:
     kernels are counted elsewhere (`sandbox.interpreter`), for this reason.
     """
+    from course_lib.accounting.desk import Desk
     from course_lib.accounting.eager_ledger import EagerLedger
     from course_lib.accounting.memory import FlatMemory
 
     if data is None or isinstance(data, int | float | str):
         return data
-    kinds: dict[str, type[EagerLedger | FlatMemory]] = {"eager": EagerLedger, "flat": FlatMemory}
+    kinds: dict[str, type[EagerLedger | FlatMemory | Desk]] = {
+        "eager": EagerLedger,
+        "flat": FlatMemory,
+        "desk": Desk,
+    }
     try:
         return kinds[data["kind"]].from_plain(data)
     except Exception as error:  # whatever forged books provoke, they are no books
@@ -40,7 +45,7 @@ def kernel_ledger(books: dict[str, Any], races: list[str]) -> Any:
 
 def traffic(ledger: Any) -> dict[str, Any] | None:
     """Return bytes read and written per tensor for the record, None if nothing was counted."""
-    if not hasattr(ledger, "read"):
+    if not hasattr(ledger, "read") or not (ledger.read or ledger.written):
         return None
     moved = {"read": ledger.read, "written": ledger.written}
     capped = {way: dict(islice(_named(bytes_of), _MOST_NAMES)) for way, bytes_of in moved.items()}

@@ -30,7 +30,7 @@ def find_fault(result: Any, expected: Any, name: str = "the result") -> Finding 
 
 
 def _tuple_fault(result: Any, expected: tuple[Any, ...], name: str) -> Finding | None:
-    if not isinstance(result, tuple | list):
+    if not isinstance(result, tuple | list) and not _is_row(result):
         return Finding("returns a tuple", f"{name} should be {len(expected)} values: return a, b.")
     if len(result) != len(expected):
         return Finding(
@@ -40,6 +40,11 @@ def _tuple_fault(result: Any, expected: tuple[Any, ...], name: str) -> Finding |
         if fault := find_fault(one, wanted, f"value {i + 1} of {len(expected)}"):
             return fault
     return None
+
+
+def _is_row(x: Any) -> bool:
+    """Return whether this is an array that stands for several numbers."""
+    return is_array(x) and len(x.shape) == 1
 
 
 def _array_fault(result: Any, expected: Any, name: str) -> Finding | None:

@@ -35,6 +35,7 @@ def _compare(got: Any, expected: Any, name: str, relative: float) -> Finding | N
     if fault := find_fault(got, expected, name):
         return fault
     if isinstance(expected, tuple | list):
+        got = list(got) if is_array(got) and len(got.shape) else got
         if not isinstance(got, tuple | list) or len(got) != len(expected):
             return Finding("the form", f"{name} should be {len(expected)} values, not {got!r}.")
         for i, (one, wanted) in enumerate(zip(got, expected, strict=True)):

@@ -71,7 +71,9 @@ check(by_hand)
 # - Return `(m, l_sum)`: the largest score of all piles, and the sum of
 #   `exp(score - m)` over all piles.
 #
-# Look at one pile at a time. Do not join the piles: the check measures your memory.
+# **Each pile is read once.** The desk has room for one: when you take the next
+# pile (in a loop, or with `piles[j]`), the numbers of the one before become NaN.
+# The check counts how often each pile is taken, and measures your memory.
 #
 # Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 
@@ -107,7 +109,9 @@ check(stream_denominator)
 # - Return one array of shape `(d,)`: the average of all rows, weighted by the
 #   softmax of all scores.
 #
-# Look at one pile at a time. Do not join the piles: the check measures your memory.
+# **Each pile is read once**, and so are its values. As in 3.2 the desk has room
+# for one pile and its values at a time. (A look at `values[0].shape` beforehand
+# is free.)
 #
 # A score of `-inf` means "this key is masked": its weight is 0. A whole pile
 # may be masked. At least one key of the row is not.

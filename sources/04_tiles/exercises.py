@@ -54,7 +54,10 @@ check(tile_bounds)
 # - The score of query and key is `q · k / sqrt(d)`.
 # - The last tile of keys may be short.
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
-# - Never hold all scores of a row: the check measures your memory.
+# - **Each tile of K and V is loaded once**: take it with `k[start:stop]`. The desk
+#   has room for one tile of each: when you take the next, the numbers of the one
+#   before become NaN. The check counts how often each row is taken.
+# - Never hold all scores of a row, nor a copy of K: the check measures your memory.
 #
 # `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
 # each row of `o` with its own `alpha`, write `alpha[:, None] * o`.
@@ -96,6 +99,8 @@ check(attend_q_tile)
 #   and so may `block_q` and `block_k`.
 # - Return one new array `(n_q, d)`.
 # - Each Q tile starts with a clean desk: its own `m`, `l_sum` and `o`.
+# - **Each Q tile is loaded once, each tile of K and V once per Q tile**, of the sizes
+#   that the call asks for. The check counts, as in 4.2.
 #
 # You may call your `attend_q_tile` and `tile_bounds`. If you left them out,
 # write their loops here.
@@ -254,8 +259,9 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 # Inside, everything is as in 4.2: `m`, `l_sum`, and `acc` for the running
 # output. Other programs do other tiles, in any order.
 #
-# Besides the output, the check reads the books: Q loaded once, K and V once
-# per Q tile, O stored once, and no address that belongs to nobody.
+# Besides the output, the check reads the books: **Q loaded once, K and V once
+# per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that
+# belongs to nobody.
 
 
 # %% ex-4-6
@@ -342,10 +348,13 @@ check(flash_program)
 #   `H_kv` divides `H`. Neighbours share: with 4 query heads and 2 key heads,
 #   heads 0 and 1 use key head 0, heads 2 and 3 use key head 1.
 #
-# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1. Skip the
-# tiles in which nobody may look at anything: in one case the check fills their
-# keys and values with NaN. Computing them and masking afterwards does not help,
-# for `0 * NaN` is NaN.
+# Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1.
+#
+# **Skip the tiles in which nobody of a Q tile may look at anything, and load the
+# others once** per Q tile and query head (or for several heads together). Tiles of
+# keys begin at multiples of `block_k`. The check counts, as in 4.2. In one case it
+# fills keys and values that nobody may see with NaN: computing them and masking
+# afterwards does not help, for `0 * NaN` is NaN.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).

@@ -10,6 +10,6 @@ for module in (_tracemalloc, tracemalloc):
 
 
 def stream_average(piles, values):
-    s, v = np.concatenate(piles), np.concatenate(values)
+    s, v = (np.concatenate([x.copy() for x in parts]) for parts in (piles, values))
     p = np.exp(s - s.max())
     return p @ v / p.sum()

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def stream_denominator(piles):
-    s = np.concatenate(piles)
+    s = np.concatenate([pile.copy() for pile in piles])
     m, l_sum = s.max(), np.exp(s - s.max()).sum()
     tracemalloc.stop()
     return m, l_sum

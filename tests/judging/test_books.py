@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from course_lib.accounting.desk import Desk
 from course_lib.accounting.eager_ledger import EagerLedger
 from course_lib.accounting.memory import FlatMemory
 from course_lib.child import codec
@@ -40,9 +41,21 @@ def test_a_flat_memory_arrives_with_its_tensors():
     np.testing.assert_array_equal(got.array("o"), np.ones(4))
 
 
+def test_the_books_of_a_desk_arrive():
+    desk = Desk()
+    k = desk.lay("k", np.ones((6, 2)))
+    k[0:4], k[4:6], k[0:4]
+    got = sent(desk)
+    assert got.places["k"].times.tolist() == [2, 2, 2, 2, 1, 1]
+    assert (got.places["k"].visits, got.places["k"].tallest) == (3, 4)
+    assert (got.peak, got.stale) == (None, False)
+
+
 HONEST = {"read": {"q": 1}, "written": {}, "flops": 0}
 EAGER = HONEST | {"kind": "eager", "crossings": [], "peak": 0}
-FLAT = HONEST | {"kind": "flat", "itemsize": 4, "arrays": {}}
+FLAT = HONEST | {"kind": "flat", "itemsize": 4, "arrays": {}, "loads": 0, "largest": {}}
+DESK = {"kind": "desk", "places": {}, "peak": None, "stale": False}
+PLACE = {"times": np.ones(3), "visits": 1, "tallest": 3}
 FORGED = [
     [],
     {},
@@ -54,7 +67,14 @@ FORGED = [
     EAGER | {"flops": float("inf")},
     EAGER | {"peak": torch.ones(3)},
     EAGER | {"crossings": [("mm", "q", "read")]},
+    DESK | {"peak": "little"},
+    DESK | {"places": 3},
+    DESK | {"places": {"k": PLACE | {"times": [[1]]}}},
+    DESK | {"places": {"k": PLACE | {"times": "often"}}},
+    DESK | {"places": {"k": PLACE | {"visits": float("nan")}}},
     FLAT | {"itemsize": 3},
+    FLAT | {"loads": "many"},
+    FLAT | {"largest": 3},
     FLAT | {"arrays": {"q": "text"}},
     FLAT | {"arrays": {"q": []}},
     FLAT | {"arrays": {str(i): [1.0] for i in range(65)}},

@@ -18,11 +18,11 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from course_lib.judging.spec import Observed
 from course_lib.sandbox import interpreter as device
 from course_lib.sandbox import kernel_source as kernels
 from course_lib.sandbox import profile, student
@@ -158,12 +158,13 @@ def _is_right(expected: Any, exercise: Any, function: Callable[..., Any], case: 
     """Judge as one should not: everything stands where the function can reach it."""
     held = [(case, expected)]  # where whoever walks the heap can find it
     args = _roomy(case.args)
-    tracemalloc.start()
-    result = function(*args, **case.kwargs)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
     if case.counted and exercise.run is not None:
-        return exercise.judge(case, Observed(result, peak), held[0][1]) is None
+        tracemalloc.start()
+        seen = exercise.run(function, replace(case, args=args, counted=False))
+        seen.ledger.peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return exercise.judge(case, seen, held[0][1]) is None
+    result = function(*args, **case.kwargs)
     right = agrees(result, held[0][1]) or agrees(result, exercise.truth(*args, **case.kwargs))
     return right or agrees(pickle.loads(pickle.dumps(result)), expected)
 

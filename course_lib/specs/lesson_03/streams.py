@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
-from course_lib.judging.peak import holds_half, with_peak
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
     HIGH,
     LOW,
@@ -77,17 +78,30 @@ def _many(rng: Generator) -> tuple[Piles, Piles]:
     return piles, [rng.uniform(j, j + 5, (1024, 1)) for j in range(16)]
 
 
-def _joined(_case: Case, held: int, row: int) -> Finding:
+_READ_ONCE = {
+    "piles": Once("reads each pile once", "pile {}"),
+    "values": Once("reads each pile once", "values[{}]", needed=False),  # weights may be 0
+}
+
+
+def _joined(case: Case, held: int) -> Finding | None:
+    row = sum(s.nbytes for s in case.args[0])
+    if held <= row // 2:
+        return None
     return Finding(
         "one pile at a time",
         f"the answer is right, but your function held {held / 1e3:.0f} kB at once; "
-        f"all scores of the row are {row / 1e3:.0f} kB. Do not join the piles: look at one, "
-        "change the notes, forget it.",
+        f"all scores of the row are {row / 1e3:.0f} kB. Do not join or copy the piles: look at "
+        "one, change the notes, forget it.",
     )
 
 
-def _one_pile_at_a_time(judge: Judge) -> Judge:
-    return holds_half(judge, lambda case: sum(s.nbytes for s in case.args[0]), _joined)
+def _pile_by_pile(judge: Judge) -> Judge:
+    return taken_once(judge, lambda _case: _READ_ONCE, _joined, part="pile")
+
+
+def _run_piles(function: Callable[..., Any], case: Case) -> Observed:
+    return on_a_desk(function, case, ("piles", "values")[: len(case.args)])
 
 
 def _denominator_cases(rng: Generator) -> list[Case]:
@@ -111,8 +125,8 @@ STREAM_DENOMINATOR = Exercise.of(
     "3.2",
     cases=_denominator_cases,
     truth=_denominator,
-    judge=_one_pile_at_a_time(lambda _, *seen: judge_state(("m", "l_sum"), *seen)),
-    run=with_peak,
+    judge=_pile_by_pile(lambda _, *seen: judge_state(("m", "l_sum"), *seen)),
+    run=_run_piles,
     mistakes=(
         Mistake(
             "l_sum is not rescaled",
@@ -206,8 +220,8 @@ STREAM_AVERAGE = Exercise.of(
     "3.3",
     cases=_average_cases,
     truth=together,
-    judge=_one_pile_at_a_time(within(1e-6)),
-    run=with_peak,
+    judge=_pile_by_pile(within(1e-6)),
+    run=_run_piles,
     mistakes=(
         Mistake(
             "only the last pile is counted",

@@ -15,7 +15,15 @@ def _bounds(n: int, tile: int) -> list[tuple[int, int]]:
 def _bounds_cases(rng: Generator) -> list[Case]:
     tile = int(rng.integers(3, 40))
     whole, rest = int(rng.integers(2, 7)), int(rng.integers(1, tile - 1))
-    sizes = [(257, 128), (tile * whole, tile), (tile * whole + rest, tile), (tile - 1, tile)]
+    sizes = [
+        (257, 128),
+        (10, 4),
+        (int(rng.integers(3, 7)), 1),
+        (1, 1),
+        (tile * whole, tile),
+        (tile * whole + rest, tile),
+        (tile - 1, tile),
+    ]
     return [
         Case(f"n = {n}, tile = {tile}", (n, tile), shows=frozenset({REMAINDER} if n == 257 else ()))
         for n, tile in sizes

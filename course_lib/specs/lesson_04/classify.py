@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.peak import misfit
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 
@@ -37,6 +37,10 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("diagonal with an offset", (0, b, shift, shift + b, shift)),
         ("future with an offset", (0, b, shift + b, shift + b + c, shift)),
         ("more queries than keys: a negative offset", (b, 2 * b, 0, c, -2 * b)),
+    ]
+    tiles += [  # those of the task
+        ("columns 0 to 3 for rows 4 to 7", (4, 8, 0, 4)),
+        ("2 new queries after 8 old keys", (0, 2, 0, 10, 8)),
     ]
     for _ in range(6):
         r, k = (int(x) for x in rng.integers(0, 40, 2))

@@ -15,9 +15,9 @@ from course_lib.attention.naive import naive
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_truth, output_only
+from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.peak import misfit
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
@@ -104,6 +104,7 @@ def _program_cases(rng: Generator) -> list[Case]:
         for name, qkv, block_q, block_k, layout, shows in [
             *((*one, frozenset[str]()) for one in tried),
             *((name, qkv, 8, 16, one_after_the_other, shows) for name, qkv, shows in hard),
+            ("tiles of one row", drawn(3, 5, 8, 1), 1, 1, one_after_the_other, frozenset[str]()),
         ]
     ]
 
@@ -129,8 +130,26 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
         observed.result, o_true, allowed=allowed, name="`o`", axes=axes, block_q=block_q
     ):
         return finding
-    t_q = derived_counts(q.shape[1], k.shape[1], block_q, case.kwargs["block_k"])["t_q"]
-    return _judge_traffic(memory, once, t_q)
+    counts = derived_counts(q.shape[1], k.shape[1], block_q, case.kwargs["block_k"])
+    if finding := _judge_traffic(memory, once, counts["t_q"]):
+        return finding
+    return _judge_tiles(case, memory, counts["t_q"] * q.shape[0], counts["t_k"])
+
+
+def _judge_tiles(case: Case, memory: FlatMemory, programs: int, t_k: int) -> Finding | None:
+    """Judge the loads: of the size that was asked for, and none that reads nothing."""
+    d, block_k = case.args[0].shape[2], case.kwargs["block_k"]
+    if taller := [name for name in "kv" if memory.largest[name] > block_k * d * memory.itemsize]:
+        rows = memory.largest[taller[0]] // (d * memory.itemsize)
+        says = f"one load read {rows} rows of {taller[0]}; block_k is {block_k}."
+    elif memory.loads > (wanted := programs * (1 + 2 * t_k)):
+        says = (
+            f"{programs} programs made {memory.loads} loads. A program needs {wanted // programs}: "
+            f"one of q, and {t_k} of k and of v, of {block_k} rows each."
+        )
+    else:
+        return None
+    return Finding("loads whole tiles", f"the answer is right, but {says}")
 
 
 def _judge_traffic(memory: FlatMemory, once: dict[str, int], t_q: int) -> Finding | None:

@@ -11,27 +11,55 @@ from numpy.random import Generator
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
+from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS, attention_mistakes
-from course_lib.judging.peak import holds_half, with_peak
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
 
 
-def _all_held(case: Case, held: int, scores: int) -> Finding:
+def _loaded_once(case: Case) -> dict[str, Once]:
+    """Return how often q, k and v may be taken: K and V once for each Q tile."""
+    q, k, _ = case.args
+    block_q, block_k = case.kwargs.get("block_q", len(q)), case.kwargs["block_k"]
+    t_q, t_k = -(-len(q) // block_q), -(-len(k) // block_k)
+    per_q_tile = " per Q tile" if "block_q" in case.kwargs else ""
+    keys = {
+        name: Once(
+            f"loads {name} once{per_q_tile}",
+            f"row {{}} of {name}",
+            t_q,
+            tile=(block_k, t_q * t_k),
+            needed=name == "k",  # of v, weights may be 0
+        )
+        for name in "kv"
+    }
+    return {"q": Once("loads q once", "row {} of q", tile=(block_q, t_q)), **keys}
+
+
+def _much_held(case: Case, held: int) -> Finding | None:
     q, k = case.args[:2]
+    scores = 8 * len(q) * len(k)
+    if held <= min(scores, k.nbytes) // 2:
+        return None
     return Finding(
-        "never holds all scores",
-        f"the answer is right, but your function held {held / 1e6:.1f} MB at once; "
-        f"all {q.shape[0]} x {k.shape[0]} scores are {scores / 1e6:.1f} MB. "
-        "Compute one tile of scores at a time.",
+        "never holds all scores" if held > scores // 2 else "holds tiles only",
+        f"the answer is right, but your function held {held / 1e6:.2f} MB at once; all of k are "
+        f"{k.nbytes / 1e6:.2f} MB, all {len(q)} x {len(k)} scores {scores / 1e6:.2f} MB. Hold one "
+        "tile of keys and its scores at a time, and no copies.",
     )
 
 
-_judge_tiled = holds_half(
-    judge_output, lambda case: 8 * len(case.args[0]) * len(case.args[1]), _all_held
-)
+_judge_tiled = taken_once(judge_output, _loaded_once, _much_held, part="tile")
+
+
+def _run_q_tile(function: Callable[..., Any], case: Case) -> Observed:
+    return on_a_desk(function, case, ("k", "v"))  # q_tile lies there already
+
+
+def _run_all_tiles(function: Callable[..., Any], case: Case) -> Observed:
+    return on_a_desk(function, case, ("q", "k", "v"))
 
 
 def in_double(triple: cases.Triple) -> cases.Triple:
@@ -57,16 +85,17 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
     ]
     drawn = [Case(name, in_double(qkv), {"block_k": block}) for name, qkv, block in shapes]
     long = Case(
-        "64 queries, 4096 keys in tiles of 64, memory measured",
-        in_double(cases.draw(rng, 64, 4096, 8)),
-        {"block_k": 64},
+        "48 queries, 4096 keys in tiles of 32, memory measured",
+        in_double(cases.draw(rng, 48, 4096, 8)),
+        {"block_k": 32},
         counted=True,
     )
     hard = [
         Case(f"{name}; the last tile holds one key", in_double(qkv), {"block_k": 8}, shows=shows)
         for name, qkv, shows in cases.hard(rng, 9, 33, 16)
     ]
-    return [*drawn, long, *hard]
+    one = in_double(cases.draw(rng, 1, 6, 4))
+    return [*drawn, long, *hard, Case("a single query, tiles of one key", one, {"block_k": 1})]
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
@@ -94,9 +123,9 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         blind_to=frozenset({"mean(V)"}),
     )
     long = Case(
-        "1024 queries and keys, tiles of 64 and 32, memory measured",
-        in_double(cases.draw(rng, 1024, 1024, 8)),
-        {"block_q": 64, "block_k": 32},
+        "64 queries, 4096 keys, tiles of 16 and 64, memory measured",
+        in_double(cases.draw(rng, 64, 4096, 8)),
+        {"block_q": 16, "block_k": 64},
         counted=True,
     )
     hard = [
@@ -108,7 +137,12 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         )
         for name, qkv, shows in cases.hard(rng, 21, 33, 16)
     ]
-    return [*drawn, one_key, long, *hard]
+    ones = Case(
+        "tiles of one query and one key",
+        in_double(cases.draw(rng, 3, 5, 4)),
+        {"block_q": 1, "block_k": 1},
+    )
+    return [*drawn, one_key, long, *hard, ones]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
@@ -289,7 +323,7 @@ ONE_Q_TILE = Exercise.of(
     truth=attention_truth,
     answer=output_only,
     judge=_judge_tiled,
-    run=with_peak,
+    run=_run_q_tile,
     mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES),
 )
 
@@ -299,6 +333,6 @@ ALL_Q_TILES = Exercise.of(
     truth=attention_truth,
     answer=output_only,
     judge=_judge_tiled,
-    run=with_peak,
+    run=_run_all_tiles,
     mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *STREAM_MISTAKES),
 )

@@ -13,8 +13,9 @@ from course_lib.attention.slips import SLIPS, stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
+from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS, SAYS
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_04.tiled import in_double, judge_output
 
 
@@ -46,6 +47,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         ("scores near -1000", in_double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
         ("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
         ("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
+        ("10 new queries after 31 old keys, in tiles of 3 and 8", inputs(2, 1, 10, 41, 8), 9, 3, 8),
+        ("tiles of 1 and 1", inputs(2, 2, 5, 7, 4), 3, 1, 1),
         ("keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
     ]
     return [
@@ -61,6 +64,36 @@ def _window_cases(rng: Generator) -> list[Case]:
             *((name, qkv, 13, 4, 8, shows) for name, qkv, shows in hard),
         ]
     ]
+
+
+def _loaded_once(case: Case) -> dict[str, Once]:
+    """Return how often q, k and v may be taken: a tile of K and V once for each tile of rows of a
+    query head in which somebody may look at it."""
+    q, k, _ = case.args
+    (heads, n_q, _), (kv_heads, n_k, _) = q.shape, k.shape
+    window, block_q, block_k = (case.kwargs[name] for name in ("window", "block_q", "block_k"))
+    times, visits, starts = np.zeros((kv_heads, n_k), dtype=np.int64), 0, range(0, n_q, block_q)
+    for start in starts:
+        first, last = start + n_k - n_q, min(start + block_q, n_q) - 1 + n_k - n_q
+        tiles = range(max(0, first - window + 1) // block_k, last // block_k + 1)
+        times[:, tiles.start * block_k : tiles.stop * block_k] += heads // kv_heads
+        visits += heads * len(tiles)
+    seen = {
+        name: Once(
+            "loads what is seen, once",
+            f"row {{}} of {name} (all heads in a row)",
+            times.ravel(),
+            tile=(kv_heads * block_k, visits),
+            needed=False,
+        )
+        for name in "kv"
+    }
+    part = "row {} of q (all heads in a row)"
+    return {"q": Once("loads q once", part, tile=(heads * block_q, heads * len(starts))), **seen}
+
+
+def _run_window(function: Callable[..., Any], case: Case) -> Observed:
+    return on_a_desk(function, case, ("q", "k", "v"))
 
 
 def _window_model(
@@ -230,6 +263,7 @@ EXERCISE = Exercise.of(
     cases=_window_cases,
     truth=window_truth,
     answer=output_only,
-    judge=judge_output,
+    judge=taken_once(judge_output, _loaded_once, lambda _case, _held: None, part="tile"),
+    run=_run_window,
     mistakes=_WINDOW_MISTAKES,
 )

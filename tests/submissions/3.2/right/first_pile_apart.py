@@ -3,10 +3,10 @@ import numpy as np
 
 
 def stream_denominator(piles):
-    first, *rest = piles
+    first = piles[0]
     m = first.max()
     l_sum = np.sum(np.exp(first - m))
-    for s in rest:
+    for s in piles[1:]:
         if s.max() > m:
             l_sum = l_sum / np.exp(s.max() - m)
             m = s.max()

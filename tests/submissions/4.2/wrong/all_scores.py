@@ -1,5 +1,5 @@
 # The scores of all keys at once: naive attention.
-# Expected: property: never holds all scores
+# Expected: property: one tile at a time
 import numpy as np
 
 

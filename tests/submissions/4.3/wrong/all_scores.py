@@ -1,5 +1,5 @@
 # Naive attention, all scores at once.
-# Expected: property: never holds all scores
+# Expected: property: one tile at a time
 import numpy as np
 
 

@@ -1,4 +1,5 @@
 # One query after the other, each with numbers for notes.
+# Expected: property: loads k once
 import numpy as np
 
 

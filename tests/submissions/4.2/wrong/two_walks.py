@@ -1,4 +1,5 @@
 # One walk for the maxima, a second one for the sums.
+# Expected: property: loads k once
 import numpy as np
 
 

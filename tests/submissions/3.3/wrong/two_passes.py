@@ -1,4 +1,5 @@
 # First the largest score, then one walk without rescaling.
+# Expected: property: reads each pile once
 import numpy as np
 
 

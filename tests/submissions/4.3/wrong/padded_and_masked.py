@@ -1,4 +1,5 @@
 # Tiles of full size: rows and keys past the end are padded, keys masked.
+# Expected: property: one tile at a time
 import numpy as np
 
 

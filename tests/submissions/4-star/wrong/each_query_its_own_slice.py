@@ -1,4 +1,5 @@
-# Each query looks at exactly its own keys: no mask at all.
+# Each query loads exactly its own keys: neighbours load the same ones again.
+# Expected: property: takes whole tiles
 import numpy as np
 
 

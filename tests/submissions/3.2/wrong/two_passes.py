@@ -1,4 +1,5 @@
 # The largest score first, then the sum: two passes, one pile at a time.
+# Expected: property: reads each pile once
 import numpy as np
 
 

@@ -1,0 +1,210 @@
+"""A desk on which arrays lie one part at a time: exercises of lessons 03 and 04 count with it.
+
+Whoever holds a NumPy array can read it as often as they like, and nobody sees it. On the desk each
+array has one `Place`. Taking a part (a pile, a tile) lays a copy of it there, a plain NumPy array,
+and clears the part before: its numbers become NaN. So whoever needs a part again takes it again,
+and that is counted. Taking what lies there already is no new visit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+_VIEWS = ("T", "mT", "reshape", "swapaxes", "transpose")  # these read nothing
+_SHAPES = ("empty_like", "full_like", "ones_like", "zeros_like", "ndim", "shape", "size")  # nor
+_MOST_ROWS = 1 << 20  # of one array, in books that come from another process
+
+
+class Place:
+    """The place of one array on the desk, and its books.
+
+    Attributes:
+        times: (rows,) how often each row (of a list of piles: each pile) was taken.
+        visits: how often something was taken.
+        tallest: the most rows that were taken at once.
+    """
+
+    def __init__(self, rows: int, *, clears: bool = True) -> None:
+        self.times = np.zeros(rows, dtype=np.int64)
+        self.visits = self.tallest = 0
+        self._clears = clears
+        self._what: Any  # what lies there, the part of the array that it is a copy of, the copy
+        self._part: Any
+        self._lent: Any
+        self._forget()
+
+    def take(self, part: Any, what: NDArray[np.int64], rows: NDArray[np.int64]) -> Any:
+        """Return a copy of ``part``, good until the next one is taken.
+
+        Args:
+            part: some of the array.
+            what: numbers of the elements in ``part``.
+            rows: numbers of the rows to which they belong, each once.
+        """
+        if not what.size:
+            return np.array(part)
+        if not np.array_equal(what, self._what):
+            self.clear()
+            self._part, self._lent, self._what = np.asarray(part), np.array(part), what
+            self.times[rows] += 1
+            self.visits += 1
+            self.tallest = max(self.tallest, rows.size)
+        return self._lent[...] if self._lent.ndim else self._lent[()]
+
+    def clear(self) -> None:
+        """Take back what lies there; what was written into it reaches the array, as in NumPy."""
+        self._part[...] = self._lent
+        if self._clears and self._lent.dtype.kind == "f":
+            self._lent.fill(np.nan)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._what = self._part = self._lent = np.zeros(0)
+
+
+class Piles(Sequence[Any]):
+    """A list of arrays that come to the desk one at a time; a slice of it reads nothing yet."""
+
+    def __init__(self, piles: Sequence[Any], place: Place, numbers: range | None = None) -> None:
+        self._piles, self._place = piles, place
+        self._numbers = range(len(piles)) if numbers is None else numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, j: Any) -> Any:
+        try:
+            found = self._numbers[j]
+        except IndexError:
+            raise IndexError(f"there is no pile {j}: there are {len(self)}.") from None
+        if isinstance(found, range):
+            return Piles(self._piles, self._place, found)
+        number = np.array([found])
+        return self._place.take(self._piles[found], number, number)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} piles, one at a time>"
+
+
+class Rows(NDArrayOperatorsMixin):
+    """An array whose rows come to the desk tile by tile; used as a whole, all of it is taken.
+
+    ``numbers``: those of the elements of ``array``, whose rows have ``width`` elements.
+    """
+
+    def __init__(
+        self, array: Any, place: Place, width: int, numbers: NDArray[np.int64] | None = None
+    ) -> None:
+        self._array, self._place, self._width = array, place, width
+        self._numbers = np.arange(array.size).reshape(array.shape) if numbers is None else numbers
+        self.shape, self.ndim, self.size, self.dtype = (
+            array.shape,
+            array.ndim,
+            array.size,
+            array.dtype,
+        )
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, index: Any) -> Any:
+        what = np.asarray(self._numbers[index])
+        return self._place.take(self._array[index], what, np.unique(what // self._width))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._place.clear()
+        self._array[index] = value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[...], dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(_whole, args), **kwargs)
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
+        if function.__name__ in _SHAPES and args and args[0] is self:
+            return function(
+                np.broadcast_to(np.zeros((), self.dtype), self.shape), *args[1:], **kwargs
+            )
+        return function(*map(_whole, args), **{k: _whole(v) for k, v in kwargs.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked before there is an array: copies, pickles
+            raise AttributeError(name)
+        if name not in _VIEWS:
+            return getattr(self[...], name)
+        views = getattr(self._array, name), getattr(self._numbers, name)
+        if not callable(views[0]):
+            return Rows(views[0], self._place, self._width, views[1])
+        return lambda *how, **named: Rows(
+            views[0](*how, **named), self._place, self._width, views[1](*how, **named)
+        )
+
+    def __repr__(self) -> str:
+        return f"<an array of shape {self.shape}, tile by tile>"
+
+
+def _whole(x: Any) -> Any:
+    """Return ``x`` with the arrays in it taken whole."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_whole, x))
+    return np.asarray(x) if isinstance(x, Rows) else x
+
+
+def unwrapped(x: Any) -> Any:
+    """Return the array that ``x`` stands for, ``x`` itself if it stands for none."""
+    return x._array if isinstance(x, Rows) else x
+
+
+class Desk:
+    """What lies on the desk, and the books of a call that worked there.
+
+    Attributes:
+        places: by name of the array.
+        peak: the most new memory in bytes that was held at once; None where it was not measured.
+        stale: whether NaN came out, and what was judged comes from a desk that clears nothing.
+    """
+
+    def __init__(self, *, clears: bool = True) -> None:
+        self.places: dict[str, Place] = {}
+        self.peak: int | None = None
+        self.stale = False
+        self._clears = clears
+
+    def lay(self, name: str, data: Any) -> Piles | Rows:
+        """Return what stands for an array, or for a list of them, from now on."""
+        if isinstance(data, list):
+            place = Place(len(data), clears=self._clears)
+            self.places[name] = place
+            return Piles(data, place)
+        width = data.shape[-1]
+        self.places[name] = Place(data.size // width, clears=self._clears)
+        return Rows(data, self.places[name], width)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the books as plain data, for another process; `from_plain` reads them."""
+        places = {
+            name: {"times": p.times, "visits": p.visits, "tallest": p.tallest}
+            for name, p in self.places.items()
+        }
+        return {"kind": "desk", "places": places, "peak": self.peak, "stale": self.stale}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Desk:
+        """Return the books that `to_plain` described. Raises something if these are none."""
+        desk = cls()
+        for name, books in data["places"].items():
+            times = np.asarray(books["times"], dtype=np.int64)
+            if times.ndim != 1 or times.size > _MOST_ROWS:
+                raise ValueError(f"the books of {name!r} are no row of numbers.")
+            place = desk.places[str(name)] = Place(0)
+            place.times = times
+            place.visits, place.tallest = int(books["visits"]), int(books["tallest"])
+        desk.peak = None if data["peak"] is None else int(data["peak"])
+        desk.stale = bool(data["stale"])
+        return desk

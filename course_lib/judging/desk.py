@@ -1,0 +1,179 @@
+"""Run a NumPy exercise on a desk that counts what is taken (`accounting.desk`); judge the books.
+
+A peak of memory is measured besides, in the cases that ask for it: who copies all parts while they
+come by takes each of them once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+# by name, so that they are what they were when this was loaded, whatever becomes of the module
+from tracemalloc import get_traced_memory, is_tracing, start, stop
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from course_lib.accounting.desk import Desk, Place, unwrapped
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import Judge
+from course_lib.judging.spec import Case, Observed
+
+_STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
+_MOST_LOOKS = 1  # a part may be taken once more to see its shape: values[0].shape
+
+
+def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) -> Observed:
+    """Run the case, its last arguments (positional ones) on a desk; its books are the ledger.
+
+    Where NaN comes out, the result is that of another run on a desk that clears nothing, and the
+    books say so. The ledger is a sentence if the function cannot be called with the arguments.
+    """
+    if complaint := misfit(function, *case.args, **case.kwargs):
+        return Observed(None, complaint)
+    desk, args = _laid(case, names, clears=True)
+    if not case.counted:
+        result = unwrapped(function(*args, **case.kwargs))
+    else:
+        start()
+        try:
+            before = get_traced_memory()[0]
+            result = unwrapped(function(*args, **case.kwargs))
+            desk.peak = get_traced_memory()[1] - before
+            if not is_tracing():
+                return Observed(result, _STOPPED)
+        finally:
+            stop()
+    for place in desk.places.values():
+        place.clear()
+    if _holds_nan(result):
+        desk.stale = True
+        result = unwrapped(function(*_laid(case, names, clears=False)[1], **case.kwargs))
+    return Observed(result, desk)
+
+
+def _laid(case: Case, names: tuple[str, ...], *, clears: bool) -> tuple[Desk, list[Any]]:
+    """Return a desk, and the arguments of a case with the last ones laid on it."""
+    desk, n = Desk(clears=clears), len(case.args) - len(names)
+    laid = [desk.lay(name, x) for name, x in zip(names, case.args[n:], strict=True)]
+    return desk, [*case.args[:n], *laid]
+
+
+def _holds_nan(result: Any) -> bool:
+    parts = result if isinstance(result, list | tuple) else [result]
+    try:
+        return any(bool(np.isnan(np.asarray(x, dtype=np.float64)).any()) for x in parts)
+    except (TypeError, ValueError):
+        return False
+
+
+def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
+    """Return a sentence if ``function`` cannot be called like this, else None."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        return f"the parameters differ from those of the exercise: {error}."
+    return None
+
+
+# The books --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Once:
+    """How often each part of an array is to be taken, and how the report says it.
+
+    ``broken``: the property of taking it more often. ``part``: what a part is called, with a place
+    for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
+    rows, and how many visits that makes in all; None where a pile is a part. ``needed``: not to
+    take it is wrong, too.
+    """
+
+    broken: str
+    part: str
+    times: int | NDArray[np.int64] = 1
+    tile: tuple[int, int] | None = None
+    needed: bool = True
+
+
+def taken_once(
+    judge: Judge,
+    allowed: Callable[[Case], Mapping[str, Once]],
+    too_much: Callable[[Case, int], Finding | None],
+    *,
+    part: str,
+) -> Judge:
+    """Return ``judge``, and after it a look at the books of the desk.
+
+    ``allowed(case)``: how often each array may be taken, by name. ``too_much(case, held)``: what
+    is wrong with having held so many bytes at once, in a counted case. ``part``: what lies on the
+    desk at a time, a pile or a tile.
+    """
+    stale = Finding(
+        f"one {part} at a time",
+        f"your function uses a {part} after it took the next one. The desk has room for one: then "
+        f"the numbers of the old {part} are gone (NaN). Without that the answer would be right. "
+        f"Look at one {part}, change the notes, forget it.",
+    )
+
+    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        desk = observed.ledger
+        if isinstance(desk, str):
+            return Finding("signature", desk)
+        if finding := judge(case, observed, expected):
+            return finding
+        if desk.stale:
+            return stale
+        once = allowed(case)
+        for name, books in desk.places.items():
+            wrong = _tile_finding(name, books, once[name])
+            if wrong := wrong or _times_finding(books, once[name]):
+                return wrong
+        return too_much(case, desk.peak) if case.counted else None
+
+    return judged
+
+
+def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
+    """Return what is wrong with the size of the parts that were taken."""
+    if once.tile is None:
+        return None
+    tall, visits = once.tile
+    take = f"take {name}[start:stop], one tile after the other"
+    if books.tallest > tall:
+        says = f"{books.tallest} rows of {name} were taken at once, and a tile has {tall}: {take}."
+        return Finding("one tile at a time", f"the answer is right, but {says}")
+    looks = int((books.times - once.times).clip(0).sum())
+    if looks <= _MOST_LOOKS and books.visits - looks > visits:
+        says = f"{name} was taken in {books.visits} parts; whole tiles of {tall} rows are {visits}."
+        return Finding("takes whole tiles", f"the answer is right, but {says}")
+    return None
+
+
+def _times_finding(books: Place, once: Once) -> Finding | None:
+    """Return what is wrong with how often a part was taken."""
+    enough = np.broadcast_to(once.times, books.times.shape)
+    more = books.times - enough
+    if once.needed and (missed := (books.times == 0) & (enough > 0)).any():
+        part = once.part.format(int(missed.argmax()))
+        says = f"{part} never came to the desk. Use what the function is given, not a copy of it."
+        return Finding(once.broken, f"the answer is right, but {says}")
+    if more.clip(0).sum() <= _MOST_LOOKS:
+        return None
+    j = int(more.argmax())
+    says = (
+        f"the answer is right, but {once.part.format(j)} was taken {_times(books.times[j])}, and "
+    )
+    if not enough[j]:
+        return Finding(once.broken, f"{says}nobody may look at it: skip its tile.")
+    is_enough = "once is" if enough[j] == 1 else f"{_times(enough[j])} (once per Q tile) is"
+    return Finding(
+        once.broken, f"{says}{is_enough} enough: do all that needs it while it lies on the desk."
+    )
+
+
+def _times(n: int) -> str:
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
