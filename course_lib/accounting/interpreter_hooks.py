@@ -3,7 +3,8 @@
 Every load, store and atomic of an interpreted kernel, descriptors included, passes through the
 module global ``triton.runtime.interpreter._interpreter``; every launch through
 ``GridExecutor.__call__``; every ``tl.dot`` through ``InterpreterBuilder.create_dot``, every
-comparison and ``tl.where`` through its ``binary_op`` and ``ternary_op``. The names are
+comparison and ``tl.where`` through its ``binary_op`` and ``ternary_op``, and every load through its
+``create_masked_load``, which still knows whether ``other`` was given. The names are
 private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny kernel, once
 per process, so that a Triton that moved them gives one sentence, not a traceback. Private names
 that only make a graded kernel faster are in `course_lib.sandbox.interpreter`, which works without.
@@ -43,8 +44,11 @@ class Observer(Protocol):
         ``mask`` is of bools and broadcasts to ``ptrs``; None: every lane.
         """
 
-    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
-        """Hear of a ``tl.dot`` of shapes (..., M, K) and (..., K, N)."""
+    def undefined_lanes(self, ptrs: np.ndarray, mask: np.ndarray) -> None:
+        """Hear of a load that has no ``other`` for the lanes that ``mask`` leaves out."""
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...], dtype: str, precision: str) -> None:
+        """Hear of a ``tl.dot`` of shapes (..., M, K) and (..., K, N), "fp32" with "TF32", say."""
 
     def compare(self, shape: tuple[int, ...]) -> None:
         """Hear of a comparison or a ``tl.where`` with a result of this shape."""
@@ -92,6 +96,20 @@ def _lanes(mask: Any) -> np.ndarray:
     return np.asarray(mask).astype(bool, copy=False)  # a descriptor's comes as a memoryview
 
 
+def _poison(ptrs: Any) -> Any:
+    """Return what undefined lanes hold during a check: NaN, or an integer that nobody expects.
+
+    On a GPU they hold anything. The interpreter has 0 there, which hides a missing ``other``.
+    """
+    scalar = ptrs.get_element_ty()
+    dtype = interpreter._get_np_dtype(scalar)
+    worst = np.nan if scalar.is_floating() else 0
+    data = np.full(ptrs.data.shape, worst if dtype.kind == "f" else 0).astype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize > 1:  # a bfloat16 stands as its bits
+        data[...] = 0x7FC0 if scalar.is_floating() else np.iinfo(dtype).max // 3
+    return interpreter.TensorHandle(data, scalar)
+
+
 _COMPARISONS = (
     np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.where
 )  # fmt: skip
@@ -118,12 +136,19 @@ def observed(observer: Observer) -> Iterator[None]:
     memory = interpreter._interpreter
     run = interpreter.GridExecutor.__call__
     builder_class = interpreter.InterpreterBuilder
-    dot = builder_class.create_dot
+    dot, masked_load = builder_class.create_dot, builder_class.create_masked_load
+    block_load: Any = getattr(builder_class, "create_tensor_pointer_load", None)  # not in 3.9
     binary, ternary = builder_class.binary_op, builder_class.ternary_op
     run_tuned = Autotuner.run
 
     def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
         return observer.launch(executor, args, kwargs, run)
+
+    def create_block_load(builder: Any, ptr: Any, checked: Any, padding: Any, *rest: Any) -> Any:
+        padding = (
+            padding or interpreter._ir.PADDING_OPTION.PAD_ZERO
+        )  # what GPUs do, if not promised
+        return block_load(builder, ptr, checked, padding, *rest)
 
     patch_tensor = interpreter._patch_lang_tensor
 
@@ -131,13 +156,25 @@ def observed(observer: Observer) -> Iterator[None]:
         patch_tensor(tensor, *rest)
         tensor.__index__ = _as_index
 
-    def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
-        observer.dot(a.data.shape, b.data.shape)
-        return dot(builder, a, b, *rest, **options)
+    def create_dot(builder: Any, a: Any, b: Any, acc: Any, precision: Any, *rest: Any) -> Any:
+        dtype, named = str(a.dtype.scalar), getattr(precision, "name", str(precision))
+        observer.dot(a.data.shape, b.data.shape, dtype, named)
+        return dot(builder, a, b, acc, precision, *rest)
+
+    def create_masked_load(
+        builder: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **options: Any
+    ) -> Any:
+        if other is None and not (lanes := _lanes(mask.data)).all():
+            observer.undefined_lanes(_addresses(ptrs.data), lanes)
+            other = _poison(ptrs)
+        return masked_load(builder, ptrs, mask, other, *rest, **options)
 
     interpreter._interpreter = _Memory(memory, observer)
     interpreter.GridExecutor.__call__ = launch
     builder_class.create_dot = create_dot
+    builder_class.create_masked_load = create_masked_load
+    if block_load:
+        builder_class.create_tensor_pointer_load = create_block_load
     builder_class.binary_op = _watch(binary, observer)
     builder_class.ternary_op = _watch(ternary, observer)
     interpreter._patch_lang_tensor = patch_tensor_too
@@ -148,6 +185,9 @@ def observed(observer: Observer) -> Iterator[None]:
         interpreter._interpreter = memory
         interpreter.GridExecutor.__call__ = run
         builder_class.create_dot = dot
+        builder_class.create_masked_load = masked_load
+        if block_load:
+            builder_class.create_tensor_pointer_load = block_load
         builder_class.binary_op, builder_class.ternary_op = binary, ternary
         interpreter._patch_lang_tensor = patch_tensor
         Autotuner.run = run_tuned
@@ -180,6 +220,7 @@ def _canary(x, y, n):
     """Touch every hook once: 4 bytes loaded and stored, a loop bound, a dot, comparisons."""
     for _ in range(0, n):
         tl.store(y, tl.load(x))
+        tl.load(x, mask=n > n)
     zeros = tl.zeros((16, 16), tl.float32)
     zeros = tl.where(zeros < 1.0, zeros, 1.0)
     tl.dot(zeros, zeros)
@@ -199,8 +240,11 @@ class _Witness:
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         self.heard.append((kind, int(np.asarray(ptrs).ravel()[0]), width, program()))
 
-    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
-        self.heard.append(("dot", tuple(a), tuple(b)))
+    def undefined_lanes(self, ptrs: np.ndarray, mask: np.ndarray) -> None:
+        self.heard.append(("undefined", int(np.asarray(ptrs).ravel()[0])))
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...], dtype: str, precision: str) -> None:
+        self.heard.append(("dot", tuple(a), tuple(b), dtype, precision.lower()))
 
     def compare(self, shape: tuple[int, ...]) -> None:
         if len(shape) > 1:  # Triton itself may compare offsets
@@ -222,9 +266,11 @@ def verify() -> None:
             ("grid", (1,)),
             ("load", x.data_ptr(), 4, (0, 0, 0)),
             ("store", y.data_ptr(), 4, (0, 0, 0)),
+            ("undefined", x.data_ptr()),
+            ("load", x.data_ptr(), 4, (0, 0, 0)),
             ("compare", (16, 16)),
             ("compare", (16, 16)),
-            ("dot", (16, 16), (16, 16)),
+            ("dot", (16, 16), (16, 16), "fp32", "tf32"),
         ]
         moved: bool | Exception = witness.heard != expected
     except Exception as error:

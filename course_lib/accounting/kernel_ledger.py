@@ -27,6 +27,7 @@ from course_lib import _mode
 from course_lib.accounting.launch_arguments import (
     plain_value,
     refuse_bfloat16,
+    refuse_bfloat16_dot,
     tensors_in,
     unwrapped,
 )
@@ -106,6 +107,11 @@ class KernelLedger(Ledger):
         compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
             with a result of that shape; only results with two dimensions or more. A mask on a
             tile of scores is seen here.
+        widest: parameter name -> how many lanes, masked or not, the widest load of it has.
+        undefined: parameter name -> loads that have a mask and no ``other``. What they leave out
+            is NaN while a ledger counts (of integers, a large number): on a GPU it is anything.
+        idle: loads whose lanes are all masked.
+        rounded: ``tl.dot`` of float32 tiles that a GPU would round to TF32.
 
     Raises:
         LedgerUnavailable: where kernels are compiled, where Triton is missing or too new.
@@ -125,6 +131,9 @@ class KernelLedger(Ledger):
         self.visits: list[Visit] = []
         self.launches: list[Launch] = []
         self.compared: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
+        self.widest: Counter[str] = Counter()
+        self.undefined: Counter[str] = Counter()
+        self.idle = self.rounded = 0
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
         self._views: list[View] = []  # of the launch that runs, the smallest first
@@ -161,6 +170,10 @@ class KernelLedger(Ledger):
             "visits": list(self.visits),
             "launches": [_plain(vars(launch)) for launch in self.launches],
             "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
+            "widest": dict(self.widest),
+            "undefined": dict(self.undefined),
+            "idle": self.idle,
+            "rounded": self.rounded,
         }
 
     @classmethod
@@ -175,6 +188,9 @@ class KernelLedger(Ledger):
         ledger.launches = [Launch(**launch) for launch in data["launches"]]
         for program, shape, times in data["compared"]:
             ledger.compared[program, shape] += times
+        ledger.widest.update(data["widest"])
+        ledger.undefined.update(data["undefined"])
+        ledger.idle, ledger.rounded = int(data["idle"]), int(data["rounded"])
         return ledger
 
     # What the hooks tell (interpreter_hooks.Observer) ------------------------------------------
@@ -207,17 +223,30 @@ class KernelLedger(Ledger):
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
         addresses = _unmasked(ptrs, mask)
         if addresses.size == 0:
+            self.idle += kind == "load"
             return
         low, high = int(addresses.min()), int(addresses.max())
         for view in self._views:
             if view.holds_all(addresses, low, high, width):
                 self._book(kind, view, addresses, width)
+                if kind == "load":
+                    self.widest[view.name] = max(self.widest[view.name], ptrs.size)
                 return
         self._access_mixed(kind, addresses, width)
 
-    def dot(self, a: tuple[int, ...], b: tuple[int, ...]) -> None:
-        """Book a ``tl.dot`` of (..., M, K) and (..., K, N)."""
+    def undefined_lanes(self, ptrs: np.ndarray, mask: np.ndarray) -> None:
+        """Note of which tensor a load leaves lanes undefined."""
+        addresses = _unmasked(ptrs, mask)
+        for view in self._views:
+            if addresses.size and view.holds(addresses[:1], 1).all():
+                self.undefined[view.name] += 1
+                return
+
+    def dot(self, a: tuple[int, ...], b: tuple[int, ...], dtype: str, precision: str) -> None:
+        """Book a ``tl.dot`` of (..., M, K) and (..., K, N). Raises TypeError for bfloat16."""
+        refuse_bfloat16_dot(dtype)
         self.flops += 2 * prod(a) * b[-1]
+        self.rounded += dtype == "fp32" and precision.upper() == "TF32"
 
     def compare(self, shape: tuple[int, ...]) -> None:
         """Book a comparison or a ``tl.where`` of two dimensions or more."""

@@ -37,6 +37,15 @@ def refuse_bfloat16(tensors: dict[str, Any]) -> None:
             )
 
 
+def refuse_bfloat16_dot(dtype: str) -> None:
+    """Raise a TypeError if Triton's name of the dtype of what ``tl.dot`` is given is bfloat16's."""
+    if dtype == "bf16":
+        raise TypeError(
+            "tl.dot is given bfloat16, which Triton's interpreter gets silently wrong (it "
+            "multiplies the raw bits as integers): leave the tiles in the dtype of the inputs."
+        )
+
+
 def to_plain(value: Any) -> Any:
     """Return what stands for an argument in a message: tensors and numbers are plain already."""
     if isinstance(value, tuple):

@@ -91,10 +91,11 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
         loading = Case("loading your cells" if why is TOO_LONG else "")
         result.report = engine.failed(exercise, loading, why)
         return
-    cpu = time.process_time()
+    cpu, rounded = time.process_time(), False
     for judged in engine.judge(exercise, host, cases):
         result.judging_seconds = time.process_time() - cpu
         result.properties.append(_shown(judged))
+        rounded = rounded or engine.is_rounded(judged)
         ledger = judged.observed.ledger if judged.observed and judged.case.counted else None
         if seen := books.traffic(ledger):
             result.traffic[judged.case.name] = seen
@@ -102,6 +103,8 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
             result.report, until = judged.report, time.monotonic() + FEEDBACK_SECONDS
         if time.monotonic() > until:
             return
+    if rounded and result.report.passed:
+        result.report = engine.rounded_on_a_gpu(exercise)
 
 
 def is_unclear(report: Report) -> bool:

@@ -18,10 +18,12 @@ from course_lib.judging.next_step import next_step
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import recognise
 from course_lib.judging.report import Report, Verdict
-from course_lib.judging.spec import STORED, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Mistake, Observed
 from course_lib.sandbox.calling import SIGNATURE
+from course_lib.sandbox.inputs import is_tensor
 
 NOT_ATTEMPTED = "not attempted"
+ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
 
 
 class Judged(NamedTuple):
@@ -52,8 +54,12 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:
     """Return the report on the first case that fails, or that all passed."""
-    reports = (judged.report for judged in judge(exercise, host, cases))
-    return next(filter(None, reports), None) or passed(exercise)
+    rounded = False
+    for judged in judge(exercise, host, cases):
+        if judged.report:
+            return judged.report
+        rounded = rounded or is_rounded(judged)
+    return rounded_on_a_gpu(exercise) if rounded else passed(exercise)
 
 
 def passed(exercise: Exercise, *notes: str) -> Report:
@@ -77,7 +83,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
         doubt = host.doubt(case, observed)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
     mistake = None
-    if before is not None and finding.property != STORED:  # NaN that nobody computed has no name
+    if before is not None and finding.property not in (STORED, UNDEFINED):  # NaN has no name
         mistake = recognise(exercise, case, before, observed.result, expected)
     return Judged(case, incorrect(exercise, case, finding, mistake), observed)
 
@@ -149,6 +155,25 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
 def error(exercise: Exercise, failed_property: str, *lines: str) -> Report:
     """Return the report on an answer that could not be judged at all."""
     return Report(exercise, Verdict.ERROR, lines, failed_property=failed_property[:100])
+
+
+def is_rounded(judged: Judged) -> bool:
+    """Return whether a GPU would round float32 inputs of this case to TF32 in ``tl.dot``."""
+    books = judged.observed and judged.observed.ledger
+    exact = all(str(x.dtype) == "torch.float32" for x in judged.case.args if is_tensor(x))
+    return bool(exact and getattr(books, "rounded", 0))
+
+
+def rounded_on_a_gpu(exercise: Exercise) -> Report:
+    """Return the report on a kernel that is right when interpreted and multiplies in TF32."""
+    lines = (
+        "The interpreter multiplies in float32, and every answer is right. A GPU rounds the "
+        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first, and the "
+        "answers are off by about 1e-3.",
+        'Next: write tl.dot(a, b, input_precision="ieee") in every tl.dot.',
+        f"Stuck? hint({exercise.function}) gives a hint.",
+    )
+    return Report(exercise, Verdict.NOT_ON_A_GPU, lines, failed_property=ROUNDED)
 
 
 def not_on_a_gpu(exercise: Exercise, message: str) -> Report:

@@ -10,8 +10,7 @@ from typing import Any
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
-from course_lib.judging.picture import TrafficBars
-from course_lib.judging.spec import STORED, Case, Observed
+from course_lib.judging.spec import STORED, UNDEFINED, Case, Observed
 from course_lib.sandbox.inputs import is_tensor
 
 
@@ -28,7 +27,8 @@ def in_turn(*judges: Judge) -> Judge:
 def stored_whole(judge: Judge, *names: str) -> Judge:
     """Return ``judge``, which says so where NaN stands because a kernel stored nothing there.
 
-    ``names`` are what the results are called in the report: by default `o` and `lse`.
+    Or because it loaded lanes that nothing defines. ``names`` are what the results are called in
+    the report: by default `o` and `lse`.
     """
 
     def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -36,7 +36,9 @@ def stored_whole(judge: Judge, *names: str) -> Judge:
         if finding is None or finding.property != "the values" or observed.ledger is None:
             return finding
         unstored = _stored_in_part(observed, finding.where, names or ("`o`", "`lse`"))
-        return replace(unstored, picture=finding.picture) if unstored else finding
+        if unstored:
+            return replace(unstored, picture=finding.picture)
+        return _undefined(observed, finding)
 
     return ask
 
@@ -78,6 +80,20 @@ def formal_fault(got: Any, expected: Any, dtype: Any) -> Finding | None:
             for like, part in zip(likes, parts, strict=True)
         ]
     return find_fault(got, tuple(likes) if several else likes[0])
+
+
+def _undefined(observed: Observed, finding: Finding) -> Finding:
+    """Return ``finding``, or if there is NaN and a load has a mask and no ``other``, that."""
+    results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
+    if not observed.ledger.undefined or not any(bool(x.isnan().any()) for x in results):
+        return finding
+    names = ", ".join(f"`{name}`" for name in sorted(observed.ledger.undefined))
+    says = (
+        f"{finding.says} {names} is loaded with a mask and without `other=`: what the mask leaves "
+        "out is undefined on a GPU, and NaN during a check"
+    )
+    look = "write other=0.0 (for scores -inf) into that load."
+    return replace(finding, property=UNDEFINED, says=says, look=look)
 
 
 def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Finding | None:
@@ -155,28 +171,24 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return observed.provenance.finding(observed.result) if observed.provenance else None
 
 
-def flash_traffic(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask of a counted case: Q, O, lse once, K and V once per visited tile, no N x N buffer."""
+def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask of a call with a ``block``, shorter than the input, that more than one program runs."""
+    if observed.ledger is None or case.args[0].numel() <= case.kwargs["block"]:
+        return None
+    programs = max((math.prod(launch.grid) for launch in observed.ledger.launches), default=0)
+    if programs != 1:
+        return None
+    return Finding(
+        "one program per block",
+        "one program alone leaves the rest of the GPU idle: keep one program per block.",
+    )
+
+
+def linear_memory(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask of a counted case, where N x N would show, that nothing so large is held."""
     if not case.counted or observed.ledger is None:
         return None
-    return _too_many_bytes(case, observed.ledger) or too_much_memory(case, observed)
-
-
-def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
-    from course_lib.accounting.traffic import flash_tile_loads
-
-    wanted = flash_tile_loads.terms(lse=True, **_shape(case))
-    for direction, books in (("loads", ledger.read), ("stores", ledger.written)):
-        expected = wanted["read" if direction == "loads" else "written"]
-        if sum(books.values()) == sum(expected.values()):
-            continue
-        return Finding(
-            "moves only what it must",
-            f"the numbers are right, but your kernel's {direction} are not the least: "
-            "Q, o and lse once, K and V exactly once per visited tile.",
-            picture=TrafficBars.of(direction, books, expected),
-        )
-    return None
+    return too_much_memory(case, observed)
 
 
 def too_much_memory(case: Case, observed: Observed) -> Finding | None:
@@ -192,7 +204,7 @@ def too_much_memory(case: Case, observed: Observed) -> Finding | None:
         return None
     return Finding(
         "needs memory linear in N",
-        f"beside o and lse your launcher holds {allocated:,} bytes: the scores "
+        f"beside its results your launcher holds {allocated:,} bytes: the scores "
         f"({q.shape[-2]} x {k.shape[-2]}) are never to be written down, not even in part.",
     )
 
@@ -202,19 +214,3 @@ def _launch_bytes(launch: Any) -> int:
     return sum(
         math.prod(shape) * sizes.get(dtype, 4) for shape, _, dtype in launch.tensors.values()
     )
-
-
-def _shape(case: Case) -> dict[str, Any]:
-    """Return the traffic model's arguments for a case of q, k, v of shape (B, H, N, d)."""
-    q, k = case.args[:2]
-    return {
-        "n_q": q.shape[-2],
-        "n_k": k.shape[-2],
-        "d": q.shape[-1],
-        "heads": math.prod(q.shape[:-2]),
-        "kv_heads": math.prod(k.shape[:-2]),
-        "b": q.element_size(),
-        "block_q": case.kwargs["block_q"],
-        "block_k": case.kwargs["block_k"],
-        "causal": bool(case.kwargs.get("causal")),
-    }

@@ -136,22 +136,22 @@ class Provenance:
         return any(np.array_equal(bits_of(x).ravel(), bits.ravel()) for x in alike)
 
     def _explains(self, tensor: Any) -> bool:
-        values = _values(tensor)
+        values = values_of(tensor)
         for known in self._known + self._written:
             if left_of(self._deadline) <= 0:
                 raise TooLate
-            there = _values(known.to(tensor.dtype))
-            if _is_part(values, there) or _is_scaled(values, _values(known), precision_of(tensor)):
+            there = values_of(known.to(tensor.dtype))
+            if is_part(values, there) or is_scaled(values, values_of(known), precision_of(tensor)):
                 return True
         return False
 
     def _was_written(self, x: Any) -> bool:
-        values = _values(x)
+        values = values_of(x)
         for written in self._candidates(x):
-            there = _values(written.to(x.dtype))
-            if _is_part(values, there) or _is_scaled(values, _values(written), precision_of(x)):
+            there = values_of(written.to(x.dtype))
+            if is_part(values, there) or is_scaled(values, values_of(written), precision_of(x)):
                 return True
-        return any(_is_scaled(values, _values(y), 1e-4) for y in self._notes_combined(x))
+        return any(is_scaled(values, values_of(y), 1e-4) for y in self._notes_combined(x))
 
     def _candidates(self, x: Any) -> Iterator[Any]:
         yield from self._written
@@ -169,7 +169,7 @@ class Provenance:
 
     def _is_total(self, result: Any, written: Any) -> bool:
         """Return whether a number was written, or adds up partial sums (not a copy of all)."""
-        values, total = _values(written), _values(result)
+        values, total = values_of(written), values_of(result)
         if not total.size or np.any(values == total[0]):
             return True
         near = 1e-4 * max(1.0, float(np.abs(values).sum()))
@@ -264,7 +264,7 @@ def _is_range(x: Any) -> bool:
     return values.size < 2 or int(np.ptp(np.diff(values))) == 0
 
 
-def _values(x: Any) -> np.ndarray:
+def values_of(x: Any) -> np.ndarray:
     """Return the finite values of a tensor, sorted, float64."""
     values = x.detach().double().numpy().ravel()
     return np.sort(values[np.isfinite(values)])
@@ -275,7 +275,7 @@ def precision_of(x: Any) -> float:
     return 2 * {"torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}.get(str(x.dtype), 2.0**-23)
 
 
-def _is_part(values: np.ndarray, known: np.ndarray) -> bool:
+def is_part(values: np.ndarray, known: np.ndarray) -> bool:
     """Return whether ``values`` are among ``known``, each as often as there or whole copies.
 
     One value may come more often: the padding.
@@ -291,7 +291,7 @@ def _is_part(values: np.ndarray, known: np.ndarray) -> bool:
     return int(excess.sum()) <= 1 and counts[excess].sum() < values.size
 
 
-def _is_scaled(values: np.ndarray, known: np.ndarray, precision: float) -> bool:
+def is_scaled(values: np.ndarray, known: np.ndarray, precision: float) -> bool:
     """Return whether ``values`` are ``known`` times one number (q * scale, say)."""
     if values.size != known.size or not known.size:
         return False

@@ -18,6 +18,7 @@ from course_lib.lessons import ExerciseFacts
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from course_lib.judging.origins import Origins
     from course_lib.judging.provenance import Provenance
 
 Kind = Literal["question", "python", "torch", "kernel"]
@@ -26,6 +27,7 @@ JUMPS = "scores that jump within a tile, and rows of zeros"
 FAR = "scores far below any number that stands for -inf"
 REMAINDER = "one more than whole tiles"
 HARD = frozenset({JUMPS, FAR, REMAINDER})
+UNDEFINED = "gives every lane a value"  # the property of a kernel that loads undefined lanes
 STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
 
 
@@ -58,13 +60,15 @@ class Observed:
     ``ledger`` is a KernelLedger for kernels, an EagerLedger for counted PyTorch cases, the
     FlatMemory of lesson 04's programs, else None. ``allocated`` is the most memory, in bytes,
     that a counted kernel's launcher held at once beyond its inputs. ``provenance`` knows which
-    numbers its launches were given and wrote, where that was watched.
+    numbers its launches were given and wrote, ``origins`` which inputs they were given, where
+    that was watched.
     """
 
     result: Any
     ledger: Any = None
     allocated: int | None = None
     provenance: Provenance | None = None
+    origins: Origins | None = None
 
 
 @dataclass(frozen=True)

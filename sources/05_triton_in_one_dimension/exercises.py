@@ -53,6 +53,8 @@ check(offsets_of_program_2)
 # - `x` and `y` have shape `(n,)`, float32. `n` may be any length.
 # - One program adds one block of `BLOCK` numbers.
 # - The last block may be short: no program may touch memory past the end.
+# - The check chooses `block`, and it counts: each number of `x` and of `y` is
+#   loaded once, each sum is stored once, and every program has work.
 #
 # There are two blanks: the number of programs in the launcher, and the work
 # of one program in the kernel. The launcher is the Python function that makes
@@ -101,6 +103,8 @@ check(vector_add)
 #   number of entries from the start of one row to the start of the next. It
 #   can be larger than `n_cols`, when `x` is a part of a wider table. The
 #   entries of one row are neighbours.
+# - The check counts: each score is loaded once, each weight is stored once.
+#   And what a mask leaves out is undefined, unless `other=` says what it is.
 #
 # Some rows hold only negative scores, some hold scores above 100.
 #
@@ -146,6 +150,8 @@ check(row_softmax)
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.
 # - `n_cols` need not be a multiple of `block`: the last block may be short.
 # - Scores may lie near -150 or near +100.
+# - The check chooses `block`, and it counts: each score is loaded once, in
+#   blocks of that size, and each row's result is stored once.
 #
 # Example: for the row `[1, 3, 2, 5]` and `block=2` the two blocks are the
 # piles `[1, 3]` and `[2, 5]`. The walk ends with `m = 5`, `l_sum = 1.20344`,

@@ -28,6 +28,8 @@ from course_lib import check, hint, progress
 # Entry `(i, j)` of the matrix lies at `base + i * stride_row + j * stride_col`.
 # Both strides can be anything: in a transposed view `stride_row` is 1.
 #
+# The check counts: each tile is loaded once, and stored once in each copy.
+#
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
 # up with zeros to whole tiles.
@@ -114,7 +116,8 @@ check(copy_tiles)
 # - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
 #   dtype: convert the q tile to the k tile's dtype first.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
-#   TF32, and this check fails there.
+#   TF32, and the check says so.
+# - The check counts: `q` and `k` are loaded once, each score is stored once.
 #
 # Scores can be larger than 65504, the largest float16 number.
 
@@ -169,6 +172,9 @@ check(tile_scores)
 #   **accumulator**, a float32 tile that is carried from step to step.
 # - `m`, `n` and `k` need not be multiples of the tiles. Entries past the end of
 #   `k` must add nothing.
+# - float32 stays float32: `input_precision="ieee"`, as in 6.2.
+# - The check chooses the three tile sizes, and it counts: a tile of `a` and one
+#   of `b` are loaded once in each step, the result is stored once.
 #
 # You write the accumulator's start and the loop. The final store is given.
 
@@ -355,8 +361,8 @@ check(which_fail_on_a_gpu)
 # other. Mend it: `mended_total(x)` returns the sum of `x`, shape `(1,)`,
 # float32, whatever the order of the programs.
 #
-# Keep one program per block. You may change anything in this cell, the
-# launcher too. There are two good ways: let the hardware add in one step that
+# Keep one program per block, of the `block` that the check chooses; each number
+# of `x` is loaded once. You may change anything in this cell, the launcher too. There are two good ways: let the hardware add in one step that
 # nobody can interrupt, or give every program a place of its own to write to
 # and add up the places afterwards.
 

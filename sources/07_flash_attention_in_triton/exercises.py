@@ -2,7 +2,9 @@
 # # 07 · FlashAttention in Triton: exercises
 #
 # You write the kernel in four steps. Each step is a kernel and its *launcher*, the Python function
-# that starts it. `check` takes the launcher and chooses the tile sizes itself.
+# that starts it. `check` takes the launcher and chooses the tile sizes itself. In every step it
+# counts what the kernel loads, stores and multiplies: Q is loaded once, K and V once for each tile
+# of queries, the results are stored once, all in one launch.
 #
 # | step | new in it | minutes |
 # |---|---|---|
@@ -58,7 +60,8 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 # order of lesson 01: scores, row maximum, exponentials, row sum, weighted sum, division.
 #
 # Write the six lines from `s` to `o_tile`. Two things that lesson 06 showed:
-# - `tl.dot(a, b, input_precision="ieee")` keeps float32 exact on a GPU.
+# - `tl.dot(a, b, input_precision="ieee")` keeps float32 exact on a GPU. Without it a GPU rounds
+#   float32 tiles to TF32, and the check asks for it in every `tl.dot` of this lesson.
 # - The second `tl.dot` needs both sides in one dtype: `p.to(v_tile.dtype)`.
 
 # %% ex-7-1
@@ -118,6 +121,9 @@ check(one_tile_attention)
 # - the body of the loop: the seven lines of lesson 03, `s`, `m_new`, `alpha`, `p`, `l_sum`, `acc`,
 #   `m`;
 # - the one division at the end.
+#
+# One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
+# and O is stored once.
 
 # %% ex-7-2
 @triton.jit
@@ -379,9 +385,14 @@ check(rebuild_weights)
 #
 # Everything from nothing: pointers, heads, strides, masks. No helper is given, and two things are
 # asked for that 7.4 avoided:
-# - the tensors are **not** made contiguous: use their strides (`q.stride()`), and copy nothing;
+# - the tensors are **not** made contiguous: use their strides (`q.stride()`), and copy nothing, not
+#   with `.contiguous()`, `.clone()`, `.repeat_interleave()` nor in any other way (the check looks
+#   at the memory that your launch is given);
 # - grouped-query attention: `k` and `v` may have fewer heads than `q`. `H_kv` divides `H`, and
 #   query head `h` uses key/value head `h // (H // H_kv)`.
+#
+# Counted as in 7.4: one launch; Q is loaded once, K and V once per visited tile, `o` and `lse` are
+# stored once. And `input_precision="ieee"`, as before.
 
 # %% ex-7-star
 ### BEGIN SOLUTION

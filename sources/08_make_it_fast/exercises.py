@@ -139,7 +139,8 @@ for rung in (skip_tiles, edge_masks):
 #
 # Given are `load_tile` and `store_tile` as in lesson 07, `hide`, which is the whole mask, and
 # `add_keys`, the seven lines of 7.2 with the guard of 7.4. The check looks at the results, at the
-# loads, and at the comparisons that each program makes on a tile of scores.
+# loads (Q once, K and V once per visited tile, as in 7.4), and at the comparisons that each program
+# makes on a tile of scores. `input_precision="ieee"` in every `tl.dot`, as before.
 
 
 # %% given
@@ -272,6 +273,9 @@ check(split_attention)
 # - in `dv_kernel`: `first`, where the loop over the queries begins if the call is causal: with the
 #   first query that sees any key of this tile, or where that query's tile begins (at least 0);
 #   then, in the loop, `p` with 0 where a query does not see a key, and the step of `dv_tile`.
+#
+# The check counts: K and O are loaded once, `q` and `lse` once for each tile of keys that they see,
+# `do` once more for delta; `delta` and `dv` are stored once. `input_precision="ieee"`, as before.
 #
 # Two traps. A row that sees no key has `lse` = -inf: compute `p` first and set what is hidden to 0
 # *afterwards*, because exp(-inf - (-inf)) is NaN. And with `causal`, query `i` sees key `j` if

@@ -144,7 +144,7 @@ def test_the_ledger_counts_comparisons_on_tiles_of_scores(rung, masked):
     assert KernelLedger.from_plain(ledger.to_plain()).compared == ledger.compared
 
 
-def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
+def test_counted_cases_have_as_many_boundary_tiles_in_every_program_that_has_any():
     """What the judge of masks rests on; and it sees both kinds: with a boundary and without."""
     cases = [c for c in find("8.2b").cases(np.random.default_rng(1)) if c.counted]
     kinds = set()
@@ -154,9 +154,9 @@ def test_counted_cases_have_as_many_boundary_tiles_in_every_program():
         partial = split._partial_tiles(n_q, n_k, *tiles, case.kwargs["causal"])
         counts = derived_counts(n_q, n_k, *tiles, causal=case.kwargs["causal"])
         assert sum(partial) == counts["partial_tiles"]
-        assert len(set(partial)) == 1
+        assert len(set(partial) - {0}) <= 1
         assert len({*tiles, case.args[0].shape[-1]}) == 3  # a mask's shape is nothing else's
-        kinds.add(partial[0] > 0)
+        kinds.add(max(partial) > 0)
     assert kinds == {True, False}
 
 

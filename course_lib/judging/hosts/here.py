@@ -13,6 +13,7 @@ from course_lib import _mode
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
+from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import Provenance
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import calling
@@ -35,28 +36,32 @@ class Here:
         if self._compiled:
             args, kwargs = each_array(lambda x: x.cuda() if is_tensor(x) else x, (args, kwargs))
         given = replace(case, args=args, kwargs=kwargs)
-        provenance = Provenance(case.args) if self._is_kernel and not self._compiled else None
+        provenance = origins = None
+        if self._is_kernel and not self._compiled:
+            provenance, origins = Provenance(case.args), Origins(case.args)
         try:
             with at_most(self.exercise.seconds):
-                called = self._called(given, provenance)
+                called = self._called(given, provenance, origins)
         except TookTooLong as error:
             called = Called(failure=Failure.of(error, None))
         self._raise_ours(called)
         if called.failure:
             return Ran(given, failure=called.failure)
-        observed = Observed(called.result, called.ledger, called.allocated, provenance)
+        observed = Observed(called.result, called.ledger, called.allocated, provenance, origins)
         return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
 
     def doubt(self, case: Case, observed: Observed) -> None:
         """Doubt nothing: whoever can deceive this process only deceives themselves."""
 
-    def _called(self, case: Case, provenance: Provenance | None) -> Called:
+    def _called(self, case: Case, provenance: Provenance | None, origins: Origins | None) -> Called:
         if self.exercise.play is not None:
             try:
                 return Called(self.exercise.play(_Subject(self.function), case))
             except _Raised as raised:
                 return raised.called
-        watched = _watched(provenance, self.exercise.races) if provenance else None
+        watched = None
+        if provenance and origins:
+            watched = _watched(provenance, origins, self.exercise.races)
         called = calling.call(
             self.function,
             case.args,
@@ -112,8 +117,10 @@ class _Subject:
             return list(ranks.map(lambda args: self(*args), calls))
 
 
-def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextManager[Any]:
-    """Return a ledger that also tells ``provenance`` what launches are given and write."""
+def _watched(
+    provenance: Provenance, origins: Origins, races: bool
+) -> contextlib.AbstractContextManager[Any]:
+    """Return a ledger that also tells the two what launches are given and write."""
     from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused
     from course_lib.accounting.launch_arguments import tensors_in
     from course_lib.accounting.races import RaceLedger
@@ -132,6 +139,7 @@ def _watched(provenance: Provenance, races: bool) -> contextlib.AbstractContextM
             tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
             before = dict(self.written)
             with _eager_paused():
+                origins.note(tensors)
                 given = {name: t.detach().clone() for name, t in tensors.items()}
             result = super().launch(executor, args, kwargs, run)
             with _eager_paused():

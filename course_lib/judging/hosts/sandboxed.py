@@ -20,6 +20,7 @@ from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
+from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, leaves
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
@@ -83,6 +84,7 @@ class Sandboxed:
         self._children: list[Child] = []
         self._has_launched = False
         self._replay: Replay | None = None
+        self._origins: Origins | None = None
         self._clock = self._whole = self._new_clock(ALL_CASES)
 
     def __enter__(self) -> Sandboxed:
@@ -134,6 +136,7 @@ class Sandboxed:
         again = self._is_kernel and not case.together
         self._replay = Replay(case, self._secret) if again else None
         provenance = Provenance(_tensors(case), self._clock) if self._is_kernel else None
+        self._origins = Origins(_tensors(case), self._clock) if self._is_kernel else None
         try:
             with self._the_students_fault():
                 return self._answered(case, provenance)
@@ -156,6 +159,7 @@ class Sandboxed:
             ledger,
             allocated if isinstance(allocated, int) else None,
             provenance,
+            self._origins,
         )
         return Ran(case, observed, found=_tampering(answer.get("tampering")))
 
@@ -223,6 +227,9 @@ class Sandboxed:
         if forged := provenance.launched(launch):
             raise _Over(found=forged)
         self._has_launched = True
+        if self._origins:
+            given = leaves(launch["args"])
+            self._origins.note({name: x for name, x in given if hasattr(x, "data_ptr")})
         written = self._launch_once_more(launch)
         provenance.note_written(written.values())
         if self._replay:

@@ -11,7 +11,8 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import SLIPS, stream
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -62,6 +63,17 @@ def _long_cases(rng: Generator) -> list[Case]:
     ]
 
 
+def _once(case: Case) -> Least:
+    x, block = case.args[0], case.kwargs["block"]
+    return Least(
+        rule="each score is loaded once, each row's result is stored once",
+        loads={"x": x.numel()},
+        stores=len(x),
+        tiles={"x": (f"block={block}", block)},
+        idle=False,
+    )
+
+
 def _long(
     name: str,
     says: str,
@@ -86,7 +98,7 @@ LONG_LOGSUMEXP = Exercise.of(
     "5.4",
     cases=_long_cases,
     truth=_logsumexp,
-    judge=float32_judge("the log-sum-exp", 2e-6),
+    judge=in_turn(float32_judge("the log-sum-exp", 2e-6), counted(_once)),
     kind="kernel",
     mistakes=(
         _long(

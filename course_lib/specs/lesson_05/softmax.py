@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -43,6 +44,12 @@ def _row_cases(rng: Generator) -> list[Case]:
     ]
 
 
+def _once(case: Case) -> Least:
+    n = case.args[0].numel()
+    rule = "each score is loaded once, each weight is stored once"
+    return Least(rule=rule, loads={"x": n}, stores=n)
+
+
 def _padded(x: Any, *, fill: float = 0.0, in_max: bool = True, in_sum: bool = True) -> np.ndarray:
     """Softmax of a row in a block of a power of two whose rest has the score ``fill``."""
     x = as_float64(x).astype(np.float32)
@@ -72,7 +79,7 @@ ROW_SOFTMAX = Exercise.of(
     "5.3",
     cases=_row_cases,
     truth=_softmax,
-    judge=float32_judge("the softmax", 1e-5, of_scores=True),
+    judge=in_turn(float32_judge("the softmax", 1e-5, of_scores=True), counted(_once)),
     kind="kernel",
     mistakes=(
         Mistake(

@@ -9,8 +9,9 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
-from course_lib.judging.kernel_judge import float32_judge, in_turn
-from course_lib.judging.picture import TrafficBars, error_map
+from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
+from course_lib.judging.least import Least, counted
+from course_lib.judging.picture import error_map
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -95,25 +96,21 @@ def _vector_cases(rng: Generator) -> list[Case]:
     ]
 
 
-def _each_number_once(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask that n numbers of x and of y were loaded and n sums stored, 12 bytes per sum."""
-    ledger = observed.ledger
-    if not case.counted or ledger is None or ledger.total == 12 * expected.size:
-        return None
-    return Finding(
-        "loads each number once",
-        f"the sums are right, but the kernel moves {ledger.total} bytes where "
-        f"{12 * expected.size} are enough: 4 for each number of x, of y and of the result.",
-        picture=TrafficBars.of(
-            "loads and stores", {"all": ledger.total}, {"all": 12 * expected.size}
-        ),
+def _once(case: Case) -> Least:
+    n, block = case.args[0].numel(), case.kwargs["block"]
+    return Least(
+        rule="each number of x and of y is loaded once, each sum is stored once",
+        loads={"x": n, "y": n},
+        stores=n,
+        tiles=dict.fromkeys("xy", (f"block={block}", block)),
+        properties=dict.fromkeys("xy", "loads each number once"),
     )
 
 
 def _every_program_works(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that no program finds its whole block masked."""
     ledger = observed.ledger
-    if not case.counted or ledger is None:
+    if ledger is None:
         return None
     started = sum(int(np.prod(launch.grid)) for launch in ledger.launches)
     working = len({visit.program for visit in ledger.visits})
@@ -161,7 +158,11 @@ VECTOR_ADD = Exercise.of(
     cases=_vector_cases,
     truth=lambda x, y, *, block: as_float64(x) + as_float64(y),
     judge=in_turn(
-        _all_written, float32_judge("the sum", 1e-6), _each_number_once, _every_program_works
+        _all_written,
+        float32_judge("the sum", 1e-6),
+        _every_program_works,
+        several_programs,
+        counted(_once),
     ),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",

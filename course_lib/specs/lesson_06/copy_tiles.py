@@ -12,6 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
+from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -73,6 +74,15 @@ def _judge_copies(case: Case, observed: Observed, expected: Any) -> Finding | No
     return None
 
 
+def _once(case: Case) -> Least:
+    """Whole tiles may be loaded: addresses past the ends can be moved inside."""
+    rows, cols = case.args[0].shape
+    block_rows, block_cols = case.kwargs["block_rows"], case.kwargs["block_cols"]
+    filled = -(-rows // block_rows) * block_rows * -(-cols // block_cols) * block_cols
+    rule = "each tile is loaded once, and stored once in either copy"
+    return Least(rule=rule, loads={"x": filled}, stores=rows * cols + filled)
+
+
 Steps = Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]
 
 
@@ -116,7 +126,7 @@ COPY_TILES = Exercise.of(
     "6.1",
     cases=_copy_cases,
     truth=_copies,
-    judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched),
+    judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched, counted(_once)),
     spared=dict.fromkeys((JUMPS, FAR), "numbers are copied as they are"),
     kind="kernel",
     mistakes=(

@@ -9,7 +9,8 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
-from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
+from course_lib.judging.least import Least, counted
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -89,17 +90,10 @@ def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return None
 
 
-def _several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    if observed.ledger is None or case.args[0].numel() <= case.kwargs["block"]:
-        return None
-    programs = max((int(np.prod(launch.grid)) for launch in observed.ledger.launches), default=0)
-    if programs != 1:
-        return None
-    return Finding(
-        "one program per block",
-        "one program alone cannot race, but it leaves the rest of the GPU idle: keep one program "
-        "per block.",
-    )
+def _once(case: Case) -> Least:
+    n, block = case.args[0].numel(), case.kwargs["block"]
+    rule, said = "each number of x is loaded once", f"block={block}"
+    return Least(rule=rule, loads={"x": n}, tiles={"x": (said, block)})
 
 
 def _parts(x: Any, block: int) -> np.ndarray:
@@ -112,7 +106,12 @@ MENDED_TOTAL = Exercise.of(
     "6.4b",
     cases=_sum_cases,
     truth=lambda x, *, block: as_float64(x).sum(keepdims=True),
-    judge=in_turn(_no_race, float32_judge("the sum", 1e-5, ("row", "column")), _several_programs),
+    judge=in_turn(
+        _no_race,
+        float32_judge("the sum", 1e-5, ("row", "column")),
+        several_programs,
+        counted(_once),
+    ),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     races=True,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import float32_judge
+from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -44,6 +45,7 @@ def _score_cases(rng: Generator) -> list[Case]:
         Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
         Case("q is 16 x 128, k is 64 x 128, float16", pair(16, 64, 128, "float16")),
         Case("q is float32, k is float16", pair(32, 16, 64, "float32", "float16")),
+        Case("q is float16, k is float32", pair(16, 32, 64, "float16", "float32")),
         Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
         Case(
             "q is 64 x 128, k is 32 x 128, float16",
@@ -51,6 +53,16 @@ def _score_cases(rng: Generator) -> list[Case]:
             compiled=True,
         ),
     ]
+
+
+def _one_tile(case: Case) -> Least:
+    q, k = case.args
+    return Least(
+        rule="q and k are loaded once, each score is stored once, all by one program",
+        loads={"q": q.numel(), "k": k.numel()},
+        stores=len(q) * len(k),
+        flops=2 * q.numel() * len(k),
+    )
 
 
 def _half(x: np.ndarray) -> np.ndarray:
@@ -62,7 +74,7 @@ TILE_SCORES = Exercise.of(
     "6.2",
     cases=_score_cases,
     truth=_scores,
-    judge=float32_judge("the tile of scores", 1e-5, ("row", "column")),
+    judge=in_turn(float32_judge("the tile of scores", 1e-5, ("row", "column")), counted(_one_tile)),
     spared=dict.fromkeys(HARD, "one whole tile of scores, of which no exp is taken"),
     kind="kernel",
     mistakes=(
@@ -133,6 +145,24 @@ def _matmul_cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
+def _tile_by_tile(case: Case) -> Least:
+    """Whole tiles may be loaded and stored: inputs can be padded, addresses wrap round."""
+    (m, k), n = case.args[0].shape, case.args[1].shape[1]
+    sizes = [case.kwargs[name] for name in ("block_m", "block_n", "block_k")]
+    (b_m, b_n, b_k), (t_m, t_n, t_k) = (
+        sizes,
+        (-(-x // b) for x, b in zip((m, n, k), sizes, strict=True)),
+    )
+    said = f"block_m={b_m}, block_n={b_n}, block_k={b_k}"
+    return Least(
+        rule="a tile of a and one of b are loaded once in each step, the result is stored once",
+        loads={"a": t_m * t_n * t_k * b_m * b_k, "b": t_m * t_n * t_k * b_k * b_n},
+        stores=t_m * t_n * b_m * b_n,
+        tiles={"a": (said, b_m * b_k), "b": (said, b_k * b_n)},
+        flops=2 * t_m * t_n * t_k * b_m * b_n * b_k,
+    )
+
+
 def _products(a: Any, b: Any, block_k: int) -> list[np.ndarray]:
     """Return the product of each step along k, (m, n) each."""
     a, b = as_float64(a), as_float64(b)
@@ -159,7 +189,7 @@ MATMUL = Exercise.of(
     "6.3",
     cases=_matmul_cases,
     truth=lambda a, b, **_: as_float64(a) @ as_float64(b),
-    judge=float32_judge("the product", 1e-5, ("row", "column")),
+    judge=in_turn(float32_judge("the product", 1e-5, ("row", "column")), counted(_tile_by_tile)),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     mistakes=(

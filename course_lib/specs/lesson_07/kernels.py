@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
-from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
+from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
+from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.spec import REMAINDER, Case, Exercise
 
@@ -49,7 +50,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              64, 1024, 16, values_near=100, dtype="float16", tiles=(64, 64)),
         case("float16, 128 queries, 128 keys, d = 64",
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
-        *draw.hard_launches(rng, 32, 64, 16, tiles=(16, 32)),
+        *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
     ]  # fmt: skip
 
 
@@ -146,14 +147,18 @@ def _from_scratch(rng: Generator) -> list[Case]:
 _WHOLE = {REMAINDER: "the exercise promises whole tiles"}
 
 
-def _exercise(id: str, cases: Any, *, with_lse: bool, **more: Any) -> Exercise:
+def _exercise(
+    id: str, cases: Any, *, with_lse: bool, from_scratch: bool = False, **more: Any
+) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
+    least = partial(attention_least, with_lse=with_lse, tiles=not from_scratch)
+    asked = (copies_nothing,) if from_scratch else ()
     return Exercise.of(
         id,
         cases=cases,
         truth=attention_truth,
         answer=(lambda truth: truth) if with_lse else output_only,
-        judge=in_turn(stored_whole(judge), was_launched, flash_traffic),
+        judge=in_turn(stored_whole(judge), was_launched, linear_memory, *asked, counted(least)),
         kind="kernel",
         mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
         **more,
@@ -166,4 +171,4 @@ STEPS = (
     _exercise("7.3", _ragged, with_lse=True),
     _exercise("7.4", _final, with_lse=True),
 )
-FROM_SCRATCH = _exercise("7-star", _from_scratch, with_lse=True)
+FROM_SCRATCH = _exercise("7-star", _from_scratch, with_lse=True, from_scratch=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,8 @@ from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.kernel_judge import in_turn, was_launched
+from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
+from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
@@ -120,35 +122,32 @@ def _allowed_dv(case: Case, dv_true: np.ndarray) -> float:
     return 1.5 * allowed_error(dv_true, as_float64(eager), dtype) + min(of_scores, 1e-3)
 
 
-def _backward_traffic(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask of the counted case: tiles that see nothing are skipped, and no n_q x n_k buffer."""
-    ledger = observed.ledger
-    if not case.counted or ledger is None:
-        return None
+def _least(case: Case) -> Least:
+    """Return the least of a case: K, O once, Q and lse per tile of keys that they see, dO twice."""
     q, k, *_ = case.args
-    n_q, n_k, d = q.shape[-2], k.shape[-2], q.shape[-1]
-    most = max(
-        size for run in ledger.launches for size in (np.prod(t[0]) for t in run.tensors.values())
-    )
-    if most >= n_q * n_k or (observed.allocated or 0) >= n_q * n_k * q.element_size():
-        return Finding(
-            "needs memory linear in N",
-            f"something as large as the scores ({n_q} x {n_k}) is held: each tile of P is computed "
-            "again and thrown away, never stored.",
+    (*batch, n_q, d), n_k = q.shape, k.shape[-2]
+    heads, (b_q, b_k) = math.prod(batch), (case.kwargs[f"block_{x}"] for x in "qk")
+    causal = bool(case.kwargs.get("causal"))
+    counts = derived_counts(n_q, n_k, b_q, b_k, causal)
+    visited, rows, keys = counts["visited_q_rows"], n_q, n_k
+    if not case.counted:
+        visited, rows, keys = (
+            counts[of] * block for of, block in (("visited_tiles", b_q), ("t_q", b_q), ("t_k", b_k))
         )
-    counts = derived_counts(n_k, n_q, case.kwargs["block_k"], case.kwargs["block_q"])
-    all_rows = counts["visited_k_rows"]  # of q, and of do, if nothing is skipped
-    visited = derived_counts(n_q, n_k, case.kwargs["block_q"], case.kwargs["block_k"], causal=True)
-    wanted = visited["visited_q_rows"] * 2 * d * q.element_size()
-    got = sum(ledger.read.values()) - 2 * n_q * d * q.element_size()  # delta's o and do
-    if got < 1.1 * wanted + 3 * n_k * d * q.element_size():
-        return None
-    return Finding(
-        "skips tiles that see nothing",
-        "the numbers are right, but tiles of queries are loaded that see no key of the "
-        "program's tile: where does the loop over the queries begin?",
-        f"q and do: {2 * all_rows * d * q.element_size():,} bytes without skipping, "
-        f"{wanted:,} with; yours load {got:,} in all",
+    return Least(
+        rule="o, and do for delta, once; k once, and q, lse and do once for each tile of keys that "
+        "they see; delta and dv stored once",
+        loads={
+            "q": heads * visited * d,
+            "k": heads * keys * d,
+            "o": heads * rows * d,
+            "lse": heads * visited,
+            "do": heads * (visited + rows) * d,
+        },
+        stores=heads * (keys * d + rows),
+        tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
+        flops=4 * heads * counts["visited_tiles"] * b_q * b_k * d,
+        properties=dict.fromkeys(("q", "do", "lse"), "skips tiles that see nothing"),
     )
 
 
@@ -385,7 +384,12 @@ BACKWARD = Exercise.of(
     "8.3",
     cases=_backward_cases,
     truth=_backward_truth,
-    judge=in_turn(_judge_backward, was_launched, _backward_traffic),
+    judge=in_turn(
+        stored_whole(_judge_backward, "`delta`", "`dv`"),
+        was_launched,
+        linear_memory,
+        counted(_least),
+    ),
     kind="kernel",
     spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},
     mistakes=_BACKWARD_MISTAKES,

@@ -13,7 +13,8 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth
 from course_lib.judging.finding import Finding
-from course_lib.judging.kernel_judge import flash_traffic, in_turn, stored_whole, was_launched
+from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
+from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -42,6 +43,8 @@ def _split_cases(rng: Generator) -> list[Case]:
              256, 256, 16, tiles=(64, 32), causal=True, counted=True),
         case("causal, 128 queries, 160 keys, d = 16, counted",
              128, 160, 16, tiles=(32, 64), causal=True, counted=True),
+        case("causal, 192 queries, 128 keys, d = 16, counted: the first 64 rows see nothing",
+             192, 128, 16, tiles=(32, 64), causal=True, counted=True),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
     ]  # fmt: skip
@@ -63,8 +66,8 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     """Ask that a program's comparisons on tiles of scores grow with its boundary tiles only.
 
     How a mask is written is free, so what one costs is not known. But in a counted case all
-    programs have as many boundary tiles, so they must make as many comparisons, however many full
-    tiles they have; and none if there is no boundary tile.
+    programs that have boundary tiles have as many, so they must make as many comparisons, however
+    many full tiles they have; and those without a boundary tile none.
     """
     if not case.counted or observed.ledger is None:
         return None
@@ -75,8 +78,8 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     for (program, shape), times in observed.ledger.compared.items():
         if shape in (tiles, tiles[::-1]):
             made[program] += times
-    alike = len(made) == len(need) and len({*made.values()}) == 1
-    if not made or (alike and max(need)):
+    alike = len({*made.values()}) == 1
+    if not made or (alike and len(made) == len([tiles for tiles in need if tiles])):
         return None
     return Finding(
         "masks only boundary tiles",
@@ -193,7 +196,8 @@ SPLIT = Exercise.of(
     judge=in_turn(
         stored_whole(attention_judge(with_lse=True, in_dtype=True)),
         was_launched,
-        flash_traffic,
+        linear_memory,
+        counted(partial(attention_least, with_lse=True)),
         _masks_only_the_boundary,
     ),
     kind="kernel",

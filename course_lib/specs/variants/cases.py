@@ -31,6 +31,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
              32, n, 16, near=-150, heads=(1, 2), tiles=(32, 32), sinks_at=-150),
         *_far_sinks(make, variant),
         make("rows near +110 and rows near -110", 32, n, 16, rows_near=110, tiles=(32, 64)),
+        *_hard(make, n),
         make("float16, 1030 keys of equal weight, values near 100",
              40, 1030, 16, values_near=100, dtype="float16", tiles=(64, 128)),
         make("float16, causal, 100 queries, 150 keys, d = 64, strided",
@@ -61,6 +62,15 @@ class _Maker:
 
         numbers = near + 2 * self._rng.standard_normal((heads, self._variant.n_sinks))
         return torch.from_numpy(numbers.astype(np.float32))
+
+
+def _hard(make: _Maker, n: int) -> list[Case]:
+    """Return the course's hard cases, one more than whole tiles, at least ``n`` keys."""
+    (jump, far), n_k = draw.hard_names(150), -(-n // 16) * 16 + 1
+    return [
+        make(jump, 33, n_k, 16, jump=150, tiles=(32, 16)),
+        make(far, 33, n_k, 16, far=draw.FAR_BELOW, tiles=(32, 16), sinks_at=draw.FAR_BELOW),
+    ]
 
 
 def _far_sinks(make: _Maker, variant: Variant) -> list[Case]:

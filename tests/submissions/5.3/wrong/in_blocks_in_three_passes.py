@@ -1,4 +1,5 @@
-# Maximum, sum and quotient, each in blocks of 16 of a contiguous copy.
+# Maximum, sum and quotient, each in blocks of 16 of a contiguous copy: three loads of the row.
+# Expected: property: moves only what it must
 import torch
 import triton
 import triton.language as tl

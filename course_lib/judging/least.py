@@ -1,0 +1,187 @@
+"""What a kernel loads, stores and multiplies, held against the least, in every case.
+
+Numbers are counted, not bytes, since a launcher may convert its inputs; and by tensor, whatever a
+parameter is called. Where lengths are no multiple of the tiles, whole tiles may be loaded: with
+addresses that wrap round, or with padded inputs, a right kernel does that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.accounting.traffic import derived_counts
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import Judge
+from course_lib.judging.picture import TrafficBars
+from course_lib.judging.spec import Case, Observed
+
+MOVES = "moves only what it must"
+TILES = "uses the tile sizes of the call"
+MULTIPLIES = "multiplies only the tiles it must"
+WORKS = "every load has work"
+COPIES = "copies nothing"
+_WIDTHS = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "bool": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Least:
+    """The least that a kernel must do in one case.
+
+    rule: what is counted, in words. loads: how many numbers are loaded of each of the inputs, in
+    the order of the arguments. stores: how many numbers are stored in all, None: that is free.
+    tiles: of an input, what the call says ("block_k=32") and how many numbers one load takes.
+    flops: of ``tl.dot``, None: that is free. idle: loads may be masked whole. properties: what it
+    is called if too much of an input is loaded, where that is not `MOVES`.
+    """
+
+    rule: str
+    loads: Mapping[str, int]
+    stores: int | None = None
+    tiles: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    flops: int | None = None
+    idle: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def counted(least: Callable[[Case], Least]) -> Judge:
+    """Return a judge that holds what was counted in a case against ``least(case)``."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        books, origins = observed.ledger, observed.origins
+        if books is None or origins is None:
+            return None
+        wanted = least(case)
+        names = list(wanted.loads)
+
+        def called(parameter: str) -> str:
+            of = origins.input_of(parameter)
+            return parameter if of is None or of >= len(names) else names[of]
+
+        return (
+            _tiles(books, wanted, called)
+            or _loads(books, wanted, called)
+            or _stores(books, wanted)
+            or _work(books, wanted)
+        )
+
+    return judge
+
+
+def copies_nothing(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that launches are given the inputs' own memory, and that there is one o."""
+    if observed.origins is None:
+        return None
+    q = case.args[0]
+    size = q.numel() * q.element_size()
+    lse = 4 * q.numel() // q.shape[-1]
+    copied = ", ".join(f"`{'qkv'[i]}`" for i in sorted(observed.origins.copied) if i < 3)
+    if not copied and case.counted and (observed.allocated or 0) > 1.5 * size + lse:
+        copied = "something as large as `o`"
+    if not copied:
+        return None
+    return Finding(
+        COPIES,
+        f"the numbers are right, but the launcher copies {copied}: something like `.contiguous()`, "
+        "`.clone()` or `.repeat_interleave()` does that. Here nothing is copied.",
+        look="give the kernel the tensor itself and its strides, and let each program find its "
+        "key/value head.",
+    )
+
+
+def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
+    """Return the least of a case of q, k, v (B, H, N, d): Q, o, lse once, K and V per tile."""
+    q, k = case.args[:2]
+    n_q, n_k, d = q.shape[-2], k.shape[-2], q.shape[-1]
+    heads = math.prod(q.shape[:-2])
+    block_q, block_k = case.kwargs.get("block_q", n_q), case.kwargs.get("block_k", n_k)
+    counts = derived_counts(n_q, n_k, block_q, block_k, bool(case.kwargs.get("causal")))
+    keys, rows = counts["visited_k_rows"], n_q
+    if not case.counted:
+        keys, rows = counts["visited_tiles"] * block_k, counts["t_q"] * block_q
+    wide = {"q": (f"block_q={block_q}", block_q * d)}
+    wide |= dict.fromkeys("kv", (f"block_k={block_k}", block_k * d))
+    return Least(
+        rule="q once, and k and v once for each tile of queries that sees a key of theirs; "
+        f"o{' and lse' if with_lse else ''} stored once",
+        loads={"q": heads * rows * d, "k": heads * keys * d, "v": heads * keys * d},
+        stores=heads * rows * (d + with_lse),
+        tiles=wide if tiles else {},
+        flops=4 * heads * counts["visited_tiles"] * block_q * block_k * d,
+    )
+
+
+def _loads(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding | None:
+    got: Counter[str] = Counter()
+    widths = _widths(books)
+    for parameter, n_bytes in books.read.items():
+        got[called(parameter)] += n_bytes // widths.get(parameter, 4)
+    picture = TrafficBars.of("loads", got, wanted.loads, "numbers")
+    for name, most in wanted.loads.items():
+        if got[name] > most:
+            return Finding(
+                wanted.properties.get(name, MOVES),
+                f"the numbers are right, but your kernel loads {got[name]:,} numbers of `{name}` "
+                f"where {most:,} are enough: {wanted.rule}.",
+                picture=picture,
+            )
+    loaded, most = got.total(), sum(wanted.loads.values())
+    if loaded > most and any(not got[name] for name in wanted.loads):
+        says = f"loads {loaded:,} numbers in all where {most:,} are enough: {wanted.rule}."
+        return Finding(MOVES, f"the numbers are right, but your kernel {says}", picture=picture)
+    return None
+
+
+def _stores(books: Any, wanted: Least) -> Finding | None:
+    widths = _widths(books)
+    stored = sum(n_bytes // widths.get(name, 4) for name, n_bytes in books.written.items())
+    if wanted.stores is None or stored <= wanted.stores:
+        return None
+    return Finding(
+        MOVES,
+        f"the numbers are right, but your kernel stores {stored:,} numbers where "
+        f"{wanted.stores:,} are enough: {wanted.rule}.",
+        picture=TrafficBars.of("stores", {"all": stored}, {"all": wanted.stores}, "numbers"),
+    )
+
+
+def _tiles(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding | None:
+    for parameter, lanes in books.widest.items():
+        name = called(parameter)
+        said, width = wanted.tiles.get(name, ("", lanes))
+        if lanes != width:
+            return Finding(
+                TILES,
+                f"the numbers are right, but one load takes {lanes:,} numbers of `{name}`, and a "
+                f"tile of this call has {width:,} ({said}).",
+                look="let the tiles of the kernel have the sizes that the launcher is called with.",
+            )
+    return None
+
+
+def _work(books: Any, wanted: Least) -> Finding | None:
+    if wanted.flops is not None and books.flops > wanted.flops:
+        return Finding(
+            MULTIPLIES,
+            f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
+            f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
+            "tile is computed in which nothing counts, or one is computed twice.",
+            look="print the first and the last turn of each loop, and the number of programs.",
+        )
+    if books.idle and not wanted.idle:
+        return Finding(
+            WORKS,
+            f"the numbers are right, but {books.idle} of the loads have no lane that passes the "
+            f"mask: a block, or a program, too many. What is counted: {wanted.rule}.",
+            look="print the first offset of the last block: is it below the length?",
+        )
+    return None
+
+
+def _widths(books: Any) -> dict[str, int]:
+    """Return the bytes of a number of each tensor."""
+    tensors = ((name, what[2]) for run in books.launches for name, what in run.tensors.items())
+    return {name: _WIDTHS.get(dtype, 4) for name, dtype in tensors}
