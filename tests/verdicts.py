@@ -3,6 +3,9 @@
 make -s verdicts > before.jsonl
 ...a change that should change no verdict...
 make -s verdicts > after.jsonl && diff before.jsonl after.jsonl
+
+`verdicts.py --names` prints instead, for each exercise, how many wrong submissions that have a
+name are told it; `verdicts.py 7.4 8.3` does either for these exercises only.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; one process for e
 import contextlib
 import io
 import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from corpus import corpus
+from corpus import Sample, corpus
 from helpers import report_on
 
 import course_lib  # noqa: F401  before triton: it chooses the mode
@@ -30,12 +36,40 @@ def row(id: str) -> list[str]:
     return [id, report.verdict.value, report.failed_property, report.misconception]
 
 
-def main() -> None:
-    ids = sorted(sample.id for kind in ("right", "wrong") for sample in corpus(kind))
+def rows(samples: list[Sample]) -> Iterator[list[str]]:
+    """Yield a row for each sample, in order."""
     # forked from a process with torch's threads, a child can hang
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        for one in pool.map(row, ids, chunksize=8):
-            print(json.dumps(one, ensure_ascii=False), flush=True)
+        yield from pool.map(row, [sample.id for sample in samples], chunksize=8)
+
+
+def shares(samples: list[Sample]) -> Iterator[str]:
+    """Yield a line for each exercise: how many mistakes were told by name, and which were not."""
+    told: dict[str, Counter[str]] = defaultdict(Counter)
+    for sample, (*_, name) in zip(samples, rows(samples), strict=True):
+        what, expected = sample.expected
+        expected = expected if what == "misconception" else ""
+        share = "right" if name == expected else "wrong" if name else "unnamed"
+        if name or expected:
+            told[sample.exercise][share] += 1
+        if name != expected:
+            yield f"  {sample.id}: {name!r}, not {expected!r}"
+    for exercise, counts in [*told.items(), ("all", sum(told.values(), Counter()))]:
+        shown = ", ".join(f"{counts[share]} {share}" for share in ("right", "wrong", "unnamed"))
+        yield f"{exercise:8} {shown}"
+
+
+def main() -> None:
+    asked = [word for word in sys.argv[1:] if word != "--names"] or ["*"]
+    kinds = ("wrong",) if "--names" in sys.argv else ("right", "wrong")
+    samples = [sample for one in asked for kind in kinds for sample in corpus(kind, one)]
+    samples.sort(key=lambda sample: sample.id)
+    if "--names" in sys.argv:
+        lines = shares(samples)
+    else:
+        lines = (json.dumps(one, ensure_ascii=False) for one in rows(samples))
+    for line in lines:
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

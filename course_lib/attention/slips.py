@@ -46,6 +46,10 @@ def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
 
 
+def _zero_where_empty(m: Array, l_sum: Array) -> Array:
+    return finite_max(m) + np.log(np.where(l_sum == 0, 1, l_sum))
+
+
 def _power(exponent: float) -> Callable[[Array], Array]:
     return lambda alpha: alpha**exponent
 
@@ -121,8 +125,18 @@ SLIPS: dict[str, Slip] = {
     "zeros_past_end": Slip(past_end=ALL_PAST_END),
     "one_zero_past_end": Slip(past_end=1),
     "mask_after_max": Slip(past_end=ALL_PAST_END, weightless=True),
-    "fill": Slip(fill=-1e4, guards=(True,)),
-    "fill_past_end": Slip(fill=-1e4, past_end=ALL_PAST_END, guards=(True,)),
+    **{
+        f"fill_{where}{name}": Slip(fill=-fill, past_end=past_end, guards=(True,))
+        for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
+        for name, fill in (
+            ("1e4", 1e4),
+            ("1e5", 1e5),
+            ("1e6", 1e6),
+            ("1e9", 1e9),
+            ("1e30", 1e30),
+            ("least", float(np.finfo(np.float32).max)),
+        )
+    },
     "base_2_in_l_and_o": Slip(rescale_o=_power(LN_2), rescale_l=_power(LN_2)),
     "base_e_in_l_and_o": Slip(rescale_o=_power(1 / LN_2), rescale_l=_power(1 / LN_2)),
     "lse_adds_l": Slip(lse=lambda m, l_sum: m + l_sum),
@@ -132,6 +146,9 @@ SLIPS: dict[str, Slip] = {
     "lse_in_base_2": Slip(lse=lambda m, l_sum: _natural(m, l_sum) / LN_2),
     "lse_with_log2": Slip(lse=lambda m, l_sum: m + np.log2(l_sum)),
     "lse_with_m_in_base_2": Slip(lse=lambda m, l_sum: m / LN_2 + np.log(l_sum)),
+    "lse_of_m_and_l": Slip(lse=lambda m, l_sum: np.log(m + l_sum)),
+    "lse_is_0_where_empty": Slip(lse=_zero_where_empty),
+    "lse_is_0": Slip(lse=lambda m, l_sum: np.zeros_like(m)),
     "lse_with_m_twice": Slip(lse=lambda m, l_sum: 2 * m + np.log(l_sum)),
 }
 """Name -> the recurrence: the right one first, then what people make of it."""
@@ -146,6 +163,7 @@ def states(
     guarded: bool = True,
     ends: Array | None = None,
     n_real: float = math.inf,
+    hidden: Array | None = None,
 ) -> Iterator[State]:
     """Yield the state after each tile of online softmax, with a slip.
 
@@ -153,7 +171,8 @@ def states(
     kernels, where exp(-150) is 0. ``v`` (n_k, d_v). ``tiles``: (first, last + 1) of the keys.
     ``guarded``: a row without a key, and a first tile met with m = -inf, give numbers, not NaN.
     Row i meets the tiles that begin before ``ends[i]`` (all by default). Keys from ``n_real`` on
-    are places past the end (none by default).
+    are places past the end (none by default). ``hidden`` (n_q, n_k) have a score in ``s``, which
+    the maximum sees, but no weight.
     """
     m, l_sum, o = _empty_desk(slip, s, v)
     for first, stop in tiles:
@@ -168,6 +187,8 @@ def states(
         p = np.exp(part - _finite(top if slip.own_max else m_new, guarded))
         if slip.weightless:
             p = p * (np.arange(first, stop) < n_real)
+        if hidden is not None:
+            p = np.where(hidden[:, first:stop], 0, p)
         weights, total = p, p.sum(axis=1, keepdims=True)
         if slip.tile_softmax:
             weights, total = p / np.where(total == 0, 1, total), np.sign(total)
@@ -212,6 +233,7 @@ def stream(
     step: int = 0,
     ends: Array | None = None,
     guarded: bool = True,
+    hidden: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return (o (n_q, d_v), lse (n_q,)) after tiles of ``tile`` keys, the last one filled up.
 
@@ -223,8 +245,11 @@ def stream(
     s = np.hstack([s, np.tile(padding, (len(s), 1))])
     v = np.pad(v, ((0, tile), (0, 0)))
     tiles = [(first, first + tile) for first in range(0, n_k, step or tile)]
+    if hidden is not None:
+        hidden = np.pad(hidden, ((0, 0), (0, tile)))
     m, l_sum, o = _empty_desk(slip, s, v)
-    for last in states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k):
+    desk = states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k, hidden=hidden)
+    for last in desk:
         m, l_sum, o = last.m, last.l_sum, last.o
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -263,7 +264,7 @@ def _diagnose(
         answer |= _place(said, message, origins)
         if message.strip() == NOT_ATTEMPTED:
             return answer | {"kind": "not attempted", "message": NOT_ATTEMPTED}
-        reason = explain(message)
+        reason = explain(message, answer.get("text", ""))
     elif isinstance(root, _NoRoom):
         reason = (
             f"it needs {root.needed / 1024:.0f} KiB of shared memory, and a block has at most "
@@ -278,7 +279,7 @@ def _diagnose(
             return answer | {"kind": "infrastructure", "message": reason}
         reason = f"the assembler ptxas, which takes other kernels, refuses it: {_refusal(root)}"
     elif watched.current:
-        reason = explain(str(root))
+        reason = explain(str(root), Path(file).read_text("utf-8") if Path(file).is_file() else "")
     else:
         return answer | _launcher_failed(root, file)
     line = f" (line {answer['line']}: {answer['text']})" if answer.get("text") else ""

@@ -1,7 +1,8 @@
 """Triton's compiler speaks of types and blocks; a student needs to hear what to change.
 
 `explain` turns the messages of the known traps (kernels that pass in the interpreter and do not
-compile for a GPU, lesson 06) into sentences. What it does not know it passes on as it is.
+compile for a GPU, lesson 06) into sentences. What it does not know it passes on as it is. The
+interpreter raises some of the same messages.
 """
 
 from __future__ import annotations
@@ -17,8 +18,26 @@ _CARRIED = (
 )
 _BLOCK = r"<\[(?P<shape>.*?)\], (?P<dtype>\w+)>"
 
-# (pattern in the compiler's message, sentence with the pattern's groups); the first match wins
+# (pattern in the message, sentence with the pattern's groups); the first match wins
 _RULES: tuple[tuple[str, str], ...] = (
+    (
+        r"'int' object is not iterable(?=[\s\S]*boundary_check)",
+        "`boundary_check` wants a tuple, and (1) is a number: write (1,), with a comma",
+    ),
+    (
+        r"PassManager::run failed(?=[\s\S]*\bwhile\b)(?=[\s\S]*(block_ptr|descriptor))",
+        "a block pointer (or a descriptor) cannot be carried through `while` (the compiler says "
+        "only PassManager::run failed): use `for start in range(...)`, or plain pointers",
+    ),
+    (
+        r"'torch.dtype' object has no attribute",
+        "a dtype of torch stands in a kernel: a cast there is .to(tl.float16), or .to(v.dtype) of "
+        "a tile",
+    ),
+    (
+        r"Expected dtype \[.*\] but got (?P<got>\w+)",
+        "this function takes float32 only, and got {got}: cast with .to(tl.float32) first",
+    ),
     (
         r"unsupported AST node type: Break",
         "`break` does not exist on a GPU: put the condition into the loop's bound, or mask",
@@ -73,11 +92,12 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"incompatible dimensions at index \d+: (?P<a>\d+) and (?P<b>\d+)",
-        "tiles of {a} and of {b} elements meet in one expression and do not broadcast",
+        "tiles of {a} and of {b} elements meet in one expression and do not broadcast: x[:, None] "
+        "makes a column of x, x[None, :] a row",
     ),
     (
         r"must have equal reduction dimensions|must have the same reduction",
-        "the inner sizes of `tl.dot` differ: is a tl.trans missing?",
+        "the inner sizes of `tl.dot` differ: is a tl.trans missing, or is one too many?",
     ),
     (
         r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
@@ -106,14 +126,41 @@ _RULES: tuple[tuple[str, str], ...] = (
 )
 
 
-def explain(message: str) -> str:
-    """Return one sentence (no full stop) for a compiler message; unknown ones stay as they are."""
+# name of a mistake -> a piece of its sentence
+_NAMES = {
+    "the inner sizes of tl.dot differ": "the inner sizes of `tl.dot` differ",
+    "two dtypes meet in tl.dot": "`tl.dot` got",
+    "another dtype where float32 is wanted": "takes float32 only",
+    "a torch dtype in a kernel": "a dtype of torch",
+    "boundary_check is no tuple": "`boundary_check` wants a tuple",
+    "a block pointer in `while`": "cannot be carried through `while`",
+    "two shapes that do not broadcast": "do not broadcast",
+}
+
+
+def explain(message: str, line: str = "") -> str:
+    """Return one sentence (no full stop) for a compiler message; unknown ones stay as they are.
+
+    ``line`` is the student's, or all of their program, where the compiler names no line.
+    """
+    if known := known_trap(f"{message}\n{line}"):
+        return known
+    return re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", message.strip().split("\n")[-1]).rstrip(".")
+
+
+def known_trap(message: str) -> str:
+    """Return one sentence (no full stop) for a message of Triton's that is known, else nothing."""
     if carried := re.search(_CARRIED, message):
         return _explain_carried(**carried.groupdict())
     for pattern, sentence in _RULES:
         if found := re.search(pattern, message):
             return sentence.format(**found.groupdict())
-    return re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", message.strip().split("\n")[-1]).rstrip(".")
+    return ""
+
+
+def name_of_trap(sentence: str) -> str:
+    """Return the name of the mistake that a sentence of `known_trap` is about, if it has one."""
+    return next((name for name, piece in _NAMES.items() if piece in sentence), "")
 
 
 def carried_variable(message: str) -> str | None:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from course_lib import _mode
+from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step
 from course_lib.judging.picture import ErrorMap
-from course_lib.judging.recognise import recognise
+from course_lib.judging.recognise import Named, Seen, recognise
 from course_lib.judging.report import Report, Verdict
-from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Mistake, Observed
+from course_lib.judging.shrink import smallest, told
+from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.inputs import is_tensor
 
 NOT_ATTEMPTED = "not attempted"
 ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
+_LONGEST = 600  # characters of a message
 
 
 class Judged(NamedTuple):
@@ -82,10 +86,43 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     if finding is None:
         doubt = host.doubt(case, observed)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
-    mistake = None
-    if before is not None and finding.property not in (STORED, UNDEFINED):  # NaN has no name
-        mistake = recognise(exercise, case, before, observed.result, expected)
-    return Judged(case, incorrect(exercise, case, finding, mistake), observed)
+    if before is None or finding.property in (STORED, UNDEFINED):  # NaN nobody computed: no name
+        return Judged(case, incorrect(exercise, case, finding), observed)
+    seen = [Seen(c, exercise.answer(exercise.truth(*c.args, **c.kwargs))) for c in before]
+    seen.append(Seen(case, exercise.answer(expected), observed.result, passed=False))
+    named = recognise(exercise, seen, partial(_result, host))
+    small = [] if named or not case.args else _smallest(exercise, host, case, finding)
+    return Judged(case, incorrect(exercise, case, finding, named, small), observed)
+
+
+def _result(host: Host, case: Case) -> Any:
+    """Return the student's result on one more case, None if there is none."""
+    observed = host.run(replace(case, counted=False, compiled=False)).observed
+    return observed and observed.result
+
+
+def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> list[str]:
+    """Return the smallest input found with the same finding, in lines; none if it stays large."""
+
+    def judged(small: Case) -> tuple[Finding | None, Any, Any]:
+        expected = exercise.truth(*small.args, **small.kwargs)
+        observed = host.run(small).observed
+        found = observed and _finding(exercise, small, observed, expected)
+        return found or None, observed and observed.result, exercise.answer(expected)
+
+    def fails(small: Case) -> bool:
+        try:
+            found, *_ = judged(small)
+        except Exception:  # the truth has no answer to an input that is cut
+            return False
+        return found is not None and found.property == finding.property
+
+    if finding.property not in ("the values", "the answer"):
+        return []
+    small = smallest(exercise, case, fails)
+    _, result, answer = judged(small)
+    lines = told(exercise, small, result, answer)
+    return ["The smallest input found on which it fails:", *lines] if lines else []
 
 
 def _finding(exercise: Exercise, case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -104,19 +141,35 @@ def _finding(exercise: Exercise, case: Case, observed: Observed, expected: Any) 
 
 
 def incorrect(
-    exercise: Exercise, case: Case, finding: Finding, mistake: Mistake | None = None
+    exercise: Exercise,
+    case: Case,
+    finding: Finding,
+    named: Named | None = None,
+    small: Sequence[str] = (),
 ) -> Report:
-    """Return the report on one finding, with the known mistake behind it if there is one."""
-    lines = [f"On: {case.name}."] if case.name else []
+    """Return the report on one finding: the known mistake behind it first, if there is one.
+
+    ``small`` are lines about a smaller input.
+    """
+    lines, mistake = list[str](), named and named.mistake
+    if named and mistake:
+        likely = "looks like" if named.certain else "may be"
+        lines.append(f"This {likely} a known mistake: {mistake.name}. {_sentence(mistake.says)}")
+    lines += [f"On: {case.name}."] if case.name else []
     lines.append(_sentence(finding.says))
     if finding.where:
         lines.append("   " + finding.where.replace("\n", "\n   "))
     shown = len(lines)
-    if isinstance(finding.picture, ErrorMap):
-        finding = replace(finding, picture=finding.picture.tiled_as(case.args, case.kwargs))
-    if mistake:
-        lines.append(f"This looks like a known mistake: {mistake.name}. {_sentence(mistake.says)}")
-    lines.append(f"Next: {next_step(exercise, finding, mistake)}")
+    picture = finding.picture
+    if isinstance(picture, ErrorMap):
+        tiled = picture = picture.tiled_as(case.args, case.kwargs)
+        finding = replace(finding, picture=tiled)
+        if tiled.wrong_rows.all():  # a map of that would show nothing
+            lines.append(tiled.caption())
+            picture = None
+    lines += small
+    look = "work this small input out by hand, and compare after every line."
+    lines.append(f"Next: {look if small else next_step(exercise, finding, mistake)}")
     lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
     return Report(
         exercise,
@@ -124,7 +177,7 @@ def incorrect(
         tuple(lines),
         failed_property=finding.property,
         misconception=mistake.name if mistake else "",
-        picture=finding.picture,
+        picture=picture,
         drawn_after=shown,
     )
 
@@ -146,10 +199,17 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
         endless = Finding("comes to an end", f"{says}: does every loop move on?")
         return incorrect(exercise, case, endless)
     lines = [f"On: {case.name}."] if case.name else []
-    lines += [text, *failure.lines]
+    lines += [_cut(text), *failure.lines]
     if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
-    return error(exercise, kinds[0], *lines)
+    known = exercise.kind == "kernel" and known_trap("\n".join([text, *failure.lines[-1:]]))
+    if not known:
+        return error(exercise, kinds[0], *lines)
+    name = name_of_trap(known)
+    if name:
+        lines.insert(0, f"This looks like a known mistake: {name}.")
+    report = error(exercise, kinds[0], *lines, f"Next: {known}{'' if known.endswith('?') else '.'}")
+    return replace(report, misconception=name)
 
 
 def error(exercise: Exercise, failed_property: str, *lines: str) -> Report:
@@ -182,11 +242,23 @@ def not_on_a_gpu(exercise: Exercise, message: str) -> Report:
         "The interpreter runs it and every answer is right. Compiling it for a GPU (sm_80) fails:"
     )
     lines = (says, "   " + message.replace("\n", "\n   "))
-    return Report(exercise, Verdict.NOT_ON_A_GPU, lines, failed_property="compiles for a GPU")
+    return Report(
+        exercise,
+        Verdict.NOT_ON_A_GPU,
+        lines,
+        failed_property="compiles for a GPU",
+        misconception=name_of_trap(message),
+    )
+
+
+def _cut(text: str) -> str:
+    """Return a message without the pages of numbers that it may quote."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} ... {text[-100:]}"
 
 
 def _sentence(text: str) -> str:
     """Begin with a capital letter, unless the first word is code (m, np.exp, lse)."""
+    text = _cut(text)
     first = text.split(" ", 1)[0]
     code = not first.isalpha() or first == "lse" or (len(first) == 1 and first != "a")
     return text if code else text[:1].upper() + text[1:]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,22 +24,31 @@ class Misreading:
     """Attention with one thing wrong; every default is right."""
 
     loop: Slip = SLIPS["right"]
-    contiguous: str = ""  # "q, k, v" (and "o"): strided tensors are taken for contiguous ones
+    contiguous: str = ""  # which of q, k, v, o are taken for contiguous: "qkvo"
+    strides: Callable[..., Any] | None = None  # (q=, k=, v=) tensors -> as they are read
     inputs: Callable[..., Any] | None = None  # (q, k, v, block_k) -> what is read in their place
     power: float = 1.0  # scores are divided by sqrt(d) ** power
     factor: float = 1.0  # and multiplied by this; ln 2 makes e ** s a 2 ** s
     masked: bool = True
     reverse: bool = False  # the past is hidden, not the future
     shift: int = 0  # how many keys of the future a query sees
-    align: str = "end"
+    align: str = "end"  # or "start", or "sign": n_q - n_k in place of n_k - n_q
+    always: bool = False  # the causal mask is there whatever the call says
+    late: bool = False  # what the mask hides takes part in the maximum
+    sees: Callable[..., Array] | None = None  # (row, key, block_q, block_k, n_k - n_q) -> pairs
+    only: Callable[..., Array] | None = None  # (row, key, block_q, block_k) -> pairs ever met
     end: Callable[..., Array] | None = None  # (tile, block_q, block_k, n_q, n_k) -> end of the loop
     square: bool = False  # the loop steps by block_q
     columns: bool = False  # softmax down the columns
 
     def inputs_read(self, q: Any, k: Any, v: Any, tile: int) -> tuple[Array, Array, Array]:
         """Return q, k, v (..., n, d) in float64 as a kernel with this mistake reads them."""
-        if self.contiguous:
-            q, k, v = _as_contiguous(q), _as_contiguous(k), _as_contiguous(v)
+        if self.strides:
+            q, k, v = self.strides(q=q, k=k, v=v).values()
+        q, k, v = (
+            _as_contiguous(x) if name in self.contiguous else x
+            for name, x in zip("qkv", (q, k, v), strict=True)
+        )
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
@@ -49,30 +58,19 @@ class Misreading:
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
-        return _stored_as_contiguous(o, like) if self.contiguous.endswith("o") else o
+        return _stored_as_contiguous(o, like) if "o" in self.contiguous else o
+
+    def beside(self, other: Misreading) -> Misreading | None:
+        """Return both mistakes in one, None where they are about the same thing."""
+        both: Misreading | None = _merged(self, other, Misreading())
+        return both
 
     def attend(
-        self,
-        tile: int,
-        with_lse: bool,
-        dtype: Any,
-        guarded: bool,
-        skipping: bool,
-        q: Any,
-        k: Any,
-        v: Any,
-        *,
-        causal: bool = False,
-        block_q: int = 0,
-        block_k: int = 0,
-        **_rest: Any,
+        self, how: Model, q: Any, k: Any, v: Any, *, causal: bool, block_q: int, block_k: int
     ) -> Any:
-        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake.
-
-        ``guarded``: with care for rows without a key. ``skipping``: the loop leaves out tiles of
-        the future. ``tile`` counts where the call names no block_k; ``dtype`` is that of m, l, O.
-        """
-        tile = block_k or tile
+        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
+        tile = block_k or k.shape[-2]
+        guarded, skipping, dtype = how.guarded, how.skipping, how.dtype
         loop, like_q = self.loop_for(v), q
         q, k, v = self.inputs_read(q, k, v, tile)
         group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
@@ -80,10 +78,14 @@ class Misreading:
             k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
         n_q, n_k = q.shape[-2], k.shape[-2]
         hidden, ends = np.zeros((n_q, n_k), dtype=bool), np.full(n_q, n_k)
+        causal = causal or self.always
         if causal and self.masked:
-            hidden = self._hidden(n_q, n_k)
+            hidden = self._hidden(n_q, n_k, block_q or n_q, tile)
             if np.isinf(loop.fill):  # the causal mask hides the places past the end as well
                 loop = replace(loop, past_end=0)
+        if self.only is not None:
+            met = self.only(np.arange(n_q)[:, None], np.arange(n_k), block_q or n_q, tile)
+            hidden = hidden | ~np.broadcast_to(met, hidden.shape)
         if (self.end or (causal and skipping)) and block_q:
             number = np.arange(n_q) // block_q
             whole = number if causal else np.full(n_q, n_q // block_q + n_k)  # no diagonal: to n_k
@@ -93,20 +95,95 @@ class Misreading:
         for head in np.ndindex(*q.shape[:-2]):
             scale = self.factor / q.shape[-1] ** (self.power / 2)
             s = (q[head] @ k[head].T * scale).astype(dtype)
-            s[hidden] = loop.fill
+            late = hidden if self.late and hidden.any() else None
+            if late is None:
+                s[hidden] = loop.fill
             with np.errstate(all="ignore"):
                 o[head], lse[head] = (
                     _down_the_columns(s, v[head])
                     if self.columns
-                    else stream(loop, s, v[head], tile, step=step, ends=ends, guarded=guarded)
+                    else stream(
+                        loop, s, v[head], tile, step=step, ends=ends, guarded=guarded, hidden=late
+                    )
                 )
         o = self.o_stored(o, like_q)
-        return (o, lse) if with_lse else o
+        return (o, lse) if how.with_lse else o
 
-    def _hidden(self, n_q: int, n_k: int) -> Array:
+    def _hidden(self, n_q: int, n_k: int, block_q: int, block_k: int) -> Array:
         """Return bool (n_q, n_k): which keys a causal mask with this mistake hides."""
-        last = np.arange(n_q)[:, None] + (n_k - n_q if self.align == "end" else 0) + self.shift
+        if self.sees is not None:
+            row = np.arange(n_q)[:, None]
+            return ~self.sees(row, np.arange(n_k), block_q, block_k, n_k - n_q)
+        offset = {"end": n_k - n_q, "start": 0, "sign": n_q - n_k}[self.align]
+        last = np.arange(n_q)[:, None] + offset + self.shift
         return np.arange(n_k) < last if self.reverse else np.arange(n_k) > last
+
+
+@dataclass(frozen=True)
+class Model:
+    """What somebody with a misreading returns, called as a launcher is.
+
+    A call that names no block_k has one tile. ``dtype`` is that of m, l, O. ``guarded``: with care
+    for rows without a key. ``skipping``: the loop leaves out tiles of the future.
+    """
+
+    slip: Misreading
+    with_lse: bool = False
+    dtype: Any = np.float64
+    guarded: bool = True
+    skipping: bool = True
+
+    def __call__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        causal: bool = False,
+        block_q: int = 0,
+        block_k: int = 0,
+        **_rest: Any,
+    ) -> Any:
+        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
+        return self.slip.attend(self, q, k, v, causal=causal, block_q=block_q, block_k=block_k)
+
+    def beside(self, other: Model) -> Model | None:
+        """Return the model of somebody who makes both mistakes, None if nobody can."""
+        if (self.guarded, self.skipping) != (other.guarded, other.skipping):
+            return None
+        slip = self.slip.beside(other.slip)
+        return replace(self, slip=slip) if slip else None
+
+
+def _merged(one: Any, other: Any, right: Any) -> Any:
+    """Return a `Misreading` or `Slip` with what is wrong in either, None if both change a field."""
+    changes = {}
+    for name in (field.name for field in fields(right)):
+        a, b, plain = (getattr(x, name) for x in (one, other, right))
+        if isinstance(plain, Slip):
+            a = _merged(a, b, plain)
+            if a is None:
+                return None
+        elif a == plain or name == "guards":
+            a = b
+        elif b != plain and a != b:
+            return None
+        changes[name] = a
+    return replace(right, **changes)
+
+
+class Known(NamedTuple):
+    """A mistake that has a name."""
+
+    name: str
+    says: str
+    slips: tuple[Misreading, ...]
+
+
+def known(name: str, says: str, *slips: str | Misreading) -> Known:
+    """Return a mistake; a word stands for the slip of the recurrence that ``SLIPS`` calls so."""
+    readings = (Misreading(loop=SLIPS[s]) if isinstance(s, str) else s for s in slips)
+    return Known(name, says, tuple(readings))
 
 
 def _down_the_columns(s: Array, v: Array) -> tuple[Array, int]:
@@ -154,6 +231,21 @@ def first_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
     return read
 
 
+def every_second_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
+    """Return K or V (or both) as read at twice the start of a tile; past the end stands 0."""
+
+    def one(x: Any, tile: int) -> Any:
+        rows = np.arange(x.shape[-2])
+        rows += rows // tile * tile
+        real = rows < x.shape[-2]
+        return np.where(real[:, None], x[..., np.where(real, rows, 0), :], 0)
+
+    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
+        return q, one(k, tile) if of_k else k, one(v, tile) if of_v else v
+
+    return read
+
+
 def wrong_neighbours(q: Any, k: Any, v: Any, _tile: int) -> Any:
     """Return K and V as read with ``head % heads``, not ``head // group``."""
     heads = np.arange(q.shape[-3]) % k.shape[-3]
@@ -168,15 +260,62 @@ def k_reshaped(q: Any, k: Any, v: Any, tile: int) -> Any:
     return q, mixed.reshape(tiles.shape)[..., :n, :], v
 
 
-def v_read_at(head_rows: str, row: str) -> Callable[..., Any]:
-    """Return V as read with another distance from head to head, or from row to row."""
+def read_at(names: str, head_rows: str = "n_k", row: str = "d") -> Callable[..., Any]:
+    """Return K or V ("k", "v", "kv") read at another distance from head to head, row to row."""
 
-    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
-        (n, d), heads = v.shape[-2:], math.prod(v.shape[:-2])
-        rows = q.shape[-2] if head_rows == "n_q" else n
+    def one(x: Any, n_q: int, tile: int) -> Any:
+        (n, d), heads = x.shape[-2:], math.prod(x.shape[:-2])
+        rows = n_q if head_rows == "n_q" else n
         width = tile if row == "block_k" else d
         at = (np.arange(heads) * rows * d)[:, None, None]
         at = at + np.arange(n)[:, None] * width + np.arange(d)  # (heads, n, d)
-        return q, k, v.ravel()[at].reshape(v.shape)
+        return x.ravel()[at].reshape(x.shape)
+
+    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
+        n_q = q.shape[-2]
+        return q, one(k, n_q, tile) if "k" in names else k, one(v, n_q, tile) if "v" in names else v
 
     return read
+
+
+def with_strides_of(whose: str, *readers: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``readers`` are read at the strides of another tensor.
+
+    To be called with the tensors as they lie in memory (``Misreading.strides``).
+    """
+
+    def read(**tensors: Any) -> dict[str, Any]:
+        strides = tensors[whose].stride()
+        return {
+            name: _at_strides(x, strides) if name in readers else x for name, x in tensors.items()
+        }
+
+    return read
+
+
+def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
+    """Return q, k, v of which ``name`` is read with two of its strides exchanged."""
+
+    def read(**tensors: Any) -> dict[str, Any]:
+        strides = list(tensors[name].stride())
+        strides[one], strides[other] = strides[other], strides[one]
+        return tensors | {name: _at_strides(tensors[name], strides)}
+
+    return read
+
+
+def unit_columns(names: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``names`` are read as if a row's numbers stood side by side."""
+
+    def read(**tensors: Any) -> dict[str, Any]:
+        return {
+            name: _at_strides(x, (*x.stride()[:-1], 1)) if name in names else x
+            for name, x in tensors.items()
+        }
+
+    return read
+
+
+def _at_strides(x: Any, strides: Any) -> Any:
+    """Return what stands at these strides. Raises RuntimeError past the end of the memory."""
+    return x.as_strided(x.shape, tuple(strides))

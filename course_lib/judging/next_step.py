@@ -37,6 +37,13 @@ def _about_addresses(says: str) -> str:
     """Name the program that left its tensors, and what lets such addresses through."""
     program = re.search(r"program \([\d, ]+\)", says)
     where = program.group() if program else "the last program"
+    if "boundary_check=(0)" in says.replace(" ", ""):
+        return "(0) is the number 0, and so no check at all: write boundary_check=(0,)."
+    if "block_ptr" in says or "boundary_check" in says:
+        return (
+            f"print the block pointer's offsets and shape in {where}: which dimension does "
+            "boundary_check leave out, or does it begin elsewhere than you think?"
+        )
     if "before its start" in says:
         return f"print the offsets of that line in {where}: which of them are negative, and why?"
     return f"print the addresses of that line in {where}: which of them does the mask let through?"

@@ -1,43 +1,170 @@
-"""Whose answer does a wrong one look like? The known mistakes, run on the input that failed."""
+"""Whose answer does a wrong one look like? The known mistakes, held against all that was seen.
+
+A mistake is refuted by a case that passed and where it would have shown, and by an output that it
+does not explain. What is left is tried on further cases where it shows: a coincidence does not
+survive them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake
-from course_lib.judging.tolerance import has_numbers, resembles, same
+from course_lib.judging.tolerance import has_numbers, resembles, rounded, same, share_explained
 from course_lib.sandbox.inputs import copy_inputs, is_array
 
 _MOST_NUMBERS = 1 << 20  # in a result that is compared with known mistakes
+_TO_BE_CERTAIN = 2  # further cases that show a mistake, before it is said as a fact
+_MOST_TRIED = 4  # further cases on which the student's function is run
+_A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
+_MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
+_MOST_PAIRS = 2000
+_MOST_SCORES = 1 << 20  # computed for all pairs together: what they may cost
+_NOTHING = object()
+
+HALF = Mistake(
+    "half precision",
+    "every number is a little off, some up and some down, as far as half precision reaches: "
+    "somewhere numbers are rounded to float16 or bfloat16, or `tl.dot` multiplies float32 tiles "
+    "in tf32. Compute in the precision of the task.",
+    lambda *_args, **_kwargs: None,
+)
 
 
-def recognise(
-    exercise: Exercise, case: Case, passed: list[Case], result: Any, expected: Any
-) -> Mistake | None:
-    """Return the known mistake that explains this result best, or None.
+class Seen(NamedTuple):
+    """A case that was run: the answer that is right, and the student's where that is wrong."""
 
-    Of those that give this result here, one that was invisible on the cases that passed comes
-    first: NaN has many causes, and this tells them apart. An answer of nothing but NaN that no
-    such mistake explains is given no name. If none gives the whole result, one is asked for
-    that gives its first wrong value: o decides, even if lse is wrong in a way of its own.
+    case: Case
+    answer: Any
+    result: Any = None
+    passed: bool = True
+
+
+class Named(NamedTuple):
+    """A known mistake, and whether further cases have confirmed it."""
+
+    mistake: Mistake
+    certain: bool
+
+
+def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], Any]) -> Named | None:
+    """Return the known mistake that explains everything seen, or None.
+
+    The last of ``seen`` is the first that failed. ``run`` returns what the student's function
+    makes of another case. Where no mistake explains all, two of them together may.
     """
-    answer = exercise.answer(expected)
-    if _size(result) > _MOST_NUMBERS:  # no mistake gives as much, and comparing it takes long
+    failed = seen[-1]
+    if _size(failed.result) > _MOST_NUMBERS:  # no mistake gives as much; comparing takes long
         return None
-    if same(result, answer):  # what was found is not about values
-        return None
-    wrongs = [(mistake, _mistaken(mistake, case)) for mistake in exercise.mistakes]
-    alike = [m for m, wrong in wrongs if resembles(result, wrong, answer)]
-    first = _first_wrong(result, answer)
-    if not alike and first is not None:
-        result = result[first]
-        alike = [m for m, wrong in wrongs if resembles(result, _item(wrong, first), answer[first])]
-    for mistake in alike:
-        if all(_is_invisible(exercise, mistake, c) for c in passed):
-            return mistake
-    return alike[0] if alike and has_numbers(result) else None
+    if not same(failed.result, failed.answer):  # else no mistake shows
+        tried = list(seen)
+        likely = [m for m in exercise.mistakes if _explains(m, failed)]
+        if named := _confirmed(exercise, likely, tried, run):
+            return named
+        others = (m for m in exercise.mistakes if m not in likely)
+        pairs = [m for m in _pairs(others, failed) if _explains(m, failed)]
+        if named := _confirmed(exercise, pairs, tried, run):
+            return named
+    return Named(HALF, certain=True) if _is_rounded(exercise, failed, run) else None
+
+
+def _confirmed(
+    exercise: Exercise, likely: list[Mistake], tried: list[Seen], run: Callable[[Case], Any]
+) -> Named | None:
+    """Return the first that survives all that was seen, or the one that most speaks for.
+
+    The student's function is run on cases that show it: ``tried`` grows, and speaks for or
+    against the others as well. One that seldom shows, even in part, was a coincidence.
+    """
+    begun, most = len(tried), _MOSTLY
+    best: Named | None = None
+    for mistake in likely:
+        if not all(_explains(mistake, one) for one in tried[:begun]):
+            continue
+        if not tried[begun - 1].case.args:  # a question has no other case
+            return Named(mistake, certain=True)
+        others = _others(exercise, mistake, tried)
+        while True:
+            shown = [_explains(mistake, one) for one in tried[begun:] if _shows(mistake, one)]
+            enough = shown[:_TO_BE_CERTAIN] == [True] * _TO_BE_CERTAIN
+            if enough or len(tried) - begun >= _MOST_TRIED or not (case := next(others, None)):
+                break
+            answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+            if (result := run(case)) is not None:  # an exception, say, is no evidence
+                tried.append(Seen(case, answer, result, same(result, answer)))
+        if enough and any(has_numbers(one.result) for one in tried if not one.passed):
+            return Named(mistake, certain=True)
+        where = [one for one in tried[begun - 1 :] if _shows(mistake, one)]
+        share = sum(_share(mistake, one) >= _A_PART for one in where) / max(1, len(where))
+        if share > most:
+            best, most = Named(mistake, certain=False), share
+    return best
+
+
+def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator[Case]:
+    """Yield cases, drawn anew, in which a mistake shows: those of another kind come first."""
+    rng = np.random.default_rng(len(tried))
+    names = {one.case.name for one in tried if not one.passed}
+    drawn = sorted(exercise.cases(rng), key=lambda case: case.name in names)
+    for case in drawn:
+        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+        if _size(answer) <= _MOST_NUMBERS and _shows(mistake, Seen(case, answer)):
+            yield case
+
+
+def _is_rounded(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
+    """Whether this result is off by half a precision, and those of two other cases as well."""
+    if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
+        return False
+    if not rounded(failed.result, failed.answer, failed.case.args):
+        return False
+    drawn = exercise.cases(np.random.default_rng(1))
+    for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
+        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+        result = run(case)
+        if not (rounded(result, answer, case.args) or same(result, answer)):
+            return False
+    return True
+
+
+def _explains(mistake: Mistake, seen: Seen) -> bool:
+    """Whether someone with this mistake gets this result: a right one if the case passed."""
+    wrong = _mistaken(mistake, seen.case)
+    if seen.passed:
+        return wrong is _NOTHING or same(wrong, seen.answer)
+    return resembles(seen.result, wrong, seen.answer)
+
+
+def _share(mistake: Mistake, seen: Seen) -> float:
+    return share_explained(seen.result, _mistaken(mistake, seen.case), seen.answer)
+
+
+def _shows(mistake: Mistake, seen: Seen) -> bool:
+    wrong = _mistaken(mistake, seen.case)
+    return wrong is not _NOTHING and not same(wrong, seen.answer)
+
+
+def _pairs(mistakes: Iterable[Mistake], failed: Seen) -> Iterator[Mistake]:
+    """Yield two mistakes in one, as far as they go together; a bounded number of them.
+
+    The models know: those of attention have a method ``beside``. What explains a part on its own
+    comes first.
+    """
+    shares = {m: _share(m, failed) for m in mistakes if hasattr(m.model, "beside")}
+    alone = sorted(shares, key=lambda m: -shares[m])
+    scores = max(1, _size(failed.answer))
+    most = min(_MOST_PAIRS, _MOST_SCORES // scores)
+    both = (_pair(a, b) for a, b in combinations(alone, 2) if a.name != b.name)
+    return islice(filter(None, both), most)
+
+
+def _pair(a: Mistake, b: Mistake) -> Mistake | None:
+    model = a.model.beside(b.model)  # type: ignore[attr-defined]  # `_pairs` asked for it
+    return model and Mistake(f"{a.name}; {b.name}", f"{a.says} And {b.says}", model)
 
 
 def _size(x: Any) -> int:
@@ -49,29 +176,11 @@ def _size(x: Any) -> int:
     return int(np.prod(x.shape)) if is_array(x) else 1
 
 
-def _first_wrong(result: Any, answer: Any) -> int | None:
-    """Return which array of a tuple of arrays is the first that is wrong; None if no tuple."""
-    if not (isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer)):
-        return None
-    if not all(is_array(x) for x in (*result, *answer)):
-        return None
-    return next((i for i, x in enumerate(result) if not same(x, answer[i])), None)
-
-
-def _item(wrong: Any, index: int) -> Any:
-    return wrong[index] if isinstance(wrong, tuple) else object()
-
-
-def _is_invisible(exercise: Exercise, mistake: Mistake, case: Case) -> bool:
-    truth = exercise.answer(exercise.truth(*case.args, **case.kwargs))
-    return same(_mistaken(mistake, case), truth)
-
-
 def _mistaken(mistake: Mistake, case: Case) -> Any:
-    """Return what the mistake makes of a case; an object that resembles nothing if it cannot."""
+    """Return what the mistake makes of a case, ``_NOTHING`` if it cannot be made there."""
     args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
     try:
         with np.errstate(all="ignore"):
             return mistake.model(*args, **kwargs)
     except Exception:  # a mistake that does not apply to this input
-        return object()
+        return _NOTHING

@@ -91,6 +91,38 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
+def share_explained(result: Any, wrong: Any, expected: Any) -> float:
+    """Return which share of what is wrong in ``result`` stands in ``wrong`` as well."""
+    got, there, truth = flat(result), flat(wrong), flat(expected)
+    if got is None or there is None or truth is None or not got.words == there.words == truth.words:
+        return 0.0
+    off = ~_near(got, truth)
+    return float((_near(got, there) & off).sum() / max(1, off.sum()))
+
+
+def rounded(result: Any, expected: Any, inputs: Any = ()) -> bool:
+    """Return whether ``result`` is right but for the rounding to half precision on the way.
+
+    Its errors are small, everywhere, and neither go with the answer (as a wrong factor would) nor
+    to one side. Inputs that are half already leave nothing to tell.
+    """
+    got, truth = flat(result), flat(expected)
+    if got is None or truth is None or got.words != truth.words or truth.numbers.size < 16:
+        return False
+    if any("16" in str(getattr(x, "dtype", "")) for x in inputs):
+        return False
+    scale = np.where(truth.scales > 0, truth.scales, 1.0)
+    finite = np.isfinite(truth.numbers)
+    if not (finite == np.isfinite(got.numbers)).all() or not finite.any():
+        return False
+    error, right = ((x / scale)[finite] for x in (got.numbers - truth.numbers, truth.numbers))
+    size = float(np.sqrt((error**2).mean()))
+    one_way = abs(error.mean()), abs((error * right).mean() / np.sqrt((right**2).mean()))
+    everywhere = (np.abs(error) > size / 30).mean() > 0.6
+    small = 2.0**-20 < size < 2.0**-8 and np.abs(error).max() < 2.0**-5
+    return bool(small and everywhere and max(one_way) < 0.5 * size)
+
+
 def has_numbers(x: Any) -> bool:
     """Return whether an answer holds anything but NaN and infinities."""
     leaves = flat(x)

@@ -176,6 +176,8 @@ class Scripted:
         self.asked: list[Case] = []
 
     def run(self, case: Case) -> Ran:
+        if not self._ran or "numbers" in case.name:  # one more, to name what is wrong
+            return Ran(case, failure=Failure(("Error",), ""))
         self.asked.append(case)
         return self._ran.pop(0)
 
@@ -183,7 +185,11 @@ class Scripted:
         return self._doubts
 
 
-CASES = [Case("one", (np.ones(2),)), Case("two", (np.full(2, 2.0),)), Case("three", (np.ones(3),))]
+CASES = [
+    Case("one", (np.array([2.0, 0.0]),)),
+    Case("two", (np.full(2, 2.0),)),
+    Case("three", (np.ones(3),)),
+]
 
 
 def ran(case: Case, result: object, **more) -> Ran:

@@ -232,7 +232,7 @@ TABLE = {
     ),
     29: (
         "p may stay float32 against a float16 v",
-        W("7.1", "property", "AssertionError"),
+        W("7.1", KNOWN, "two dtypes meet in tl.dot"),
         P(6, "6-mixed", "it converts v to float32"),
     ),
     30: (

@@ -194,9 +194,17 @@ def test_who_leaves_a_tensor_is_told_in_which_program(says, look):
 
 def test_inputs_that_are_ragged_lists_have_no_tiles():
     """Lesson 03's arguments are lists of arrays of many lengths: the map has no tiles then."""
-    finding = array_finding(np.ones(4), np.zeros(4), allowed=1e-3)
+    finding = array_finding(np.eye(4)[0], np.zeros(4), allowed=1e-3)
     case = Case("", ([np.zeros(2), np.zeros(3)],), {"block": 2})
     assert incorrect(find("3.3"), case, finding).picture.tiles == ()
+
+
+def test_where_every_row_is_wrong_a_sentence_says_it_and_no_map():
+    truth = np.zeros((1, 1, 100, 8))
+    report = report_on(truth + 1, truth, axes=AXES, block_q=16)
+    assert report.picture is None
+    assert "all 7 query tiles are wrong (all 100 rows), in all 8 columns." in report.text()
+    assert "█" not in report.text()
 
 
 # --- size ----------------------------------------------------------------------------------------
@@ -238,7 +246,7 @@ def test_a_record_stays_small_and_holds_no_numbers_of_the_result():
 def test_nothing_is_drawn_before_somebody_looks(monkeypatch):
     """Making a report pools nothing: thousands of submissions are judged and not looked at."""
     monkeypatch.setattr("course_lib.judging.picture.pool", lambda *_: 1 / 0)
-    report = noisy((1, 1, 64, 64))
+    report = noisy((1, 1, 3000, 64))
     with pytest.raises(ZeroDivisionError):
         report.text()
 
@@ -388,7 +396,10 @@ def test_an_executed_notebook_holds_the_picture_and_one_line():
     source = (
         "import course_lib, numpy\n"
         "def tiled_attention(q, k, v, block_q, block_k):\n"
-        "    return numpy.zeros((len(q), v.shape[1]))\n"
+        "    p = numpy.exp(q @ k.T / q.shape[1] ** 0.5)\n"
+        "    o = p @ v / p.sum(1, keepdims=True)\n"
+        "    o[-1] = 0\n"
+        "    return o\n"
         "course_lib.check(tiled_attention)"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])

@@ -293,6 +293,12 @@ _LEFT_MISTAKES = tuple(
     for model in (_three_lines(lambda q: q.shape[1] ** -0.5), _three_lines(axis=1))
 )
 
+_FIRST_AXIS = Mistake(
+    "softmax over the wrong axis",
+    "each query's weights are the last dimension, and the softmax runs along the first.",
+    _three_lines(axis=0),
+)
+
 
 IN_TORCH = Exercise.of(
     "1.4",
@@ -302,5 +308,5 @@ IN_TORCH = Exercise.of(
     judge=_judge_torch,
     kind="torch",
     spared=dict.fromkeys(HARD, "torch.softmax takes the maximum: what is asked is the trips"),
-    mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES),
+    mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES, _FIRST_AXIS),
 )

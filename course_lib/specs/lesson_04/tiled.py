@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,8 +159,9 @@ def _of_each_tile(pick: Callable[[list[np.ndarray]], np.ndarray]) -> Callable[..
     return model
 
 
-def _whole_tiles_only(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
-    n = len(k) // block_k * block_k
+def _but_the_last(q: Any, k: Any, v: Any, block_k: int, *, lone: bool, **_tiles: int) -> np.ndarray:
+    """Return what is left without the short last tile, or only without one of a ``lone`` key."""
+    n = max(1, len(k) - (len(k) % block_k == 1)) if lone else len(k) // block_k * block_k
     return attention_float64(q, k[:n], v[:n])[0]
 
 
@@ -274,10 +276,13 @@ _TILE_MISTAKES = (
         "is the `return` inside the loop, or does every step read the first tile?",
         _of_each_tile(lambda answers: answers[0]),
     ),
-    Mistake(
-        "the last tile is dropped",
-        SAYS["the last tile is dropped"],
-        _whole_tiles_only,
+    *(
+        Mistake(
+            "the last tile is dropped",
+            SAYS["the last tile is dropped"],
+            partial(_but_the_last, lone=lone),
+        )
+        for lone in (False, True)
     ),
     *(
         Mistake(
@@ -304,10 +309,16 @@ _LOOP_MISTAKES = (
         "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
         _desk_not_cleared,
     ),
-    Mistake(
-        "the short last Q tile is dropped",
-        "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-        _q_rows(lambda n_q, block_q: n_q // block_q * block_q),
+    *(
+        Mistake(
+            "the short last Q tile is dropped",
+            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+            _q_rows(stop),
+        )
+        for stop in (
+            lambda n_q, block_q: n_q // block_q * block_q,
+            lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)),
+        )
     ),
     Mistake(
         "only the first Q tile is written",

@@ -151,7 +151,7 @@ LONG_LOGSUMEXP = Exercise.of(
                 "scores can lie below it. Load them as -inf.",
                 slip,
             )
-            for slip in ("fill", "fill_past_end")
+            for slip in ("fill_1e4", "fill_past_end_1e4")
         ),
         _long(
             "masked means score zero",

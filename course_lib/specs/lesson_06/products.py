@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -169,13 +170,18 @@ def _products(a: Any, b: Any, block_k: int) -> list[np.ndarray]:
     return [a[:, s : s + block_k] @ b[s : s + block_k] for s in range(0, len(b), block_k)]
 
 
-def _steps(name: str, says: str, pick: Callable[[list[np.ndarray], bool], Any]) -> Mistake:
-    """Return a mistake that makes ``pick(products, last step is short)`` of the steps."""
+def _steps(name: str, says: str, pick: Callable[[list[np.ndarray], int], Any]) -> Mistake:
+    """Return a mistake that makes ``pick(products, length of a short last step)`` of the steps."""
 
     def model(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
-        return pick(_products(a, b, block_k), bool(len(b) % block_k))
+        return pick(_products(a, b, block_k), len(b) % block_k)
 
     return Mistake(name, says, model)
+
+
+def _but_the_last(products: list[np.ndarray], short: int, longest: int) -> Any:
+    """Return what is left if the last step is short, and at most ``longest``, and left out."""
+    return sum(products[:-1] if 0 < short <= longest else products)
 
 
 def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
@@ -208,10 +214,13 @@ MATMUL = Exercise.of(
             "The loop must reach the end of k: range(0, k, BLOCK_K).",
             lambda products, _: products[0],
         ),
-        _steps(
-            "the short last step is left out",
-            "range(0, k, BLOCK_K) also reaches the last, short step.",
-            lambda products, short: sum(products[:-1] if short else products),
+        *(
+            _steps(
+                "the short last step is left out",
+                "range(0, k, BLOCK_K) also reaches the last, short step.",
+                partial(_but_the_last, longest=longest),
+            )
+            for longest in (1 << 30, 1)
         ),
         *(
             Mistake(

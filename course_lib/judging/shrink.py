@@ -1,0 +1,169 @@
+"""A failing input made as small as it can be and still fail: something to work out by hand.
+
+Sizes first, then the numbers. Lengths that are equal, or in an order, in the given case are so in
+the small one, and so are whole multiples where an exercise promises them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.spec import REMAINDER, Case, Exercise
+from course_lib.judging.tolerance import as_float64
+from course_lib.sandbox.inputs import each_array, is_array, is_tensor
+
+SECONDS = 0.5  # after which no smaller input is tried
+_MOST_SHOWN = 40  # numbers of one array
+_LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
+_TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
+
+Axis = tuple[str, int]  # "head", "length", "row" (head_dim) or "tile", and how many
+Sizes = Mapping[Axis, int]  # ... of them there are in the small case
+
+
+def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> Case:
+    """Return the smallest case found that fails as well, or the case itself. It takes a moment."""
+    if case.together:
+        return case
+    until = time.monotonic() + SECONDS
+    best = case = replace(case, counted=False, compiled=False)
+    sizes = {axis: axis[1] for axis in sorted(_axes(case), key=lambda axis: axis[1])}
+    for axis in sizes:
+        for target in (t for t in _TARGETS if t < axis[1]):
+            smaller = {**sizes, axis: target}
+            if time.monotonic() > until or not _keeps_promises(exercise, smaller):
+                continue
+            if fails(tried := _cut(case, smaller)):
+                best, sizes = tried, smaller
+                break
+    for simpler in (_in_two_columns, _in_whole_numbers):
+        if time.monotonic() < until and fails(tried := simpler(best)):
+            best = tried
+    return best
+
+
+def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str]:
+    """Return a small case and what came of it as lines to read; none if it is not small."""
+    names = re.findall(r"\w+", exercise.signature)
+    inputs = [*zip(names, case.args, strict=False), *case.kwargs.items()]
+    try:
+        lines = [f"   {name} = {_shown(value)}" for name, value in inputs]
+        return [*lines, f"   yours: {_shown(result)}", f"   right: {_shown(expected)}"]
+    except ValueError:
+        return []
+
+
+def _axes_of(x: Any) -> list[Axis]:
+    """Return what is known of an array's axes, or of a list's: tied are those that are equal."""
+    if not is_array(x):
+        return [("length", len(x))]
+    words = ["head"] * (x.ndim - 2) + (["length", "row"] if x.ndim > 2 else ["length"] * x.ndim)
+    return list(zip(words, x.shape, strict=True))
+
+
+def _axes(case: Case) -> set[Axis]:
+    found = {("tile", n) for n in _tiles(case).values()}
+
+    def note(value: Any) -> None:
+        if is_array(value) or isinstance(value, list | tuple):
+            found.update(_axes_of(value))
+        if isinstance(value, list | tuple):
+            for item in value:
+                note(item)
+
+    for value in case.args:
+        note(value)
+    return {axis for axis in found if axis[1] > 1}
+
+
+def _tiles(case: Case) -> dict[str, int]:
+    return {name: n for name, n in case.kwargs.items() if name.startswith("block")}
+
+
+def _keeps_promises(exercise: Exercise, sizes: Sizes) -> bool:
+    """Whether lengths are in their order, multiples are whole ones, and a kernel can do it."""
+    whole = REMAINDER in exercise.spared
+    for (word, a), small_a in sizes.items():
+        power = not a & (a - 1)
+        too_small = small_a < min(a, _LEAST_IN_A_KERNEL) or (power and small_a & (small_a - 1))
+        if exercise.kind == "kernel" and word in ("row", "tile") and too_small:
+            return False
+        for (other, b), small_b in sizes.items():
+            if word == other and a < b and small_a > small_b:
+                return False
+            tied = (word, other) == ("head", "head") or (whole and word == "tile")
+            if tied and b % a == 0 and small_b % small_a:
+                return False
+    return True
+
+
+def _cut(case: Case, sizes: Sizes) -> Case:
+    """Return the case with each length and each tile made as small as ``sizes`` says."""
+
+    def cut(value: Any) -> Any:
+        if is_array(value):
+            part = value[tuple(slice(sizes.get(axis, axis[1])) for axis in _axes_of(value))]
+            if is_tensor(value):
+                return part.contiguous() if value.is_contiguous() else part
+            return np.ascontiguousarray(part)
+        if isinstance(value, list | tuple):
+            (axis,) = _axes_of(value)
+            return type(value)(cut(item) for item in value[: sizes.get(axis, axis[1])])
+        return value
+
+    tiles = {name: sizes.get(("tile", n), n) for name, n in _tiles(case).items()}
+    return replace(case, args=tuple(map(cut, case.args)), kwargs={**case.kwargs, **tiles})
+
+
+def _in_two_columns(case: Case) -> Case:
+    """Return the case whose rows hold nothing but 0 from the third column on."""
+    return replace(case, args=each_array(_first_two, case.args))
+
+
+def _first_two(x: Any) -> Any:
+    if x.ndim < 2 or x.shape[-1] <= 2:
+        return x
+    x = x.clone() if is_tensor(x) else x.copy()
+    x[..., 2:] = 0
+    return x
+
+
+def _in_whole_numbers(case: Case) -> Case:
+    def whole(x: Any) -> Any:
+        if is_tensor(x):
+            return x.round() if x.is_floating_point() else x
+        return np.round(x) if x.dtype.kind == "f" else x
+
+    return replace(case, args=each_array(whole, case.args))
+
+
+def _shown(value: Any) -> str:
+    """Return an argument or an answer in short. Raises ValueError if it is too long to read."""
+    if is_array(value):
+        x = as_float64(value)
+        x = x.reshape(x.shape[-2:]) if x.ndim > 2 and x.size == np.prod(x.shape[-2:]) else x
+        zeros = 0
+        if x.ndim > 1 and x.shape[-1] > 2 and not x[..., 2:].any():
+            zeros = x.shape[-1] - 2
+            x = x[..., :2]
+        if x.size > _MOST_SHOWN:
+            raise ValueError("too many numbers")
+        text = _numbers(x)
+        return f"{text} and {zeros} more columns of 0" if zeros else text
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_shown, value))})"
+    if isinstance(value, dict):
+        raise ValueError("no answer in numbers")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _numbers(x: np.ndarray) -> str:
+    if x.ndim == 0:
+        return f"{x + 0.0:.4g}"
+    return f"[{', '.join(map(_numbers, x))}]"

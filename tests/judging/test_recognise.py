@@ -1,0 +1,164 @@
+"""A name is said only where nothing seen speaks against it, and as a fact only where confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers import words_of
+
+from course_lib.attention.truth import attention_float64
+from course_lib.judging import engine
+from course_lib.judging.attention_judge import attention_judge
+from course_lib.judging.hosts.here import Here
+from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misread import Model
+from course_lib.judging.recognise import Seen, recognise
+from course_lib.judging.spec import Case
+from course_lib.judging.tolerance import rounded
+from course_lib.specs import find
+
+CERTAIN = "This looks like a known mistake: "
+
+
+FLASH = find("7.4")
+
+
+def right(q, k, v, causal=False):
+    """Return (o, lse) as a launcher does; no kernel is needed where the numbers are wrong."""
+    o, lse = attention_float64(q, k, v, causal=causal)
+    return torch.from_numpy(o).to(q.dtype), torch.from_numpy(lse).float()
+
+
+def final(change):
+    """Return the report on 7.4 answered by ``change(q, k, v, o, lse, causal)``."""
+
+    def launcher(q, k, v, *, causal=False, block_q=64, block_k=64):
+        return change(q, k, v, *right(q, k, v, causal), causal)
+
+    return report_on(FLASH, launcher)
+
+
+def report_on(exercise, function):
+    """Judge the numbers alone: whether a kernel computed them is asked elsewhere."""
+    judge = attention_judge(with_lse=exercise.id == "7.4", in_dtype=True)
+    numbers = replace(exercise, judge=judge, kind="torch")
+    cases = exercise.cases(np.random.default_rng(7))
+    return engine.first_failure(numbers, Here(numbers, function), cases)
+
+
+def parts(q, k, causal):
+    """Return m and l of every row."""
+    s = (q.double() @ k.double().mT) / q.shape[-1] ** 0.5
+    if causal:
+        n_q, n_k = s.shape[-2:]
+        s = s.masked_fill(torch.ones(n_q, n_k, dtype=torch.bool).triu(n_k - n_q + 1), -torch.inf)
+    m = s.amax(-1)
+    return m, torch.exp(s - m.clamp(min=-1e300)[..., None]).sum(-1)
+
+
+def log_of_both(q, k, v, o, lse, causal):
+    m, l_sum = parts(q, k, causal)
+    return o, torch.log(m + l_sum).float()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda q, k, v, o, lse, causal: (o, 0 * lse.nan_to_num()), "lse is 0"),
+        (lambda q, k, v, o, lse, causal: (o, lse.nan_to_num(neginf=0.0)),
+         "lse of a row without keys is 0"),
+        (log_of_both, "lse is ln(m + l)"),
+    ],
+)  # fmt: skip
+def test_nothing_is_said_that_a_right_o_refutes(change, name):
+    """These were called softmax over the wrong axis, a maximum from 0, an inverted alpha."""
+    assert final(change).misconception == name
+
+
+def test_a_number_that_happens_to_fit_is_no_name():
+    """1/8 is 1/sqrt(n_k) where n_k is 64, and nowhere else."""
+
+    def one_tile_attention(q, k, v):
+        return right(q * q.shape[-1] ** 0.5 / 8, k, v)[0]
+
+    report = report_on(find("7.1"), one_tile_attention)
+    assert (report.failed_property, report.misconception) == ("the values", "")
+
+
+def test_two_slips_are_told_together():
+    def both(q, k, v, o, lse, causal):
+        o, lse = right(q * q.shape[-1] ** 0.5, k, v, causal)
+        return o, lse / np.log(2)
+
+    report = final(both)
+    assert report.misconception == "the scale is missing; lse in base 2"
+    assert CERTAIN + "the scale is missing; lse in base 2." in words_of(report)
+
+
+def test_half_precision_is_told_from_a_small_mistake():
+    """Numbers rounded to float16 or bfloat16; a factor as small has no name."""
+    for dtype in (torch.float16, torch.bfloat16):
+        report = final(lambda q, k, v, o, lse, causal, t=dtype: (o.to(t).to(o.dtype), lse))
+        assert report.misconception == "half precision"
+    report = final(lambda q, k, v, o, lse, causal: (o * 1.001, lse))
+    assert (report.failed_property, report.misconception) == ("the values", "")
+    one_sided = np.linspace(0.5, 1, 40)
+    assert not rounded(one_sided + 1e-4, one_sided)
+
+
+# The rules themselves ----------------------------------------------------------------------------
+
+SHAPES = [(5, 7), (6, 4), (9, 9)]
+
+
+def cases(seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        Case(f"{n_q} and {n_k}", tuple(rng.standard_normal((n, 4)) for n in (n_q, n_k, n_k)),
+             {"causal": True, "block_q": 4, "block_k": 2})
+        for n_q, n_k in SHAPES
+    ]  # fmt: skip
+
+
+def seen(case, function):
+    answer = attention_float64(*case.args, causal=True)
+    return Seen(case, answer, function(*case.args, **case.kwargs), passed=False)
+
+
+def named(name):
+    return next(m for m in attention_mistakes(with_lse=True) if m.name == name)
+
+
+@pytest.mark.parametrize("name", ["the scale is missing", "lse is ln(l)", "only one diagonal tile"])
+def test_a_case_that_passed_refutes_what_would_show_in_it(name):
+    mistake = named(name)
+    last = seen(cases()[0], mistake.model)
+    told = recognise(FLASH, [last], lambda case: mistake.model(*case.args, **case.kwargs))
+    assert told.mistake.name == name
+    passed = [Seen(case, attention_float64(*case.args, causal=True)) for case in cases(1)]
+    refuted = recognise(FLASH, [*passed, last], lambda case: None)
+    assert refuted is None or name not in refuted.mistake.name
+
+
+def test_it_is_a_fact_only_where_two_more_cases_confirm_it():
+    mistake = named("the scale is missing")
+    last = seen(cases()[0], mistake.model)
+    assert recognise(FLASH, [last], lambda case: mistake.model(*case.args, **case.kwargs)).certain
+    assert not recognise(FLASH, [last], lambda case: None).certain  # it ends in an exception
+    other = named("the mask is missing")
+    coincidence = recognise(FLASH, [last], lambda case: other.model(*case.args, **case.kwargs))
+    assert coincidence is None
+
+
+def test_two_about_the_same_thing_are_no_pair():
+    models = {m.name: m.model for m in attention_mistakes(with_lse=True)}
+    scale, twice, lse = (models[n] for n in ("the scale is missing", "scaled twice", "lse is m"))
+    assert isinstance(scale, Model)
+    assert scale.beside(twice) is None
+    q, k, v = cases()[0].args
+    both = scale.beside(lse)(q, k, v)
+    np.testing.assert_allclose(both[0], scale(q, k, v)[0])
+    np.testing.assert_allclose(both[1], (q @ k.T).max(-1))
