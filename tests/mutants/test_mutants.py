@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from course_lib.classroom import grade_one
+from course_lib.handin.submissions import Submission
+from course_lib.specs import find
 from mutants import making, rewrites
 from mutants.crew import Job, judged
 from mutants.edits import edits, pairs
@@ -90,6 +93,26 @@ def test_a_program_that_ends_its_process_fails_and_the_next_one_is_judged():
     jobs = [Job(0, "3.2", "import os\nos._exit(0)\n"), Job(1, "3.2", right)]
     ended = {job.key: outcome for job, outcome in judged(jobs, 1)}
     assert (ended[0].failed, ended[1].passed) == ("the process died", True)
+
+
+SANDBOXED = (
+    ("2.2", "answers: an array for two numbers"),
+    ("2.2", "answers: fractions"),
+    ("5.2", "operations imported by name"),
+    ("5.2", "annotations are not evaluated"),
+    ("6.4b", "a pointer loaded from a tensor"),
+    ("7.4", "a run-time flag"),
+)
+
+
+@pytest.mark.parametrize(("exercise", "rewrite"), SANDBOXED)
+def test_rewrites_that_were_once_refused_get_their_points(exercise, rewrite, workshop, monkeypatch):
+    monkeypatch.setattr(grade_one, "_compile_last", lambda *_: None)
+    operators = [o for o in rewrites.OPERATORS if o.name == rewrite]
+    (mutant, *_) = of_program(plain(exercise), operators)
+    handed_in = Submission("ada", (("answer.py", mutant.text.encode()),))
+    (line,) = grade_one.grade(workshop, handed_in, [find(exercise)], b"a secret")
+    assert line["outcome"] == "passed", line["message"]
 
 
 @pytest.mark.parametrize("exercise", ["3.2", "5.2", "6.3"])
