@@ -22,10 +22,16 @@ LAB := .venv/.lab
 DEV := .venv/.dev
 endif
 
-.PHONY: help sizes verdicts lab test watch coverage test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+MUTANTS = PYTHONPATH=tests $(BIN)/python -m mutants $(if $(EXERCISE),--exercise $(EXERCISE)) \
+    $(if $(LESSON),--lesson $(LESSON)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) \
+    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(PAIRS),--pairs $(PAIRS)) \
+    $(if $(MINUTES),--minutes $(MINUTES)) $(if $(OUT),--out $(OUT)) \
+    $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
+
+.PHONY: help sizes verdicts mutants rewrites lab test watch coverage test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts"
+	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts | mutants | rewrites"
 
 lab: $(LAB)
 	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
@@ -77,6 +83,14 @@ bench: $(DEV) .env-nbgrader/.done
 # what the check says of each submission of tests/submissions: compare before and after a change
 verdicts: $(DEV)
 	@$(BIN)/python tests/verdicts.py
+
+# mutants of right programs, which must fail, and rewrites, which must pass: [EXERCISE=7.4]
+# [LESSON=07] [JOBS=16] [SAMPLE=50] [PAIRS=20] [MINUTES=10] [SEED=1] [OUT=file] [BEFORE=file]
+mutants:
+	@$(MUTANTS)
+
+rewrites:
+	@$(MUTANTS) --rewrites
 
 # nbgrader adds panels to every JupyterLab of its environment: it gets one of its own.
 test-nbgrader: $(DEV) .env-nbgrader/.done

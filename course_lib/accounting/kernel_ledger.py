@@ -32,6 +32,7 @@ from course_lib.accounting.launch_arguments import (
     unwrapped,
 )
 from course_lib.accounting.ledger import Ledger, LedgerUnavailable
+from course_lib.accounting.pointer_tables import PointerTable, with_targets
 
 if TYPE_CHECKING:
     from course_lib.accounting.guard_band import GuardedCopy, View
@@ -198,6 +199,8 @@ class KernelLedger(Ledger):
     def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
         """Run one launch on padded copies of its tensors, then copy the results back."""
         with _eager_paused():
+            args = tuple(map(with_targets, args))
+            kwargs = {name: with_targets(value) for name, value in kwargs.items()}
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             tensors = {
                 name: t for name, value in named.items() for name, t in tensors_in(name, value)
@@ -289,6 +292,10 @@ class KernelLedger(Ledger):
             twin = copy(value)
             twin.base = self._guarded(value.base)
             return twin
+        if isinstance(value, PointerTable):
+            table = self._guarded(value.table)
+            value.point(table, self._guarded(value.targets))
+            return table
         if not hasattr(value, "data_ptr"):
             return value
         from course_lib.accounting.guard_band import span

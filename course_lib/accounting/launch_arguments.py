@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from course_lib.accounting.pointer_tables import PointerTable
+
 
 def tensors_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield (name, tensor) for the tensors in one launch argument; tuple items get an index."""
     if isinstance(value, tuple):
         for i, item in enumerate(value):
             yield from tensors_in(f"{name}[{i}]", item)
+    elif isinstance(value, PointerTable):
+        yield name, value.table
+        yield from tensors_in(name, value.targets)
     elif type(value).__name__ == "TensorDescriptor":
         yield name, value.base
     elif hasattr(value, "data_ptr"):
@@ -53,6 +58,9 @@ def to_plain(value: Any) -> Any:
     if type(value).__name__ == "TensorDescriptor":
         parts = (value.base, list(value.shape), list(value.strides), list(value.block_shape))
         return {"descriptor": parts}
+    if isinstance(value, PointerTable):
+        shape = list(value.table.shape)
+        return {"pointers": (value.targets, list(value.offsets), shape)}
     return plain_value(value)
 
 
@@ -64,4 +72,7 @@ def from_plain(value: Any) -> Any:
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         return TensorDescriptor(*value["descriptor"])
+    if isinstance(value, dict) and "pointers" in value:
+        targets, offsets, shape = value["pointers"]
+        return PointerTable.of(tuple(targets), tuple(offsets), shape)
     return value

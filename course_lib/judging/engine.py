@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from course_lib import _mode
 from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
+from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step
@@ -82,6 +83,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
             report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
         return Judged(case, report, None, ran.fatal)
     expected = exercise.truth(*case.args, **case.kwargs)
+    result = as_meant(observed.result, exercise.answer(expected))
+    observed = replace(observed, result=result)
     finding = _finding(exercise, ran.given, observed, expected) or ran.found
     if finding is None:
         doubt = host.doubt(case, observed)

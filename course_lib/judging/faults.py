@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
     """Return a finding unless ``result`` is an array, a tensor or a nest of plain numbers."""
     if is_tensor(result):
         return None
-    if not isinstance(result, np.ndarray | np.generic | list | tuple | int | float):
+    if not isinstance(result, np.ndarray | np.generic | list | tuple | Real):
         return Finding("the type", f"{name} should be an array, not {_kind(result)}.")
     dtype = getattr(result, "dtype", None)
     if dtype is not None and dtype.kind not in "fiub":

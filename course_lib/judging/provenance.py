@@ -178,9 +178,12 @@ class Provenance:
 
 
 def leaves(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (name, value) of a launch's arguments, with those inside tuples and descriptors."""
+    """Yield (name, value) of a launch's arguments, and of what tuples and the like hold."""
     for name, value in arguments.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and "pointers" in value:
+            targets, offsets, shape = value["pointers"]
+            value = (*targets, *offsets, *shape)
+        elif isinstance(value, dict):
             yield name, value["descriptor"][0]
             value = value["descriptor"][1:]
         if isinstance(value, tuple | list):

@@ -190,6 +190,9 @@ class _Arguments:
 
     def again(self, value: Any) -> Any:
         """Return what an argument is with the other inputs."""
+        if isinstance(value, dict) and "pointers" in value:
+            targets, *places = value["pointers"]
+            return {"pointers": (self.again(targets), *places)}
         if isinstance(value, dict):
             base, *sizes = value["descriptor"]
             return {"descriptor": (self.again(base), *sizes)}

@@ -11,6 +11,8 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from course_lib.child.student_error import MOST_TEXT, Failure
@@ -79,7 +81,20 @@ def call(
     tampering = None
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
         tampering = find_tampering((args, dict(kwargs)), before, result)
+    result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def _as_floats(result: Any) -> Any:
+    """Return a result with Python's exact numbers (a Fraction, a Decimal) as floats."""
+    if type(result) in (tuple, list):
+        return type(result)(map(_as_floats, result))
+    if type(result) is dict:
+        return {key: _as_floats(x) for key, x in result.items()}
+    if type(result) in (Fraction, Decimal):
+        with contextlib.suppress(OverflowError, ValueError):
+            return float(result)
+    return result
 
 
 def _measured(

@@ -57,6 +57,7 @@ def compile_launch(
 
     def launcher() -> None:
         given = {key: launch_arguments.from_plain(value) for key, value in args.items()}
+        given = {key: getattr(value, "table", value) for key, value in given.items()}
         getattr(module, name)[tuple(grid)](**given, **options)
 
     vars(module)["launcher"] = launcher

@@ -180,11 +180,13 @@ def _launch(
     kwargs: dict[str, Any],
 ) -> None:
     from course_lib.accounting.launch_arguments import tensors_in, to_plain
+    from course_lib.accounting.pointer_tables import with_targets
 
     source, name = gathered
     known = {key: value for key, value in kwargs.items() if key in kernel.arg_names}
     bound = inspect.getcallargs(kernel.fn, *args, **known)
     sizes = grid(bound) if callable(grid) else grid
+    bound = {key: with_targets(value) for key, value in bound.items()}
     sizes = tuple(sizes) if isinstance(sizes, tuple | list) else (sizes,)
     request = {
         "source": source,

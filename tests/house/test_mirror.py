@@ -10,7 +10,7 @@ from conftest import ROOT
 COURSE, TESTS = ROOT / "course_lib", ROOT / "tests"
 ROOMS = sorted(f.name for f in COURSE.iterdir() if (f / "__init__.py").exists())
 # what is no room: the course as a whole, the rules of its code, files that tests read
-BESIDE = {"course", "house", "hostile", "submissions"}
+BESIDE = {"course", "house", "hostile", "mutants", "submissions"}
 # tests of several modules at once, named after what they try
 OF_A_WHOLE_ROOM = {
     "classroom": {"hostile_notebooks"},

@@ -123,6 +123,7 @@ def _watched(
     """Return a ledger that also tells the two what launches are given and write."""
     from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused
     from course_lib.accounting.launch_arguments import tensors_in
+    from course_lib.accounting.pointer_tables import with_targets
     from course_lib.accounting.races import RaceLedger
 
     kind = RaceLedger if races else KernelLedger
@@ -135,6 +136,8 @@ def _watched(
             kwargs: dict[str, Any],
             run: Callable[..., Any],
         ) -> Any:
+            args = tuple(map(with_targets, args))
+            kwargs = {name: with_targets(value) for name, value in kwargs.items()}
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
             before = dict(self.written)

@@ -329,7 +329,9 @@ def _check_argument(key: str, value: Any) -> None:
     """Raise BadFrame unless this is a plain value, a tensor, a descriptor, or a tuple of them."""
     import torch
 
-    if isinstance(value, dict):
+    if isinstance(value, dict) and "pointers" in value:
+        _check_pointers(key, value["pointers"])
+    elif isinstance(value, dict):
         parts = value.get("descriptor")
         base, *numbers = parts if isinstance(parts, tuple) and parts else (None,)
         whole = all(isinstance(n, list) and all(isinstance(i, int) for i in n) for n in numbers)
@@ -340,6 +342,23 @@ def _check_argument(key: str, value: Any) -> None:
             _check_argument(key, item)
     elif not isinstance(value, (*_PLAIN, torch.Tensor, torch.dtype)):
         raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
+
+
+def _check_pointers(key: str, parts: Any) -> None:
+    """Raise BadFrame unless this is what a tensor of addresses is told as (`pointer_tables`)."""
+    import torch
+
+    targets, offsets, shape = parts if isinstance(parts, tuple) and len(parts) == 3 else ((),) * 3
+    places = [targets, offsets, shape]
+    whole = [isinstance(x, kind) for x, kind in zip(places, (tuple, list, list), strict=True)]
+    if not all(whole) or not all(isinstance(n, int) for n in (*offsets, *shape)):
+        raise BadFrame(f"the launch argument {key!r} is no table of pointers")
+    inside = len(targets) == len(offsets) == math.prod(shape) and all(
+        isinstance(x, torch.Tensor) and 0 <= at < x.untyped_storage().nbytes()
+        for x, at in zip(targets, offsets, strict=False)
+    )
+    if not inside or min(shape, default=1) < 0:
+        raise BadFrame(f"the launch argument {key!r} points nowhere")
 
 
 def _how(status: int | None) -> str:

@@ -1,0 +1,84 @@
+"""What Triton's interpreter refuses though the compiler takes it, mended while kernels are watched.
+
+- A Python bool as a run-time argument (the interpreter makes a 32-bit number of type int1 of it).
+- Operations imported by name, ``from triton.language import dot``: the interpreter lends its own to
+  the module ``tl`` only.
+- A constexpr that an unevaluated annotation calls otherwise than ``tl.constexpr``.
+
+Names that are private to Triton are used where they are there: without them nothing is mended, and
+nothing breaks. Import this module in interpreter mode only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+
+@contextmanager
+def mended() -> Iterator[None]:
+    """Mend what a launch in the block would stumble over."""
+    convert: Any = getattr(interpreter, "_implicit_cvt", None)
+    prepare: Any = getattr(interpreter, "_patch_lang", None)
+    borrowed: list[tuple[dict[str, Any], str, Any]] = []
+    visited: set[int] = set()
+
+    def convert_too(value: Any) -> Any:
+        return _as_int1(value) if isinstance(value, bool) else convert(value)
+
+    def prepare_too(function: Any) -> Any:
+        prepared = prepare(function)
+        if id(function.__globals__) not in visited:  # once is enough, and this is called often
+            visited.add(id(function.__globals__))
+            borrowed.extend(_lend(function.__globals__))
+        return prepared
+
+    if convert is not None:
+        interpreter._implicit_cvt = convert_too
+    if prepare is not None:
+        interpreter._patch_lang = prepare_too
+    try:
+        yield
+    finally:
+        if convert is not None:
+            interpreter._implicit_cvt = convert
+        if prepare is not None:
+            interpreter._patch_lang = prepare
+        for names, name, own in reversed(borrowed):
+            names[name] = own
+
+
+def constexprs(executor: Any) -> list[str]:
+    """Return the parameters of a launch that are constexprs, whatever module they are named by."""
+    annotations = executor.fn.__annotations__
+    return [
+        name
+        for name in executor.arg_names
+        if annotations.get(name) is tl.constexpr
+        or str(annotations.get(name)).rpartition(".")[2] == "constexpr"
+    ]
+
+
+def _as_int1(value: bool) -> Any:
+    return tl.tensor(interpreter.TensorHandle(np.array([value], dtype=np.bool_), tl.int1), tl.int1)
+
+
+def _lend(names: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """Put the interpreter's operation in the place of each imported one; yield what was there."""
+    for name, own in list(names.items()):
+        home = sys.modules.get(getattr(own, "__module__", None) or "")
+        if not callable(own) or not getattr(home, "__name__", "").startswith("triton.language"):
+            continue
+        known = getattr(own, "__name__", name)
+        for module in (tl, home):
+            lent = getattr(module, known, own)
+            if callable(lent) and lent is not own and not isinstance(lent, type(sys)):
+                names[name] = lent
+                yield names, name, own
+                break

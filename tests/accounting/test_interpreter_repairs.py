@@ -1,0 +1,77 @@
+"""What the compiler takes, Triton's interpreter takes too while a ledger watches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+from helpers import module_from
+
+from course_lib.accounting.kernel_ledger import KernelLedger
+
+FLAGGED = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def flagged(x, y, n, flag, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a = tl.load(x + at, mask=at < n, other=0.0)
+    if flag:
+        a += 1
+    if not flag:
+        a += 10
+    a = tl.where(flag & (at < n), a + 0.5, a)
+    tl.store(y + at, a + flag * 100, mask=at < n)
+"""
+
+IMPORTED = """
+{future}
+import torch, triton
+import triton.language as L
+from triton.language import arange, constexpr, load, static_range, store
+from triton.language import exp as power
+
+@triton.jit
+def helper(p, at, n):
+    return load(p + at, mask=at < n, other=0.0)
+
+@triton.jit
+def imported(x, y, n, B: L.constexpr, C: constexpr):
+    at = arange(0, B)
+    a = power(helper(x, at, n))
+    for _ in static_range(C):
+        a += 1
+    store(y + at, a, mask=at < n)
+"""
+
+
+@pytest.mark.parametrize(("flag", "expected"), [(True, 101.5), (False, 10.0)])
+def test_a_python_bool_is_a_flag(flag, expected):
+    x, y = torch.zeros(5), torch.empty(5)
+    with KernelLedger():
+        module_from(FLAGGED).flagged[(1,)](x, y, 5, flag, B=16)
+    assert y.tolist() == [expected] * 5
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations"])
+def test_operations_may_be_imported_by_name_and_tl_called_otherwise(future):
+    module = module_from(IMPORTED.format(future=future))
+    own = module.load, module.power
+    x, y = torch.zeros(5), torch.empty(5)
+    for _ in range(2):
+        with KernelLedger() as ledger:
+            module.imported[(1,)](x, y, 5, B=16, C=3)
+        assert y.tolist() == [4.0] * 5
+        assert ledger.read == {"x": 20}
+        assert (module.load, module.power) == own, "what the student imported is theirs again"
+
+
+def test_without_a_ledger_nothing_is_changed():
+    from triton.runtime import interpreter
+
+    before = interpreter._implicit_cvt, interpreter._patch_lang
+    with KernelLedger():
+        assert interpreter._implicit_cvt is not before[0]
+    assert (interpreter._implicit_cvt, interpreter._patch_lang) == before
+    assert triton.language.load.__module__ == "triton.language.core"

@@ -1,0 +1,516 @@
+"""Edits that somebody makes who has another algorithm in mind: these decide whether a check holds.
+
+The names that are true of each stand beside it, and were written before it was run.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from functools import partial
+
+from mutants.blocks import blocks, is_kernel, is_launch, parameters, used, written
+from mutants.edits import New, Operator, pairs
+from mutants.mechanical import ONCE
+
+_KIND = "algorithmic"
+_algorithmic = partial(pairs, kind=_KIND)
+_NOT_MAX = ("not the maximum is subtracted",)
+_OWN_MAX = (
+    "each tile uses its own maximum", "each pile uses its own maximum",
+    "each block uses its own maximum", "m forgets the earlier piles",
+    "m forgets the earlier blocks", *_NOT_MAX,
+)  # fmt: skip
+_SUM_LEFT = ("l is not rescaled", "l_sum is not rescaled")
+_OUTPUT_LEFT = ("O is not rescaled",)
+_FILL = (
+    "a hidden score is not -inf", "masked means score -10000", "masked means score zero",
+    "keys past the end count as score 0", "masked keys count as score 0",
+    "places past the ends are not 0",
+)  # fmt: skip
+_LAST_DROPPED = (
+    "the last tile is dropped", "the short last tile is dropped",
+    "the short last Q tile is dropped", "the short last step is left out",
+    "the short last block is left out", "stores every row",
+    "writes every row of o", "writes every entry", "every program has work",
+)  # fmt: skip
+_ONE_ONLY = (
+    "the past is thrown away", "only the last tile counts", "only the last step counts",
+    "only the last block counts", "only the last pile is counted", "O holds the last pile only",
+    "only the last part counts", "only the last tile of queries counts", "nothing is rescaled",
+)  # fmt: skip
+_SCALE = ("the scale is missing",)
+_TILES = ("moves only what it must", "one program per block", "only square tiles")
+_ALIGNED = (
+    "the causal mask is aligned at the start", "the boundary is aligned at the start",
+    "positions are aligned at the start", "the offset is ignored",
+    "the loop's start is aligned at the start",
+)  # fmt: skip
+_BASES = ("base 2 and base e are mixed", "2 in place of e")
+
+
+def _operator(name: str, *names: str) -> object:
+    def of(change) -> Operator:  # type: ignore[no-untyped-def]
+        return Operator(name, _KIND, change, frozenset(names))
+
+    return of
+
+
+# Recurrences ------------------------------------------------------------------------------------
+
+
+def _rescaled(node: ast.AST) -> tuple[str, New] | None:
+    """Return (name, statement without the factor) of ``T = T * alpha + ...`` and ``T *= alpha``."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Div):
+        return _root(node.target), []
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return None
+    name = _root(node.targets[0])
+    for part in ast.walk(node.value):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Div):
+            for kept in (part.left, part.right):
+                if isinstance(kept, ast.Name | ast.Subscript) and _root(kept) == name:
+                    return name, _with(node, part, kept)
+    return None
+
+
+def _with(tree: ast.stmt, old: ast.AST, new: ast.expr) -> ast.stmt:
+    """Return a statement with one expression for another."""
+
+    class Swap(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST:
+            return new if node is place else self.generic_visit(node)
+
+    at = list(ast.walk(tree)).index(old)
+    tree = copy.deepcopy(tree)
+    place = list(ast.walk(tree))[at]
+    return Swap().visit(tree)  # type: ignore[no-any-return]
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_output(name: str) -> bool:
+    return name.startswith(("o", "acc"))
+
+
+@_operator("the output is not rescaled", *_OUTPUT_LEFT)
+def output_not_rescaled(node: ast.AST) -> Iterator[New]:
+    if (found := _rescaled(node)) and _is_output(found[0]):
+        yield found[1]
+
+
+@_operator("the sum is not rescaled", *_SUM_LEFT)
+def sum_not_rescaled(node: ast.AST) -> Iterator[New]:
+    if (found := _rescaled(node)) and found[0].startswith("l"):
+        yield found[1]
+
+
+@_operator("nothing is rescaled", "nothing is rescaled")
+def nothing_rescaled(node: ast.AST) -> Iterator[New]:
+    """Leave out every factor alpha of a block."""
+    for body, put in blocks(node):
+        found = [(_rescaled(one) or ("", one)) for one in body]
+        names = {name for name, _ in found if name.startswith("l") or _is_output(name)}
+        if len(names) > 1:
+            new = [x if name in names else one for one, (name, x) in zip(body, found, strict=True)]
+            yield put([one for one in new if one != []])  # type: ignore[misc]
+
+
+@_operator("alpha is 1", "nothing is rescaled")
+def alpha_is_one(node: ast.AST) -> Iterator[New]:
+    if (parts := _of_two_maxima(node)) is not None:
+        kept = ast.BinOp(parts[0], ast.Sub(), parts[0])
+        yield ast.BinOp(
+            ast.BinOp(kept, ast.Mult(), ast.Constant(0.0)), ast.Add(), ast.Constant(1.0)
+        )
+        yield ast.Constant(1.0)
+
+
+@_operator("alpha is inverted", "alpha is inverted", "alpha is inverted, or a mask multiplies")
+def alpha_inverted(node: ast.AST) -> Iterator[New]:
+    if (parts := _of_two_maxima(node)) is not None:
+        call = copy.deepcopy(node)
+        call.args = [ast.BinOp(parts[1], ast.Sub(), parts[0])]  # type: ignore[attr-defined]
+        yield call
+
+
+def _of_two_maxima(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """Return (a, b) of ``exp(a - b)`` where both are maxima: names that begin with m."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1:
+        return None
+    inner = node.args[0]
+    if not ast.unparse(node.func).endswith(("exp", "exp2")) or not isinstance(inner, ast.BinOp):
+        return None
+    both = _root(inner.left), _root(inner.right)
+    maxima = all(name.startswith("m") or name in {"base", "top"} for name in both)
+    return (inner.left, inner.right) if maxima and isinstance(inner.op, ast.Sub) else None
+
+
+@_operator("the past is thrown away", *_ONE_ONLY)
+def past_thrown_away(node: ast.AST) -> Iterator[New]:
+    """In a loop, ``T = ...`` in place of ``T += ...`` or of ``T = T * alpha + ...``."""
+    if not isinstance(node, ast.For | ast.While):
+        return
+    for i, one in enumerate(node.body):
+        new = _without_past(one)
+        if new is not None:
+            changed = copy.copy(node)
+            changed.body = [*node.body[:i], new, *node.body[i + 1 :]]
+            yield changed
+
+
+def _without_past(node: ast.stmt) -> ast.stmt | None:
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return ast.Assign([node.target], node.value)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+        left, right = node.value.left, node.value.right
+        if isinstance(node.value.op, ast.Add) and _root(node.targets[0]) in used(left):
+            return ast.Assign(node.targets, right)
+    return None
+
+
+@_operator("the output is divided in every tile", "divided in every tile",
+           "divided after every pile", "divided after every pile and again at the end")  # fmt: skip
+def divided_each(node: ast.AST) -> Iterator[New]:
+    """Do what stands after the loop (a division) at the end of each step as well."""
+    for body, put in blocks(node):
+        for i, loop in enumerate(body[:-1]):
+            if not isinstance(loop, ast.For | ast.While):
+                continue
+            for part in ast.walk(body[i + 1]):
+                if (
+                    isinstance(part, ast.BinOp)
+                    and isinstance(part.op, ast.Div)
+                    and (isinstance(part.left, ast.Name) and part.left.id in written(loop))
+                ):
+                    more = ast.Assign([ast.Name(part.left.id, ast.Store())], part)
+                    changed = copy.deepcopy(loop)
+                    changed.body.append(more)
+                    yield put([*body[:i], changed, *body[i + 1 :]])
+
+
+# Passes, launches, copies -----------------------------------------------------------------------
+
+
+@_operator("one more pass", *ONCE)
+def one_more_pass(node: ast.AST) -> Iterator[New]:
+    """Run a loop twice, its notes set anew in between."""
+    for body, put in blocks(node):
+        for i, loop in enumerate(body):
+            if not isinstance(loop, ast.For | ast.While):
+                continue
+            start = i
+            while start and _is_plain(body[start - 1]):
+                start -= 1
+            again = [one for one in body[start:i] if written(one) & written(loop)]
+            if again:
+                yield put([*body[: i + 1], *again, *body[i:]])
+
+
+def _is_plain(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and not written(node) & used(node)
+
+
+@_operator("the maximum of all is found first", *ONCE)
+def maximum_first(node: ast.AST) -> Iterator[New]:
+    """Run a loop for its maximum only, then once more with that."""
+    for body, put in blocks(node):
+        for i, loop in enumerate(body):
+            if not isinstance(loop, ast.For | ast.While):
+                continue
+            notes = [b for b in body[:i] if _is_plain(b) and written(b) & written(loop)]
+            notes = [b for b in notes if not any(n.startswith("m") for n in written(b))]
+            if notes and any(n.startswith("m") for n in written(loop)):
+                yield put([*body[: i + 1], *notes, *body[i:]])
+
+
+@_operator("what follows the loop is done in every step", *ONCE, "stores o once")
+def after_each_step(node: ast.AST) -> Iterator[New]:
+    for body, put in blocks(node):
+        for i, loop in enumerate(body[:-1]):
+            rest = [one for one in body[i + 1 :] if not isinstance(one, ast.Return)]
+            if isinstance(loop, ast.For | ast.While) and rest:
+                changed = copy.deepcopy(loop)
+                changed.body += copy.deepcopy(rest)
+                yield put([*body[:i], changed, *body[i + 1 :]])
+
+
+@_operator("what precedes the loop is done in every step", *ONCE)
+def before_each_step(node: ast.AST) -> Iterator[New]:
+    """Load in each step what could be loaded once."""
+    for body, put in blocks(node):
+        for i, loop in enumerate(body):
+            if isinstance(loop, ast.For | ast.While):
+                for one in body[:i]:
+                    if _is_plain(one) and "load" in ast.unparse(one):
+                        changed = copy.deepcopy(loop)
+                        changed.body.insert(0, one)
+                        yield put([*body[:i], changed, *body[i + 1 :]])
+
+
+@_operator("the inputs are copied")
+def copied_inputs(node: ast.AST) -> Iterator[New]:
+    """Begin a launcher, or a function that takes arrays, with copies."""
+    if not isinstance(node, ast.FunctionDef) or is_kernel(node):
+        return
+    launches = any(is_launch(n) for n in ast.walk(node))
+    for name in parameters(node):
+        if launches and len(name) <= 2:
+            yield _beginning(node, f"{name} = {name}.clone()")
+
+
+@_operator("a tensor as large as the scores is allocated", "needs memory linear in N")
+def scores_allocated(node: ast.AST) -> Iterator[New]:
+    launches = any(is_launch(n) for n in ast.walk(node))
+    if isinstance(node, ast.FunctionDef) and launches and {"q", "k"} <= set(parameters(node)):
+        yield _beginning(node, "s = torch.empty(*q.shape[:-1], k.shape[-2], device=q.device)")
+
+
+def _beginning(node: ast.FunctionDef, text: str) -> ast.FunctionDef:
+    changed = copy.copy(node)
+    changed.body = [*ast.parse(text).body, *node.body]
+    return changed
+
+
+@_operator("another tile size than the call's", *_TILES)
+def other_tile(node: ast.AST) -> Iterator[New]:
+    if isinstance(node, ast.FunctionDef) and not is_kernel(node):
+        sizes = [p for p in parameters(node) if p.startswith("block") or p == "tile"]
+        for size in sizes:
+            for value in ("16", "32", "64", f"2 * {size}", *(o for o in sizes if o != size)):
+                yield _beginning(node, f"{size} = {value}")
+
+
+@_operator("one program more", *ONCE)
+def one_program_more(node: ast.AST) -> Iterator[New]:
+    if is_launch(node):
+        grid = node.value.func.slice  # type: ignore[attr-defined]
+        for i, size in enumerate(getattr(grid, "elts", [])):
+            changed = copy.deepcopy(node)
+            elts = changed.value.func.slice.elts  # type: ignore[attr-defined]
+            elts[i] = ast.BinOp(size, ast.Add(), ast.Constant(1))
+            yield changed
+
+
+# Maxima, masks, strides -------------------------------------------------------------------------
+
+
+@_operator("no maximum is subtracted", "no maximum is subtracted")
+def no_maximum(node: ast.AST) -> Iterator[New]:
+    if (scores := _of_scores(node)) is not None:
+        yield ast.Call(node.func, [scores], [])  # type: ignore[attr-defined]
+
+
+@_operator("scores are clipped, not shifted", "scores are clipped, not shifted",
+           "no maximum is subtracted")  # fmt: skip
+def clipped(node: ast.AST) -> Iterator[New]:
+    if (scores := _of_scores(node)) is not None:
+        function = node.func  # type: ignore[attr-defined]
+        if isinstance(function, ast.Attribute):
+            least = ast.Attribute(function.value, "minimum", ast.Load())
+            yield ast.Call(function, [ast.Call(least, [scores, ast.Constant(80.0)], [])], [])
+
+
+def _of_scores(node: ast.AST) -> ast.expr | None:
+    """Return the scores of ``exp(scores - maximum)``, None if this is nothing of the kind."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or _of_two_maxima(node) is not None:
+        return None
+    inner = node.args[0]
+    if not ast.unparse(node.func).endswith(("exp", "exp2")) or not isinstance(inner, ast.BinOp):
+        return None
+    top = ast.unparse(inner.right)
+    of_maximum = top.startswith(("m", "base", "top")) or "max" in top
+    return inner.left if of_maximum and isinstance(inner.op, ast.Sub) else None
+
+
+_INFINITIES = {"float('-inf')", "-np.inf", "-math.inf", "-torch.inf"}
+_NUMBERS = (0.0, -1e4, -1e6, -1e9, -1e30)
+
+
+@_operator("the maximum starts at a number", "the maximum starts at 0")
+def starts_at_a_number(node: ast.AST) -> Iterator[New]:
+    guards = any(isinstance(n, ast.Compare) for n in ast.walk(node))
+    if isinstance(node, ast.Assign) and not guards and any(n[0] == "m" for n in written(node)):
+        for part in ast.walk(node.value):
+            if isinstance(part, ast.expr) and ast.unparse(part) in _INFINITIES:
+                for number in _NUMBERS:
+                    yield _with(node, part, ast.Constant(number))
+
+
+@_operator("hidden scores are a number", *_FILL)
+def filled_with_a_number(node: ast.AST) -> Iterator[New]:
+    """Fill with a number, not with -inf: in a `where`, or where a load is masked."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("where"):
+        for i in (1, 2):
+            if len(node.args) == 3 and ast.unparse(node.args[i]) in _INFINITIES:
+                for number in _NUMBERS:
+                    args = [*node.args[:i], ast.Constant(number), *node.args[i + 1 :]]
+                    yield ast.Call(node.func, args, node.keywords)
+    masked = isinstance(node, ast.keyword) and node.arg == "other"
+    if masked and ast.unparse(node.value) in _INFINITIES:
+        for number in _NUMBERS:
+            yield ast.keyword("other", ast.Constant(number))
+
+
+@_operator("a stride is left out", "strides are ignored", "the strides are ignored",
+           "the column stride is missing", "the matrix is taken for contiguous")  # fmt: skip
+def column_stride(node: ast.AST) -> Iterator[New]:
+    """Take ``rows[:, None]`` for ``rows[:, None] * stride_row``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for index, stride in ((node.left, node.right), (node.right, node.left)):
+            is_stride = any(x in _root(stride) for x in ("row", "col", "stride", "_s", "DIM"))
+            if isinstance(index, ast.Subscript) and is_stride and "None" in ast.unparse(index):
+                yield index
+
+
+# Precision --------------------------------------------------------------------------------------
+
+
+@_operator("a note is kept in half precision", "O is kept in half precision")
+def half_note(node: ast.AST) -> Iterator[New]:
+    """Round one note of a loop to float16 in every step."""
+    if isinstance(node, ast.For | ast.While):
+        for name in sorted(_carried(node)):
+            for rounded in (f"{name}.to(tl.float16).to(tl.float32)", f"np.float16({name}) * 1.0"):
+                changed = copy.copy(node)
+                changed.body = [*node.body, *ast.parse(f"{name} = {rounded}").body]
+                yield changed
+
+
+def _carried(loop: ast.For | ast.While) -> set[str]:
+    """Return the names that a loop carries from step to step, with a plus."""
+    return {
+        name
+        for one in loop.body
+        if _without_past(one) is not None
+        for name in written(one)
+        if len(name) > 1 and name not in {"start", "keys"}
+    }
+
+
+_FLOATS = ("float64", "float32")
+_PRECISION = (
+    ("X.float32", "X.float16"), ("X.float64", "X.float32"), ("X.float64", "X.float16"),
+    ("X.to(Y.dtype)", "X.to(tl.float16)"), ("X.to(Y.dtype.element_ty)", "X.to(tl.float16)"),
+)  # fmt: skip
+_IEEE = (
+    ('X.dot(*A, input_precision="ieee")', "X.dot(*A)"),
+    ('X.dot(*A, input_precision="ieee")', 'X.dot(*A, input_precision="tf32")'),
+    ('X.dot(*A, input_precision="ieee")', "X.dot(*A, allow_tf32=True)"),
+)
+
+OPERATORS: tuple[Operator, ...] = (
+    output_not_rescaled, sum_not_rescaled, nothing_rescaled, alpha_is_one, alpha_inverted,
+    past_thrown_away, divided_each, one_more_pass, maximum_first, after_each_step,
+    before_each_step, no_maximum, clipped, starts_at_a_number, filled_with_a_number, column_stride,
+    copied_inputs, scores_allocated, other_tile, one_program_more, half_note,
+    _algorithmic("the minimum for the maximum", *_NOT_MAX, "the minimum is taken",
+                 "the smaller maximum is taken", of=(
+        ("X.max(*A, **K)", "X.min(*A, **K)"), ("X.amax(*A, **K)", "X.amin(*A, **K)"),
+    )),
+    _algorithmic("the mean for the maximum", *_NOT_MAX, of=(
+        ("tl.max(S, A)", "tl.sum(S, A) / S.shape[A]"),
+        ("S.max(*A, **K)", "S.mean(*A, **K)"),
+    )),
+    _algorithmic("the first score for the maximum", *_NOT_MAX, of=(
+        ("tl.max(S, 1)", "tl.sum(tl.where(tl.arange(0, S.shape[1])[None, :] == 0, S, 0.0), 1)"),
+        ("tl.max(S, 0)", "tl.sum(tl.where(tl.arange(0, S.shape[0]) == 0, S, 0.0), 0)"),
+        ("S.max()", "S[0]"), ("np.max(S)", "S[0]"),
+        ("S.max(axis=1)", "S[:, 0]"), ("S.max(1)", "S[:, 0]"),
+        ("S.max(axis=1, keepdims=True)", "S[:, :1]"), ("S.max(1, keepdims=True)", "S[:, :1]"),
+    )),
+    _algorithmic("one maximum for all rows", *_NOT_MAX, "one maximum for the whole tile",
+                 "one maximum for the whole chart", of=(
+        ("tl.max(S, 1)", "tl.max(S)"), ("S.max(axis=1)", "S.max()"), ("S.max(1)", "S.max()"),
+        ("S.max(axis=1, keepdims=True)", "S.max()"), ("S.max(1, keepdims=True)", "S.max()"),
+    )),
+    _algorithmic("the first tile's maximum stays", *_NOT_MAX, "m is never updated", of=(
+        ("X.maximum(A, B)", 'X.where(A == float("-inf"), B, A)'),
+        ("max(A, B)", 'B if A == float("-inf") else A'),
+    )),
+    _algorithmic("the tile's own maximum", *_OWN_MAX, of=(
+        ("X.maximum(A, B)", "B"), ("max(A, B)", "B"),
+    )),
+    _algorithmic("the old maximum", *_NOT_MAX, "m is never updated", of=(
+        ("X.maximum(A, B)", "A"), ("max(A, B)", "A"),
+    )),
+    _algorithmic("the maximum is 0 at least", "the maximum starts at 0", of=(
+        ("X.maximum(A, B)", "X.maximum(X.maximum(A, B), 0.0)"), ("max(A, B)", "max(0.0, A, B)"),
+    )),
+    _algorithmic("rows without a key are not guarded", "rows without a key are not guarded",
+                 "a pile without keys gives NaN", "a tile without keys gives NaN", of=(
+        ('X.where(M == float("-inf"), 0.0, M)', "M"), ("X.where(L == 0.0, 1.0, L)", "L"),
+        ("0.0 if M == -np.inf else M", "M"),
+    )),
+    _algorithmic("the scale is missing", *_SCALE, of=(
+        ("S * scale", "S"), ("S / np.sqrt(D)", "S"), ("S / D**0.5", "S"), ("D**-0.5", "1.0"),
+        ("S * D**-0.5", "S"),
+    )),
+    _algorithmic("scaled twice", "scaled twice", of=(
+        ("S * scale", "S * scale * scale"), ("S / np.sqrt(D)", "S / D"), ("D**-0.5", "1 / D"),
+    )),
+    _algorithmic("the scale is upside down", "the scale is upside down", of=(
+        ("S * scale", "S / scale"), ("S / np.sqrt(D)", "S * np.sqrt(D)"), ("D**-0.5", "D**0.5"),
+    )),
+    _algorithmic("base 2", *_BASES, "the logarithm has base 2", "log2 where ln is meant", of=(
+        ("X.exp(A)", "X.exp2(A)"), ("X.log(A)", "X.log2(A)"),
+    )),
+    _algorithmic("another alignment", *_ALIGNED, "the offset has the wrong sign",
+                 "the causal mask is one key too strict", "the causal loop ends too early",
+                 "the loop ends too early", "the loop begins too late",
+                 "the boundary tiles are left out", *ONCE, of=(
+        ("R + n_k - n_q", "R"), ("R + n_k - n_q", "R + n_q - n_k"),
+        ("R + n_k - n_q", "R + n_k - n_q - 1"), ("n_k - n_q", "0"), ("n_k - n_q", "n_q - n_k"),
+    )),
+    _algorithmic("never causal", "the mask is missing", *ONCE, "masks only boundary tiles", of=(
+        ("F(*A, CAUSAL=C, **K)", "F(*A, CAUSAL=False, **K)"),
+    )),
+    _algorithmic("always causal", "a causal mask that nobody asked for", *ONCE, of=(
+        ("F(*A, CAUSAL=C, **K)", "F(*A, CAUSAL=True, **K)"),
+    )),
+    _algorithmic("nothing is skipped", *ONCE, of=(
+        ("X.minimum(n_k, A)", "n_k"), ("min(n_k, A)", "n_k"), ("X.maximum(A, 0)", "0"),
+    )),
+    _algorithmic("the last tile is dropped", *_LAST_DROPPED, of=(
+        ("X.cdiv(A, B)", "A // B"), ("-(-A // B)", "A // B"), ("math.ceil(A / B)", "A // B"),
+        ("range(0, N, B)", "range(0, N - B + 1, B)"),
+    )),
+    _algorithmic("a tile too many", *ONCE, "one tile too many", of=(
+        ("X.cdiv(A, B)", "A // B + 1"), ("range(0, N, B)", "range(0, N + B, B)"),
+    )),
+    _algorithmic("only the first tile", "only the first tile of keys counts",
+                 "only the first tile is counted", "only the first pile is counted",
+                 "only the first step counts", "only the first block counts",
+                 "every step reads the first tiles", of=(
+        ("range(0, N, B)", "range(0, B, B)"), ("S + tl.arange(0, B)", "tl.arange(0, B)"),
+    )),
+    _algorithmic("the mask comes after the maximum", "the mask comes after the maximum", of=(
+        ("S = X.where(C, S, F)", "S = S"),
+    )),
+    _algorithmic("K is reshaped, not transposed", "K is reshaped, not transposed",
+                 "k is reshaped, not transposed", of=(
+        ("tl.trans(A)", "tl.reshape(A, A.shape[1], A.shape[0])"),
+        ("A.T", "A.reshape(A.shape[::-1])"),
+    )),
+    _algorithmic("all heads read the first head", "all heads read the first head",
+                 "all batches read the first batch", of=(("tl.program_id(1)", "0"),)),
+    _algorithmic("the wrong heads share", "the wrong heads share",
+                 "heads take turns instead of sharing with their neighbours", of=(
+        ("H // G", "H % G"),
+    )),
+    _algorithmic("strides are ignored", "strides are ignored", "the strides are ignored",
+                 "the matrix is taken for contiguous", of=(("X.contiguous()", "X"),)),
+    _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
+                 "lse is m + l", "the maximum is missing", "the logarithm is missing",
+                 "the sum is missing", of=(
+        ("M + X.log(L)", "M"), ("M + X.log(L)", "L"), ("M + X.log(L)", "X.log(L)"),
+        ("M + X.log(L)", "M + L"),
+    )),
+    _algorithmic("another precision", "O is kept in half precision", of=_PRECISION),
+    _algorithmic("tf32", of=_IEEE),
+)  # fmt: skip

@@ -1,0 +1,135 @@
+"""Draw mutants of right programs, each with its place in the list of equivalent ones."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from mutants import algorithmic, mechanical
+from mutants.edits import Edit, Operator, Site, Source
+from mutants.programs import Program
+
+OPERATORS = (*algorithmic.OPERATORS, *mechanical.OPERATORS)
+_EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A right program with one edit, or two (``names`` are then none)."""
+
+    program: str  # its id
+    exercise: str
+    operator: str
+    kind: str
+    old: str
+    new: str
+    names: frozenset[str]
+    text: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.program} | {self.operator} | {self.old} -> {self.new}"
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """Mutants that are right, and why: those of some exercises that match two expressions."""
+
+    why: str
+    operator: str = ""
+    exercises: tuple[str, ...] = ()
+    old: str = ""
+    new: str = ""
+
+    def holds(self, mutant: Mutant) -> bool:
+        """Return whether this is about a mutant (``old`` and ``new`` are searched for)."""
+        return (
+            (not self.exercises or mutant.exercise in self.exercises)
+            and self.operator in ("", mutant.operator)
+            and bool(re.search(self.old, mutant.old) and re.search(self.new, mutant.new))
+        )
+
+
+def equivalents(file: Path = _EQUIVALENT) -> list[Equivalent]:
+    """Return the list of equivalent mutants. Raises ValueError where an entry has no reason."""
+    entries: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8")).get("equivalent", [])
+    known = [Equivalent(**{**e, "exercises": tuple(e.get("exercises", ()))}) for e in entries]
+    if unclear := [e for e in known if len(e.why) < 20 or not (e.operator or e.old or e.new)]:
+        raise ValueError(f"an equivalent mutant needs a reason and a place: {unclear[0]}")
+    return known
+
+
+def of_program(
+    program: Program,
+    operators: Iterable[Operator] = OPERATORS,
+    *,
+    seed: int = 0,
+    sample: int = 0,
+    pairs: int = 0,
+) -> list[Mutant]:
+    """Return the mutants with one edit, all or a ``sample``, and ``pairs`` with two.
+
+    What is drawn by ``seed`` is drawn in turn from each operator, so that those with many places
+    do not outnumber the rest.
+    """
+    rng = random.Random(f"{seed} {program.id}")
+    source = Source(program.text)
+    sites = _in_turn([source.sites(operator) for operator in operators], rng)
+    if sample:
+        sites = sites[:sample]
+    made = [edit for site in sites if (edit := source.edit(site))]
+    algorithms = [edit for edit in made if edit.operator.kind == "algorithmic"]
+    mutants = [_mutant(program, edit) for edit in made]
+    for _ in range(pairs if algorithms else 0):
+        mutants += _pair(program, rng.choice(algorithms), rng.choice(sites).operator, rng)
+    return list({mutant.text: mutant for mutant in reversed(mutants)}.values())[::-1]
+
+
+def _in_turn(many: list[list[Site]], rng: random.Random) -> list[Site]:
+    """Return all sites in a random order, in which each operator has its turn."""
+    for sites in many:
+        rng.shuffle(sites)
+    rng.shuffle(many)
+    return [site for turn in zip_longest(*many) for site in turn if site is not None]
+
+
+def _pair(program: Program, one: Edit, operator: Operator, rng: random.Random) -> Iterator[Mutant]:
+    """Yield ``one`` with another edit on top, if the operator has any."""
+    source = Source(one.text)
+    sites = source.sites(operator)
+    other = source.edit(rng.choice(sites)) if sites else None
+    if other is not None:
+        yield Mutant(
+            program.id,
+            program.exercise,
+            f"{one.operator.name} + {other.operator.name}",
+            "pair",
+            f"{one.old} + {other.old}",
+            f"{one.new} + {other.new}",
+            frozenset(),
+            other.text,
+        )
+
+
+def _mutant(program: Program, edit: Edit) -> Mutant:
+    operator = edit.operator
+    place = (program.id, program.exercise, operator.name, operator.kind, edit.old, edit.new)
+    return Mutant(*place, operator.names, edit.text)
+
+
+def without_doubles(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """Keep of each exercise one mutant with the same edit of the same lines: of the plain program.
+
+    Most right submissions are edits of the plain one, and share most of its lines.
+    """
+    kept: dict[tuple[str, ...], Mutant] = {}
+    for mutant in mutants:
+        key = (mutant.exercise, mutant.operator, mutant.old, mutant.new)
+        kept.setdefault(key, mutant)
+    return list(kept.values())

@@ -1,0 +1,121 @@
+"""A few mutants and rewrites of right programs; `make mutants`, `make rewrites` run them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from course_lib.classroom import grade_one
+from course_lib.handin.submissions import Submission
+from course_lib.specs import find
+from mutants import making, rewrites
+from mutants.crew import Job, judged
+from mutants.edits import edits, pairs
+from mutants.making import OPERATORS, Equivalent, equivalents, of_program, without_doubles
+from mutants.programs import programs
+
+FEW = ("3.3", "4.2", "5.4", "7.2")  # exercises of which a few are run
+# edits of the plain program that no check can let pass: each once in each of the few
+DEADLY = ("the past is thrown away", "no maximum is subtracted", "base 2", "alpha is inverted")
+
+
+def plain(exercise: str):
+    return programs(exercise)[0]
+
+
+def passed(chosen) -> list[str]:
+    """Return the ids of those of the chosen that the check lets pass."""
+    jobs = [Job(key, one.exercise, one.text) for key, one in enumerate(chosen)]
+    return [chosen[job.key].id for job, outcome in judged(jobs, 1) if outcome.passed]
+
+
+def test_a_pattern_stands_for_any_expression_and_the_same_letter_for_the_same():
+    halved = pairs("half", kind="mechanical", of=(("A + A", "A"),))
+    assert [e.new for e in edits(halved, "y = (a[0] + a[0]) * (a + b)\n")] == ["y = a[0] * (a + b)"]
+
+
+def test_left_arguments_are_kept_by_position_and_by_name():
+    least = pairs("min", kind="mechanical", of=(("X.max(*A, **K)", "X.min(*A, **K)"),))
+    (edit,) = edits(least, "m = s.max(1, keepdims=True)\n")
+    assert edit.new == "m = s.min(1, keepdims=True)"
+
+
+def test_every_operator_has_a_name_of_its_own_and_something_to_do():
+    names = [operator.name for operator in (*OPERATORS, *rewrites.OPERATORS)]
+    assert len(set(names)) == len(names)
+    found = {m.operator for e in ("7.4", "4.3") for m in of_program(plain(e), OPERATORS)}
+    assert len(found) > 60
+
+
+def test_a_seed_draws_the_same_sample_and_another_seed_another():
+    first, again, other = (of_program(plain("4.2"), seed=seed, sample=9) for seed in (1, 1, 2))
+    assert [m.id for m in first] == [m.id for m in again] != [m.id for m in other]
+
+
+def test_equal_edits_of_equal_lines_count_once():
+    two = programs("7.4")[:2]
+    made = [m for program in two for m in of_program(program, OPERATORS[:12])]
+    assert len(without_doubles(made)) < len(made)
+
+
+def test_every_equivalent_mutant_is_still_one_of_some_exercise():
+    """An entry that is about nothing any more would hide a survivor one day."""
+    known = equivalents()
+    wanted = {e for one in known for e in one.exercises}
+    made = [m for e in wanted for program in programs(e) for m in _named(known, e, program)]
+    assert [one for one in known if one.exercises and not any(map(one.holds, made))] == []
+
+
+def _named(known: list[Equivalent], exercise: str, program):
+    names = {one.operator for one in known if exercise in one.exercises}
+    every = "" in names
+    return of_program(program, [o for o in OPERATORS if every or o.name in names])
+
+
+def test_an_entry_without_a_reason_is_refused(tmp_path):
+    file = tmp_path / "equivalent.toml"
+    file.write_text('[[equivalent]]\nold = "x"\nwhy = "so"\n')
+    with pytest.raises(ValueError, match="needs a reason"):
+        making.equivalents(file)
+
+
+def test_deadly_mutants_die_and_what_hangs_or_crashes_is_contained():
+    chosen = [
+        mutant
+        for exercise in FEW
+        for mutant in of_program(plain(exercise), [o for o in OPERATORS if o.name in DEADLY])
+    ]
+    assert len(chosen) > 8
+    assert passed(chosen) == []
+
+
+def test_a_program_that_ends_its_process_fails_and_the_next_one_is_judged():
+    right = plain("3.2").text
+    jobs = [Job(0, "3.2", "import os\nos._exit(0)\n"), Job(1, "3.2", right)]
+    ended = {job.key: outcome for job, outcome in judged(jobs, 1)}
+    assert (ended[0].failed, ended[1].passed) == ("the process died", True)
+
+
+SANDBOXED = (
+    ("2.2", "answers: an array for two numbers"),
+    ("2.2", "answers: fractions"),
+    ("5.2", "operations imported by name"),
+    ("5.2", "annotations are not evaluated"),
+    ("6.4b", "a pointer loaded from a tensor"),
+    ("7.4", "a run-time flag"),
+)
+
+
+@pytest.mark.parametrize(("exercise", "rewrite"), SANDBOXED)
+def test_rewrites_that_were_once_refused_get_their_points(exercise, rewrite, workshop, monkeypatch):
+    monkeypatch.setattr(grade_one, "_compile_last", lambda *_: None)
+    operators = [o for o in rewrites.OPERATORS if o.name == rewrite]
+    (mutant, *_) = of_program(plain(exercise), operators)
+    handed_in = Submission("ada", (("answer.py", mutant.text.encode()),))
+    (line,) = grade_one.grade(workshop, handed_in, [find(exercise)], b"a secret")
+    assert line["outcome"] == "passed", line["message"]
+
+
+@pytest.mark.parametrize("exercise", ["3.2", "5.2", "6.3"])
+def test_a_few_rewrites_of_right_programs_pass(exercise):
+    chosen = of_program(plain(exercise), rewrites.OPERATORS, sample=12)
+    assert {mutant.id for mutant in chosen} == set(passed(chosen))
