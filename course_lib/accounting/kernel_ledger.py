@@ -25,6 +25,7 @@ import numpy as np
 
 from course_lib import _mode
 from course_lib.accounting.launch_arguments import (
+    described,
     plain_value,
     refuse_bfloat16,
     refuse_bfloat16_dot,
@@ -169,7 +170,7 @@ class KernelLedger(Ledger):
         return super().to_plain() | {
             "kind": "kernel",
             "visits": list(self.visits),
-            "launches": [_plain(vars(launch)) for launch in self.launches],
+            "launches": [described(vars(launch)) for launch in self.launches],
             "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
             "widest": dict(self.widest),
             "undefined": dict(self.undefined),
@@ -396,12 +397,3 @@ def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     if mask.all():
         return ptrs.ravel()
     return ptrs[np.broadcast_to(mask, ptrs.shape)]
-
-
-def _plain(value: Any) -> Any:
-    """Return ``value`` with what is no number, text or container as its repr."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

@@ -76,3 +76,12 @@ def from_plain(value: Any) -> Any:
         targets, offsets, shape = value["pointers"]
         return PointerTable.of(tuple(targets), tuple(offsets), shape)
     return value
+
+
+def described(value: Any) -> Any:
+    """Return ``value`` with what is no number, text or container as its repr."""
+    if isinstance(value, dict):
+        return {str(key): described(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return (tuple if isinstance(value, tuple) else list)(map(described, value))
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
