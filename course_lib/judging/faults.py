@@ -73,6 +73,9 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
     """Return a finding unless ``result`` is an array, a tensor or a nest of plain numbers."""
     if is_tensor(result):
         return None
+    array, _, of = type(result).__name__.partition(" of ")
+    if of and array == "ndarray":  # one that could not cross from the student's process
+        return Finding("the dtype", f"{name} has dtype {of}, not numbers.")
     if not isinstance(result, np.ndarray | np.generic | list | tuple | Real):
         return Finding("the type", f"{name} should be an array, not {_kind(result)}.")
     dtype = getattr(result, "dtype", None)

@@ -152,3 +152,13 @@ def _set_deterministic(on: bool) -> None:
 
     quick = getattr(torch._C, "_set_deterministic_algorithms", torch.use_deterministic_algorithms)
     quick(on, warn_only=True)
+
+
+def compact(result: Any) -> Any:
+    """Send tensors without the rest of the memory that they are a view of."""
+    if isinstance(result, tuple | list):
+        return type(result)(map(compact, result)) if type(result) in (tuple, list) else result
+    if type(result).__name__ == "Tensor" and hasattr(result, "detach"):
+        result = result.detach()
+        return result if result.is_contiguous() else result.contiguous()
+    return result

@@ -23,7 +23,7 @@ from typing import Any
 from course_lib.child.student_error import Failure
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
-from course_lib.sandbox.calling import call
+from course_lib.sandbox.calling import call, compact
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
@@ -108,7 +108,7 @@ class _Student:
             return {"error": asdict(called.failure)}
         ledger = called.ledger
         return {
-            "result": _compact(called.result),
+            "result": compact(called.result),
             "ledger": ledger.to_plain() if hasattr(ledger, "to_plain") else ledger,
             "allocated": called.allocated,
             "tampering": called.tampering,
@@ -129,16 +129,6 @@ def _execute(text: str, name: str) -> types.ModuleType:
     sys.modules[name] = module
     exec(compile(text, file, "exec"), vars(module))
     return module
-
-
-def _compact(result: Any) -> Any:
-    """Send tensors without the rest of the memory that they are a view of."""
-    if isinstance(result, tuple | list):
-        return type(result)(map(_compact, result)) if type(result) in (tuple, list) else result
-    if type(result).__name__ == "Tensor" and hasattr(result, "detach"):
-        result = result.detach()
-        return result if result.is_contiguous() else result.contiguous()
-    return result
 
 
 # Launches ---------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib import _mode
+from course_lib.child import codec
+from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
@@ -47,7 +49,12 @@ class Here:
         self._raise_ours(called)
         if called.failure:
             return Ran(given, failure=called.failure)
-        observed = Observed(called.result, called.ledger, called.allocated, provenance, origins)
+        try:
+            result = called.result if self._is_kernel else _as_it_crosses(called.result)
+        except BadFrame as error:
+            says = f"what came back cannot be read as a result ({error})."
+            return Ran(given, failure=Failure(("the form",), says))
+        observed = Observed(result, called.ledger, called.allocated, provenance, origins)
         return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
 
     def doubt(self, case: Case, observed: Observed) -> None:
@@ -84,6 +91,14 @@ class Here:
         theirs = called.failure.lines or called.failure.kinds[0] in ("TookTooLong", "OutOfBounds")
         if isinstance(called.error, KeyboardInterrupt) or not theirs:
             raise called.error
+
+
+def _as_it_crosses(result: Any) -> Any:
+    """Return a result as the sandbox's grader would see it, so that both judge the same.
+
+    (A kernel's are tensors, which cross as they are; whose memory they have is asked here.)
+    """
+    return codec.decode(codec.encode(calling.compact(result)))
 
 
 class _Raised(Exception):
