@@ -483,3 +483,62 @@ def test_a_triton_that_moved_its_insides_gives_a_sentence(monkeypatch, name):
     with KernelLedger():
         pass
     assert kernel_ledger._active is None
+
+
+# What the interpreter would hide ----------------------------------------------------------------
+
+
+@triton.jit
+def copy_padded(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n))
+    tl.load(x + at + n, mask=at > BLOCK)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
+def test_lanes_without_other_are_poisoned_and_named(dtype):
+    """On a GPU they hold anything; the interpreter has 0 there, which is too often right."""
+    x, out = torch.ones(3, dtype=dtype), torch.zeros(8, dtype=dtype)
+    with KernelLedger() as ledger:
+        copy_padded[(1,)](x, out, 3, BLOCK=8)
+    assert out[:3].tolist() == [1, 1, 1]
+    assert out[3:].isnan().all() if dtype.is_floating_point else (out[3:] > 1 << 20).all()
+    assert ledger.undefined == {"x": 1}
+    assert ledger.widest == {"x": 8}
+    assert ledger.idle == 1
+    copy_padded[(1,)](x, out, 3, BLOCK=8)  # and not when nobody counts
+    assert out[3:].tolist() == [0] * 5
+
+
+@triton.jit
+def square(x, out, HOW: tl.constexpr, HALF: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tile = tl.load(x + at)
+    if HALF:
+        tile = tile.to(tl.bfloat16)
+    tl.store(out + at, tl.dot(tile, tile, input_precision=HOW))
+
+
+@pytest.mark.parametrize(
+    ("how", "dtype", "rounded"),
+    [
+        (None, torch.float32, 1),
+        ("tf32", torch.float32, 1),
+        ("tf32x3", torch.float32, 0),
+        ("ieee", torch.float32, 0),
+        (None, torch.float16, 0),
+    ],
+)
+def test_a_dot_that_a_gpu_rounds_is_counted(how, dtype, rounded):
+    x = torch.randn(16, 16).to(dtype)
+    with KernelLedger() as ledger:
+        square[(1,)](x, torch.empty(16, 16), HOW=how, HALF=False)
+    assert ledger.rounded == rounded
+    again = KernelLedger.from_plain(ledger.to_plain())
+    assert (again.rounded, again.widest) == (rounded, {"x": 256})
+
+
+def test_bfloat16_in_a_dot_is_refused():
+    with pytest.raises(Exception, match="bfloat16") as raised, KernelLedger():
+        square[(1,)](torch.randn(16, 16), torch.empty(16, 16), HOW=None, HALF=True)
+    assert "dtype of the inputs" in str(raised.value.__cause__ or raised.value)

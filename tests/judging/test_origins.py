@@ -1,0 +1,47 @@
+"""Launched tensors are known by their numbers, whatever they are called; copies by their memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from course_lib.judging.origins import Origins
+
+Q, K = torch.randn(2, 3, 20, 16), torch.randn(2, 3, 30, 16)
+FORMS = {
+    "itself": lambda k: k,
+    "transposed": lambda k: k.transpose(-1, -2).contiguous(),
+    "scaled": lambda k: k * 0.25,
+    "converted": lambda k: k.double(),
+    "padded": lambda k: torch.nn.functional.pad(k, (0, 0, 0, 2)),
+    "repeated": lambda k: k.repeat_interleave(2, 1),
+    "one head": lambda k: k[1, 2],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_input_is_known_in_every_form(form):
+    origins = Origins([Q, K])
+    origins.note({"a": Q, "b": FORMS[form](K), "c": torch.zeros(2, 3, 20)})
+    assert [origins.input_of(name) for name in "abc"] == [0, 1, None]
+    assert origins.copied == (set() if form in ("itself", "one head") else {1})
+
+
+def test_a_name_that_stood_for_two_inputs_stands_for_none():
+    origins = Origins([Q, K])
+    origins.note({"x": Q})
+    origins.note({"x": K})
+    assert origins.input_of("x") is None
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.transpose(1, 2), lambda x: x[:, 1:], lambda x: x.flatten(0, 1), lambda x: x],
+)
+def test_a_view_is_no_copy_and_a_copy_of_what_has_gaps_is_one(view):
+    wide = torch.randn(2, 3, 20, 32)[..., ::2]
+    origins = Origins([wide])
+    origins.note({"x": view(wide)})
+    assert not origins.copied
+    origins.note({"x": view(wide).clone()})
+    assert origins.copied == {0}
