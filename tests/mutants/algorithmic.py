@@ -489,7 +489,7 @@ OPERATORS: tuple[Operator, ...] = (
                  "every step reads the first tiles", of=(
         ("range(0, N, B)", "range(0, B, B)"), ("S + tl.arange(0, B)", "tl.arange(0, B)"),
     )),
-    _algorithmic("the mask comes after the maximum", "the mask comes after the maximum", of=(
+    _algorithmic("the mask is left out", "the mask is missing", *_FILL, of=(
         ("S = X.where(C, S, F)", "S = S"),
     )),
     _algorithmic("K is reshaped, not transposed", "K is reshaped, not transposed",

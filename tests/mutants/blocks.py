@@ -19,7 +19,7 @@ def blocks(node: ast.AST) -> Iterator[tuple[list[ast.stmt], Put]]:
 
             def put(new: list[ast.stmt], field: str = field) -> ast.AST:
                 changed = copy.copy(node)
-                setattr(changed, field, copy.deepcopy(new))
+                setattr(changed, field, new)
                 return changed
 
             yield body, put
@@ -47,12 +47,19 @@ def used(node: ast.AST) -> set[str]:
 
 
 def independent(one: ast.stmt, other: ast.stmt) -> bool:
-    """Return whether two statements can change places: plain assignments of unrelated names."""
-    plain = isinstance(one, ast.Assign | ast.AugAssign) and isinstance(
-        other, ast.Assign | ast.AugAssign
-    )
+    """Return whether two statements can change places: assignments of unrelated names.
+
+    Also those in a branch or a loop; what stores, launches or leaves keeps its place.
+    """
     mine, theirs = written(one), written(other)
-    return plain and not (mine & (theirs | used(other)) or theirs & used(one))
+    related = mine & (theirs | used(other)) or theirs & used(one)
+    return _only_assigns(one) and _only_assigns(other) and not related
+
+
+def _only_assigns(node: ast.stmt) -> bool:
+    parts = [n for n in ast.walk(node) if isinstance(n, ast.stmt)]
+    kinds = ast.Assign | ast.AugAssign | ast.If | ast.For | ast.While | ast.Pass
+    return all(isinstance(part, kinds) for part in parts)
 
 
 def is_launch(node: ast.AST) -> bool:

@@ -86,6 +86,9 @@ class Source:
                         if isinstance(child, ast.AST) and not _is_default(parent, field):
                             self._home[child] = (parent, field, i)
 
+        for function in self._tree.body:
+            _tell_names(function)
+
     def sites(self, operator: Operator) -> list[Site]:
         """Return every place in which an operator has something to do; the whole is one too."""
         nodes = [n for n in self._home if not isinstance(n, ast.expr_context | ast.operator)]
@@ -122,6 +125,20 @@ class Source:
     def _edited(self, site: Site, text: str) -> Edit | None:
         went, came = _difference("\n\n".join(self._parts), text)
         return Edit(site.operator, text, went, came) if went or came else None
+
+
+def _tell_names(function: ast.stmt) -> None:
+    """Let every name in a function know those beside it: parameters, and longer ones."""
+    found = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
+    names = {n.id for n in found if len(n.id) > 1}
+    names |= {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    for name in found:
+        name.beside = sorted(names)  # type: ignore[attr-defined]
+
+
+def names_beside(name: ast.Name) -> list[str]:
+    """Return the names that the function uses in which a name of a `Source` stands."""
+    return getattr(name, "beside", [])
 
 
 def edits(operator: Operator, text: str) -> list[Edit]:

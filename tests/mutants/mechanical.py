@@ -7,8 +7,8 @@ import copy
 from collections.abc import Iterator
 from functools import partial
 
-from mutants.blocks import blocks, independent, is_launch, is_load, parameters, used, written
-from mutants.edits import Change, New, Operator, pairs
+from mutants.blocks import blocks, independent, is_launch, is_load, used, written
+from mutants.edits import Change, New, Operator, names_beside, pairs
 
 _KIND = "mechanical"
 OUT = "stays inside its tensors"
@@ -139,17 +139,10 @@ def other_axis(node: ast.AST) -> Iterator[New]:
 @_operator("another name that looks alike")
 def other_name(node: ast.AST) -> Iterator[New]:
     """Use a sibling: n_q for n_k, BLOCK_Q for BLOCK_K, k_row for q_row; one use at a time."""
-    if not isinstance(node, ast.FunctionDef):
-        return
-    names = sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name) and len(n.id) > 1})
-    names = sorted({*names, *parameters(node)})
-    for i, use in enumerate(ast.walk(node)):
-        if isinstance(use, ast.Name) and isinstance(use.ctx, ast.Load):
-            for other in names:
-                if _alike(use.id, other):
-                    changed = copy.deepcopy(node)
-                    next(n for j, n in enumerate(ast.walk(changed)) if j == i).id = other  # type: ignore
-                    yield changed
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        for other in names_beside(node):
+            if _alike(node.id, other):
+                yield ast.Name(other, ast.Load())
 
 
 def _alike(a: str, b: str) -> bool:

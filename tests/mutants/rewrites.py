@@ -163,6 +163,8 @@ def extract_helper(tree: ast.AST) -> Iterator[New]:
             value = getattr(one, "value", None)
             if not isinstance(one, ast.Assign) or not isinstance(value, ast.BinOp):
                 continue
+            if any(isinstance(n, ast.comprehension) for n in ast.walk(value)):
+                continue  # its variables are its own
             names = sorted(used(value) & local)
             changed = copy.deepcopy(tree)
             call = ast.Call(
@@ -284,6 +286,9 @@ _CONVERSIONS = {
 }  # fmt: skip
 
 
+_LISTS = _CONVERSIONS["arrays as lists"]  # 0.1 asks for an array
+
+
 def _converted(name: str, how: str) -> Operator:
     """Return the operator that lets an answer be told in another type, all through it."""
 
@@ -291,7 +296,8 @@ def _converted(name: str, how: str) -> Operator:
         answers = [f for f in _functions(tree) if f.name in _ANSWERS]
         if not answers or _launches(tree):
             return
-        if name == "fractions" and answers[-1].name in _FED_BACK:
+        answer = answers[-1].name
+        if (name == "fractions" and answer in _FED_BACK) or (how == _LISTS and answer == "echo"):
             return
         changed = copy.deepcopy(tree)
         (inner,) = [f for f in _functions(changed) if f.name == answers[-1].name]
@@ -361,7 +367,8 @@ def loaded_pointer(tree: ast.AST) -> Iterator[New]:
     kernels = [f for f in _functions(tree) if is_kernel(f) and _is_plain(f)]
     launched = [n for n in ast.walk(tree) if is_launch(n)]
     answers = {f.name for f in _functions(tree)} & _NOT_COUNTED
-    if len(launched) != 1 or not kernels or not answers:
+    has_torch = "import torch" in ast.unparse(tree)
+    if len(launched) != 1 or not kernels or not answers or not has_torch:
         return
     name = launched[0].value.func.value  # type: ignore[attr-defined]
     changed = copy.deepcopy(tree)
