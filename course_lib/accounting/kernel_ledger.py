@@ -141,6 +141,7 @@ class KernelLedger(Ledger):
         self._views: list[View] = []  # of the launch that runs, the smallest first
         self._copies: dict[Any, GuardedCopy] = {}
         self._owner: dict[str, GuardedCopy] = {}
+        self._tables: set[str] = set()  # names of the tensors that hold pointers
 
     def __enter__(self) -> KernelLedger:
         global _active
@@ -203,9 +204,8 @@ class KernelLedger(Ledger):
             args = tuple(map(with_targets, args))
             kwargs = {name: with_targets(value) for name, value in kwargs.items()}
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
-            tensors = {
-                name: t for name, value in named.items() for name, t in tensors_in(name, value)
-            }
+            tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
+            self._tables = {n for n, value in named.items() if isinstance(value, PointerTable)}
             refuse_bfloat16(tensors)
             self._note_launch(executor, named, tensors)
             try:
@@ -221,7 +221,7 @@ class KernelLedger(Ledger):
             finally:
                 for guarded in self._copies.values():
                     guarded.write_back()
-                self._views, self._copies, self._owner = [], {}, {}
+                self._views, self._copies, self._owner, self._tables = [], {}, {}, set()
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
@@ -232,6 +232,8 @@ class KernelLedger(Ledger):
         low, high = int(addresses.min()), int(addresses.max())
         for view in self._views:
             if view.holds_all(addresses, low, high, width):
+                if kind == "load" and view.name in self._tables:  # as launching is no traffic
+                    return
                 self._book(kind, view, addresses, width)
                 if kind == "load":
                     self.widest[view.name] = max(self.widest[view.name], ptrs.size)
@@ -394,6 +396,4 @@ def _eager_paused() -> AbstractContextManager[None]:
 def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     """Return the addresses that an access really touches, flat: where the mask is not zero."""
     mask = np.asarray(True if mask is None else mask).astype(bool, copy=False)
-    if mask.all():
-        return ptrs.ravel()
-    return ptrs[np.broadcast_to(mask, ptrs.shape)]
+    return ptrs.ravel() if mask.all() else ptrs[np.broadcast_to(mask, ptrs.shape)]

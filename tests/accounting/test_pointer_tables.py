@@ -32,7 +32,7 @@ def test_what_a_table_points_at_is_read_written_and_counted():
     with KernelLedger() as ledger:
         module_from(GROUPED).grouped[(2,)](table(a, b), table(c, d), 5, B=16)
     assert (c.tolist(), d.tolist()) == ([2.0] * 5, [4.0] * 5)
-    assert ledger.read == {"xs": 16, "ys": 16, "xs[0]": 20, "xs[1]": 20}
+    assert ledger.read == {"xs[0]": 20, "xs[1]": 20}, "loading a pointer is no traffic"
     assert ledger.written == {"ys[0]": 20, "ys[1]": 20}
 
 

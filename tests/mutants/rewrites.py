@@ -357,8 +357,7 @@ def number_flag(node: ast.AST) -> Iterator[New]:
         yield ast.keyword(node.arg, ast.parse(f"int({node.value.id})", mode="eval").body)
 
 
-# float32 only, and nothing is said of how many bytes they move: a table costs 8 a program
-_NOT_COUNTED = {"row_softmax", "mended_total"}
+_IN_FLOAT32 = {"vector_add", "row_softmax", "mended_total"}
 
 
 @_operator("a pointer loaded from a tensor")
@@ -366,7 +365,7 @@ def loaded_pointer(tree: ast.AST) -> Iterator[New]:
     """Hand a kernel a table with the address of its first tensor, as a grouped product does."""
     kernels = [f for f in _functions(tree) if is_kernel(f) and _is_plain(f)]
     launched = [n for n in ast.walk(tree) if is_launch(n)]
-    answers = {f.name for f in _functions(tree)} & _NOT_COUNTED
+    answers = {f.name for f in _functions(tree)} & _IN_FLOAT32
     has_torch = "import torch" in ast.unparse(tree)
     if len(launched) != 1 or not kernels or not answers or not has_torch:
         return
