@@ -89,7 +89,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     if finding is None:
         doubt = host.doubt(case, observed)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
-    if before is None or finding.property in (STORED, UNDEFINED):  # NaN nobody computed: no name
+    unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)
+    if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         return Judged(case, incorrect(exercise, case, finding), observed)
     seen = [Seen(c, exercise.answer(exercise.truth(*c.args, **c.kwargs))) for c in before]
     seen.append(Seen(case, exercise.answer(expected), observed.result, passed=False))

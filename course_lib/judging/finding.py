@@ -14,7 +14,8 @@ class Finding:
     """One thing that is wrong: which property, in one sentence, and where.
 
     ``picture`` holds what can be drawn of it. ``look`` is the one sentence on what to look at
-    next; without it, the report makes one from the picture.
+    next; without it, the report makes one from the picture. ``numbers_right``: something else is
+    wrong than the numbers, so that no known mistake explains it.
     """
 
     property: str
@@ -22,3 +23,4 @@ class Finding:
     where: str = ""
     picture: Picture | None = None
     look: str = ""
+    numbers_right: bool = False

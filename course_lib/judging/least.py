@@ -83,7 +83,7 @@ def copies_nothing(case: Case, observed: Observed, expected: Any) -> Finding | N
         copied = "something as large as `o`"
     if not copied:
         return None
-    return Finding(
+    return _finding(
         COPIES,
         f"the numbers are right, but the launcher copies {copied}: something like `.contiguous()`, "
         "`.clone()` or `.repeat_interleave()` does that. Here nothing is copied.",
@@ -122,7 +122,7 @@ def _loads(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
     picture = TrafficBars.of("loads", got, wanted.loads, "numbers")
     for name, most in wanted.loads.items():
         if got[name] > most:
-            return Finding(
+            return _finding(
                 wanted.properties.get(name, MOVES),
                 f"the numbers are right, but your kernel loads {got[name]:,} numbers of `{name}` "
                 f"where {most:,} are enough: {wanted.rule}.",
@@ -131,7 +131,7 @@ def _loads(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
     loaded, most = got.total(), sum(wanted.loads.values())
     if loaded > most and any(not got[name] for name in wanted.loads):
         says = f"loads {loaded:,} numbers in all where {most:,} are enough: {wanted.rule}."
-        return Finding(MOVES, f"the numbers are right, but your kernel {says}", picture=picture)
+        return _finding(MOVES, f"the numbers are right, but your kernel {says}", picture=picture)
     return None
 
 
@@ -140,7 +140,7 @@ def _stores(books: Any, wanted: Least) -> Finding | None:
     stored = sum(n_bytes // widths.get(name, 4) for name, n_bytes in books.written.items())
     if wanted.stores is None or stored <= wanted.stores:
         return None
-    return Finding(
+    return _finding(
         MOVES,
         f"the numbers are right, but your kernel stores {stored:,} numbers where "
         f"{wanted.stores:,} are enough: {wanted.rule}.",
@@ -153,7 +153,7 @@ def _tiles(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
         name = called(parameter)
         said, width = wanted.tiles.get(name, ("", lanes))
         if lanes != width:
-            return Finding(
+            return _finding(
                 TILES,
                 f"the numbers are right, but one load takes {lanes:,} numbers of `{name}`, and a "
                 f"tile of this call has {width:,} ({said}).",
@@ -164,7 +164,7 @@ def _tiles(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
 
 def _work(books: Any, wanted: Least) -> Finding | None:
     if wanted.flops is not None and books.flops > wanted.flops:
-        return Finding(
+        return _finding(
             MULTIPLIES,
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
@@ -172,13 +172,18 @@ def _work(books: Any, wanted: Least) -> Finding | None:
             look="print the first and the last turn of each loop, and the number of programs.",
         )
     if books.idle and not wanted.idle:
-        return Finding(
+        return _finding(
             WORKS,
             f"the numbers are right, but {books.idle} of the loads have no lane that passes the "
             f"mask: a block, or a program, too many. What is counted: {wanted.rule}.",
             look="print the first offset of the last block: is it below the length?",
         )
     return None
+
+
+def _finding(property: str, says: str, picture: Any = None, look: str = "") -> Finding:
+    """Return a finding about what was counted, where the numbers are right."""
+    return Finding(property, says, picture=picture, look=look, numbers_right=True)
 
 
 def _widths(books: Any) -> dict[str, int]:
