@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -159,12 +160,13 @@ def flash_traffic(case: Case, observed: Observed, expected: Any) -> Finding | No
     """Ask of a counted case: Q, O, lse once, K and V once per visited tile, no N x N buffer."""
     if not case.counted or observed.ledger is None:
         return None
-    return _too_many_bytes(case, observed.ledger) or too_much_memory(case, observed)
+    return _too_many_bytes(case, observed) or too_much_memory(case, observed)
 
 
-def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
+def _too_many_bytes(case: Case, observed: Observed) -> Finding | None:
     from course_lib.accounting.traffic import flash_tile_loads
 
+    ledger = observed.ledger
     wanted = flash_tile_loads.terms(lse=True, **_shape(case))
     for direction, books in (("loads", ledger.read), ("stores", ledger.written)):
         expected = wanted["read" if direction == "loads" else "written"]
@@ -174,9 +176,25 @@ def _too_many_bytes(case: Case, ledger: Any) -> Finding | None:
             "moves only what it must",
             f"the numbers are right, but your kernel's {direction} are not the least: "
             "Q, o and lse once, K and V exactly once per visited tile.",
-            picture=TrafficBars.of(direction, books, expected),
+            picture=TrafficBars.of(direction, _by_tensor(books, observed), expected),
         )
     return None
+
+
+def _by_tensor(books: Mapping[str, int], observed: Observed) -> dict[str, int]:
+    """Return the books under q, k, v, o, lse, whatever the kernel calls those tensors."""
+    given = observed.provenance.inputs_given() if observed.provenance else {}
+    results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
+    stored = {x.numel(): name for name, x in zip(("o", "lse"), results, strict=False)}
+    names = {name: "qkv"[i] for name, i in given.items() if i < 3}
+    for run in observed.ledger.launches:
+        for name, (shape, *_) in run.tensors.items():
+            if observed.ledger.written.get(name):
+                names.setdefault(name, stored.get(math.prod(shape), name))
+    moved: Counter[str] = Counter()
+    for name, n_bytes in books.items():
+        moved[names.get(name, name)] += n_bytes
+    return moved
 
 
 def too_much_memory(case: Case, observed: Observed) -> Finding | None:
