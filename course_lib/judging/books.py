@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -50,6 +51,21 @@ def traffic(ledger: Any) -> dict[str, Any] | None:
     moved = {"read": ledger.read, "written": ledger.written}
     capped = {way: dict(islice(_named(bytes_of), _MOST_NAMES)) for way, bytes_of in moved.items()}
     return {**capped, "flops": ledger.flops}
+
+
+def other_tiles(asked: Mapping[str, Any], ledger: Any) -> str:
+    """Say so if kernels ran with other tiles than the call's block_q and block_k, else nothing."""
+    wanted = {name: n for name, n in asked.items() if name.startswith("block")}
+    ran = {
+        str(name)[:_LONGEST_NAME]: n
+        for launch in getattr(ledger, "launches", ())
+        for name, n in launch.constexprs.items()
+        if re.search("block|tile", str(name), re.IGNORECASE) and isinstance(n, int)
+    }
+    if not ran or set(wanted.values()) <= set(ran.values()):
+        return ""
+    call, yours = (", ".join(f"{k} = {n}" for k, n in x.items()) for x in (wanted, ran))
+    return f"The call asks for {call}, and your kernel ran with {yours}: tiles here are the call's."
 
 
 def _named(bytes_of: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from course_lib import _mode
 from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
+from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
@@ -92,11 +93,12 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         return Judged(case, incorrect(exercise, case, finding), observed)
-    seen = [Seen(c, exercise.answer(exercise.truth(*c.args, **c.kwargs))) for c in before]
-    seen.append(Seen(case, exercise.answer(expected), observed.result, passed=False))
-    named = recognise(exercise, seen, partial(_result, host))
+    seen = [Seen.of(exercise, one) for one in before]
+    failed_now = Seen(exercise, case, exercise.answer(expected), observed.result, passed=False)
+    named = recognise(exercise, [*seen, failed_now], partial(_result, host))
     small = [] if named or not case.args else _smallest(exercise, host, case, finding)
-    return Judged(case, incorrect(exercise, case, finding, named, small), observed)
+    note = books.other_tiles(case.kwargs, observed.ledger)
+    return Judged(case, incorrect(exercise, case, finding, named, small, note), observed)
 
 
 def _result(host: Host, case: Case) -> Any:
@@ -150,10 +152,11 @@ def incorrect(
     finding: Finding,
     named: Named | None = None,
     small: Sequence[str] = (),
+    note: str = "",
 ) -> Report:
     """Return the report on one finding: the known mistake behind it first, if there is one.
 
-    ``small`` are lines about a smaller input.
+    ``small`` are lines about a smaller input, ``note`` is one more sentence.
     """
     lines, mistake = list[str](), named and named.mistake
     if named and mistake:
@@ -171,7 +174,7 @@ def incorrect(
         if tiled.wrong_rows.all():  # a map of that would show nothing
             lines.append(tiled.caption())
             picture = None
-    lines += small
+    lines += [note, *small] if note else small
     look = "work this small input out by hand, and compare after every line."
     lines.append(f"Next: {look if small else next_step(exercise, finding, mistake)}")
     lines.append(f"Stuck? hint({exercise.function}) gives a hint.")

@@ -102,14 +102,18 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
     keys, rows = counts["visited_k_rows"], n_q
     if not case.counted:
         keys, rows = counts["visited_tiles"] * block_k, counts["t_q"] * block_q
-    wide = {"q": (f"block_q={block_q}", block_q * d)}
-    wide |= dict.fromkeys("kv", (f"block_k={block_k}", block_k * d))
+    said = {"q": "block_q", "k": "block_k", "v": "block_k"}
+    wide = {
+        name: (f"{size}={case.kwargs[size]}", case.kwargs[size] * d)
+        for name, size in said.items()
+        if tiles and size in case.kwargs
+    }
     return Least(
         rule="q once, and k and v once for each tile of queries that sees a key of theirs; "
         f"o{' and lse' if with_lse else ''} stored once",
         loads={"q": heads * rows * d, "k": heads * keys * d, "v": heads * keys * d},
         stores=heads * rows * (d + with_lse),
-        tiles=wide if tiles else {},
+        tiles=wide,
         flops=4 * heads * counts["visited_tiles"] * block_q * block_k * d,
     )
 

@@ -19,6 +19,7 @@ from course_lib.judging.misread import (
     Misreading,
     Model,
     first_tile,
+    k_not_transposed,
     k_reshaped,
     known,
     read_at,
@@ -250,6 +251,12 @@ _KNOWN = (
         "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
         "use tl.trans.",
         Misreading(inputs=k_reshaped),
+    ),
+    known(
+        "K is not transposed",
+        "where a tile has as many keys as head_dim, q @ k runs too, and its numbers are wrong: use "
+        "tl.trans.",
+        Misreading(inputs=k_not_transposed),
     ),
     known(
         "one length for Q and K",

@@ -260,6 +260,14 @@ def k_reshaped(q: Any, k: Any, v: Any, tile: int) -> Any:
     return q, mixed.reshape(tiles.shape)[..., :n, :], v
 
 
+def k_not_transposed(q: Any, k: Any, v: Any, tile: int) -> Any:
+    """Return K whose tiles stand as they are where their transposes belong: (d, d) each."""
+    n, d = k.shape[-2:]
+    if tile != d or n % tile:
+        raise ValueError("the inner sizes differ")
+    return q, k.reshape(*k.shape[:-2], -1, d, d).swapaxes(-1, -2).reshape(k.shape), v
+
+
 def read_at(names: str, head_rows: str = "n_k", row: str = "d") -> Callable[..., Any]:
     """Return K or V ("k", "v", "kv") read at another distance from head to head, row to row."""
 

@@ -39,10 +39,10 @@ def _about_addresses(says: str) -> str:
     where = program.group() if program else "the last program"
     if "boundary_check=(0)" in says.replace(" ", ""):
         return "(0) is the number 0, and so no check at all: write boundary_check=(0,)."
-    if "block_ptr" in says or "boundary_check" in says:
+    if re.search(r"block_ptr|boundary_check|tl\.(load|store)\(\s*\w+\s*[,)](?!.*mask)", says):
         return (
-            f"print the block pointer's offsets and shape in {where}: which dimension does "
-            "boundary_check leave out, or does it begin elsewhere than you think?"
+            f"print where the block of that line begins and ends in {where}: a block pointer "
+            "checks only the dimensions that boundary_check names, and plain pointers need a mask."
         )
     if "before its start" in says:
         return f"print the offsets of that line in {where}: which of them are negative, and why?"

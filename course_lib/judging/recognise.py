@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import has_numbers, resembles, rounded, same, share_explained
 from course_lib.sandbox.inputs import copy_inputs, is_array
 
@@ -38,10 +38,28 @@ HALF = Mistake(
 class Seen(NamedTuple):
     """A case that was run: the answer that is right, and the student's where that is wrong."""
 
+    exercise: Exercise
     case: Case
     answer: Any
     result: Any = None
     passed: bool = True
+
+    @classmethod
+    def of(cls, exercise: Exercise, case: Case) -> Seen:
+        """Return a case that passed."""
+        return cls(exercise, case, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
+
+    def accepts(self, result: Any) -> bool:
+        """Whether this is right here: as good as the answer in numbers, or to the judge."""
+        if same(result, self.answer):
+            return True
+        if _shape(result) != _shape(self.answer):
+            return False
+        expected = self.exercise.truth(*self.case.args, **self.case.kwargs)
+        try:
+            return self.exercise.judge(self.case, Observed(result), expected) is None
+        except Exception:  # a judge that looks at more than the result
+            return False
 
 
 class Named(NamedTuple):
@@ -93,13 +111,13 @@ def _confirmed(
             enough = shown[:_TO_BE_CERTAIN] == [True] * _TO_BE_CERTAIN
             if enough or len(tried) - begun >= _MOST_TRIED or not (case := next(others, None)):
                 break
-            answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
             if (result := run(case)) is not None:  # an exception, say, is no evidence
-                tried.append(Seen(case, answer, result, same(result, answer)))
+                more = Seen.of(exercise, case)
+                tried.append(more._replace(result=result, passed=more.accepts(result)))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
             return Named(mistake, certain=True)
-        where = [one for one in tried[begun - 1 :] if _shows(mistake, one)]
-        share = sum(_share(mistake, one) >= _A_PART for one in where) / max(1, len(where))
+        where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
+        share = sum(_share(mistake, one) >= _A_PART for one in where) / len(where)
         if share > most:
             best, most = Named(mistake, certain=False), share
     return best
@@ -111,8 +129,8 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
     names = {one.case.name for one in tried if not one.passed}
     drawn = sorted(exercise.cases(rng), key=lambda case: case.name in names)
     for case in drawn:
-        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
-        if _size(answer) <= _MOST_NUMBERS and _shows(mistake, Seen(case, answer)):
+        one = Seen.of(exercise, case)
+        if _size(one.answer) <= _MOST_NUMBERS and _shows(mistake, one):
             yield case
 
 
@@ -135,17 +153,29 @@ def _explains(mistake: Mistake, seen: Seen) -> bool:
     """Whether someone with this mistake gets this result: a right one if the case passed."""
     wrong = _mistaken(mistake, seen.case)
     if seen.passed:
-        return wrong is _NOTHING or same(wrong, seen.answer)
+        return not _fits(wrong, seen.answer) or seen.accepts(wrong)
     return resembles(seen.result, wrong, seen.answer)
 
 
 def _share(mistake: Mistake, seen: Seen) -> float:
+    """Return how much of what is wrong it explains: all, where the answer is in words."""
+    if _explains(mistake, seen):
+        return float(not seen.passed)
     return share_explained(seen.result, _mistaken(mistake, seen.case), seen.answer)
 
 
 def _shows(mistake: Mistake, seen: Seen) -> bool:
     wrong = _mistaken(mistake, seen.case)
-    return wrong is not _NOTHING and not same(wrong, seen.answer)
+    return _fits(wrong, seen.answer) and not seen.accepts(wrong)
+
+
+def _fits(wrong: Any, answer: Any) -> bool:
+    """Whether a mistake can be made here at all: it may run only where sizes happen to be equal."""
+    return wrong is not _NOTHING and _shape(wrong) == _shape(answer)
+
+
+def _shape(x: Any) -> Any:
+    return getattr(x, "shape", ())
 
 
 def _pairs(mistakes: Iterable[Mistake], failed: Seen) -> Iterator[Mistake]:

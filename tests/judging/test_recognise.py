@@ -125,7 +125,7 @@ def cases(seed=0):
 
 def seen(case, function):
     answer = attention_float64(*case.args, causal=True)
-    return Seen(case, answer, function(*case.args, **case.kwargs), passed=False)
+    return Seen(FLASH, case, answer, function(*case.args, **case.kwargs), passed=False)
 
 
 def named(name):
@@ -138,7 +138,7 @@ def test_a_case_that_passed_refutes_what_would_show_in_it(name):
     last = seen(cases()[0], mistake.model)
     told = recognise(FLASH, [last], lambda case: mistake.model(*case.args, **case.kwargs))
     assert told.mistake.name == name
-    passed = [Seen(case, attention_float64(*case.args, causal=True)) for case in cases(1)]
+    passed = [Seen(FLASH, case, attention_float64(*case.args, causal=True)) for case in cases(1)]
     refuted = recognise(FLASH, [*passed, last], lambda case: None)
     assert refuted is None or name not in refuted.mistake.name
 

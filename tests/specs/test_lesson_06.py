@@ -99,8 +99,12 @@ def test_a_transpose_mistake_that_only_equal_sizes_let_through_is_recognised(mis
     right = solutions(6).tile_scores  # loaded here: its own launches are no part of the answer
 
     def tile_scores(q, k):
-        square = q.shape == k.shape == (32, 32)
-        return answer(q, k) if square else right(q, k)
+        wanted = right(q, k)
+        try:
+            mine = answer(q.float(), k.float())
+        except RuntimeError:  # the inner sizes differ
+            return wanted
+        return mine if mine.shape == wanted.shape else wanted
 
     assert report_for(tile_scores, seed=3).misconception == mistake
 

@@ -1,0 +1,77 @@
+"""Where no mistake is known, the smallest input is told on which the answer fails."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import renamed, words_of
+
+from course_lib.attention.truth import attention_float64
+from course_lib.judging import shrink
+from course_lib.judging.cases import as_tensors, draw
+from course_lib.judging.shrink import smallest, told
+from course_lib.judging.spec import Case
+from course_lib.specs import find
+
+
+@pytest.fixture(autouse=True)
+def with_time(monkeypatch):
+    """Let a busy machine take its time."""
+    monkeypatch.setattr(shrink, "SECONDS", 60.0)
+
+
+RNG = np.random.default_rng(3)
+
+
+def tiled(n_q=12, n_k=20, d=6):
+    return Case("c", draw(RNG, n_q, n_k, d), {"block_q": 4, "block_k": 5})
+
+
+def test_a_wrong_answer_is_told_in_a_few_numbers():
+    def tiled_attention(q, k, v, block_q, block_k):
+        o = attention_float64(q, k, v)[0].copy()
+        o[:, 1] += 0.1 * q[:, 0] ** 2
+        return o
+
+    report = renamed(tiled_attention, "tiled_attention")
+    assert report.misconception == ""
+    small = report.text().split("The smallest input found on which it fails:")[1]
+    assert len(small.splitlines()) < 12
+    assert "k = [[" in small
+    assert "work this small input out by hand" in words_of(report)
+
+
+@pytest.mark.parametrize(("at_least", "length"), [(1, 1), (3, 3), (9, 16)])
+def test_the_lengths_are_as_small_as_the_failure_lets_them_be(at_least, length):
+    found = smallest(find("4.3"), tiled(), lambda case: len(case.args[1]) >= at_least)
+    q, k, v = found.args
+    assert len(k) == len(v) == length
+    assert len(q) <= len(k)  # fewer queries than keys, as before
+    assert q.shape[1] == k.shape[1] == 1
+    assert found.kwargs == {"block_q": 1, "block_k": 1}
+
+
+def test_a_case_that_fails_only_as_it_is_stays_so():
+    case = tiled()
+    found = smallest(find("4.3"), case, lambda tried: False)
+    assert [x.shape for x in found.args] == [x.shape for x in case.args]
+
+
+def test_an_exercise_that_promises_whole_tiles_keeps_them():
+    tensors = as_tensors(draw(RNG, 64, 96, 32, heads=(1, 2)))
+    case = Case("c", tensors, {"block_q": 32, "block_k": 16})
+    promised, ragged = (smallest(find(id), case, lambda tried: True) for id in ("7.2", "7.3"))
+    assert [x.shape for x in promised.args] == [(1, 1, 16, 16)] * 3
+    assert [x.shape for x in ragged.args] == [(1, 1, 1, 16)] * 3
+    assert promised.kwargs == ragged.kwargs == {"block_q": 16, "block_k": 16}
+    assert all(x.is_contiguous() for x in promised.args)
+
+
+def test_numbers_become_whole_and_long_ones_are_not_told():
+    found = smallest(
+        find("7.3"), Case("c", as_tensors(draw(RNG, 1, 2, 16, heads=(1, 1)))), lambda tried: True
+    )
+    lines = told(find("7.3"), found, found.args[0], found.args[0])
+    assert "and 14 more columns of 0" in lines[0]
+    assert all(x.eq(x.round()).all() for x in found.args)
+    assert told(find("7.3"), Case("c", draw(RNG, 9, 9, 16)), 1.0, 1.0) == []
