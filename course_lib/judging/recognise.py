@@ -22,8 +22,8 @@ _TO_BE_CERTAIN = 2  # further cases that show a mistake, before it is said as a 
 _MOST_TRIED = 4  # further cases on which the student's function is run
 _A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
 _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
-_MOST_PAIRS = 2000
-_MOST_SCORES = 1 << 20  # computed for all pairs together: what they may cost
+_MOST_PAIRS = 300
+_MOST_SCORES = 1 << 19  # computed for all pairs together: what they may cost
 _NOTHING = object()
 
 HALF = Mistake(
@@ -80,10 +80,12 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        likely = [m for m in exercise.mistakes if _explains(m, failed)]
+        wrongs = [(m, _mistaken(m, failed.case)) for m in exercise.mistakes]
+        alike = [resembles(failed.result, wrong, failed.answer) for _, wrong in wrongs]
+        likely = [m for (m, _), yes in zip(wrongs, alike, strict=True) if yes]
         if named := _confirmed(exercise, likely, tried, run):
             return named
-        others = (m for m in exercise.mistakes if m not in likely)
+        others = [one for one, yes in zip(wrongs, alike, strict=True) if not yes]
         pairs = [m for m in _pairs(others, failed) if _explains(m, failed)]
         if named := _confirmed(exercise, pairs, tried, run):
             return named
@@ -178,14 +180,18 @@ def _shape(x: Any) -> Any:
     return getattr(x, "shape", ())
 
 
-def _pairs(mistakes: Iterable[Mistake], failed: Seen) -> Iterator[Mistake]:
+def _pairs(wrongs: Iterable[tuple[Mistake, Any]], failed: Seen) -> Iterator[Mistake]:
     """Yield two mistakes in one, as far as they go together; a bounded number of them.
 
     The models know: those of attention have a method ``beside``. What explains a part on its own
-    comes first.
+    comes first, and of the others what stands last: an lse is wrong beside anything else.
     """
-    shares = {m: _share(m, failed) for m in mistakes if hasattr(m.model, "beside")}
-    alone = sorted(shares, key=lambda m: -shares[m])
+    shares = [
+        (share_explained(failed.result, wrong, failed.answer), i, m)
+        for i, (m, wrong) in enumerate(wrongs)
+        if hasattr(m.model, "beside")
+    ]
+    alone = [m for _, _, m in sorted(shares, key=lambda one: one[:2], reverse=True)]
     scores = max(1, _size(failed.answer))
     most = min(_MOST_PAIRS, _MOST_SCORES // scores)
     both = (_pair(a, b) for a, b in combinations(alone, 2) if a.name != b.name)

@@ -23,6 +23,7 @@ _MOST_SHOWN = 40  # numbers of one array
 _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
 
+_IN_TILES = ("tile", "length")
 Axis = tuple[str, int]  # "head", "length", "row" (head_dim) or "tile", and how many
 Sizes = Mapping[Axis, int]  # ... of them there are in the small case
 
@@ -97,7 +98,7 @@ def _keeps_promises(exercise: Exercise, sizes: Sizes) -> bool:
         for (other, b), small_b in sizes.items():
             if word == other and a < b and small_a > small_b:
                 return False
-            tied = (word, other) == ("head", "head") or (whole and word == "tile")
+            tied = (word, other) == ("head", "head") or (whole and (word, other) == _IN_TILES)
             if tied and b % a == 0 and small_b % small_a:
                 return False
     return True

@@ -278,6 +278,9 @@ _CHOOSE_MISTAKES = tuple(
                 lambda rows: _choice(
                     max(_left(5)(rows), key=lambda r: (r["block_k"], r["num_stages"]))
                 ),
+                lambda rows: _choice(
+                    max(_left(5)(rows), key=lambda r: (r["block_k"], -r["registers"]))
+                ),
             ),
         ),
         (

@@ -30,6 +30,7 @@ def mistakes(variant: Variant) -> tuple[Mistake, ...]:
         for model in (
             partial(attend, rule, dtype=np.float32),
             partial(_in_right_tiles, variant.rule, rule),
+            *([partial(_with_empty_rows, rule)] if rule.sink else []),
         )
     ]
     return (*dense, *_masked_too_early(variant), *_streamed_slips(variant.rule))
@@ -54,6 +55,15 @@ def _in_right_tiles(
     pairs = visited(right, n_q, n_k, block_q, block_k, causal)
     only = pairs.repeat(block_q, 0).repeat(block_k, 1)[:n_q, :n_k]
     return attend(slip, q, k, v, *sinks, causal=causal, dtype=np.float32, only=only)
+
+
+def _with_empty_rows(
+    slip: Rule, q: Any, k: Any, *rest: Any, causal: bool = False, **_tiles: int
+) -> tuple[Array, Array]:
+    """Return what a slip gives whose lse is m + ln(l): -inf where no key is seen, sinks or not."""
+    o, lse = attend(slip, q, k, *rest, causal=causal, dtype=np.float32)
+    lse[..., ~slip.seen(q.shape[-2], k.shape[-2], causal).any(axis=1)] = -np.inf
+    return o, lse
 
 
 def _masked_too_early(variant: Variant) -> Iterator[Mistake]:
