@@ -6,6 +6,8 @@ import contextlib
 import operator
 import re
 import time
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -157,8 +159,6 @@ def test_each_formal_fault_has_its_own_sentence(double, words):
 
 
 def test_a_view_of_the_input_is_refused(given):
-    from dataclasses import replace
-
     echo = replace(TOY, truth=lambda x: x, judge=within(1e-9))
     given(echo)
     assert "shares its memory with the input" in verdict_of(lambda x: x).text()
@@ -182,8 +182,6 @@ def test_a_wrong_signature_is_explained():
 
 
 def test_a_fault_of_the_course_is_not_blamed_on_the_student(given):
-    from dataclasses import replace
-
     broken = replace(TOY, run=operator.truediv)
     given(broken)
     with pytest.raises(TypeError, match="unsupported operand"):
@@ -231,3 +229,43 @@ def test_a_notebook_shows_the_report_instead_of_a_traceback():
     (shown,) = failed._render_traceback_()
     assert "incorrect" in shown
     assert "Traceback" not in shown
+
+
+class Doubler:
+    def __call__(self, x):
+        return 2 * x
+
+
+def nameless(function):
+    def wrapper(x):
+        return function(x)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda x: x + x, partial(operator.mul, 2), Doubler(), nameless(lambda x: 2 * x)],
+    ids=["lambda", "partial", "object", "wrapper"],
+)
+def test_a_function_without_the_name_is_found_by_what_it_was_assigned_to(made, capsys):
+    double = made
+    check(double)
+    hint(double)
+    assert "Hint 1 of 3 for 0.9" in capsys.readouterr().out
+
+
+def test_one_function_under_two_names_of_exercises_is_no_answer_to_either(given):
+    given(TOY, replace(TOY, id="0.8", function="twice"))
+    double = twice = lambda x: x + x
+    with pytest.raises(UnknownExercise, match="<lambda>"):
+        check(double)
+    assert twice(1) == 2
+
+
+def test_a_function_of_the_course_is_refused_as_a_partial_too():
+    from course_lib.attention.naive import naive
+
+    double = partial(naive, scale=1.0)
+    with pytest.raises(TypeError, match="belongs to course_lib"):
+        check(double)

@@ -20,6 +20,11 @@ def _cases(rng: Generator) -> list[Case]:
         Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
         Case("whole numbers", (rng.integers(1, 100, n),)),
         Case("an array with one number in it", (rng.standard_normal(1).astype(np.float32),)),
+        Case("a number alone, shape ()", (np.array(rng.standard_normal()),)),
+        Case("True and False", (np.arange(n) % 3 == 1,)),
+        Case(
+            "whole numbers that no float holds", (2**53 + rng.integers(1, 99, (2, 2, 2)) * 2 + 1,)
+        ),
     ]
 
 
@@ -31,7 +36,11 @@ def _judge(case: Case, observed: Observed, expected: np.ndarray) -> Finding | No
         return Finding("the type", f"the result is a {type(got).__name__}, not a NumPy array.")
     if got.dtype != expected.dtype:
         return Finding("the dtype", f"the result has dtype {got.dtype}, not {expected.dtype}.")
-    return array_finding(got, expected.astype(np.float64), relative=0.0)
+    if finding := array_finding(got, expected.astype(np.float64), relative=0.0):
+        return finding
+    if np.array_equal(got, expected):
+        return None
+    return Finding("the values", "large whole numbers were rounded: do not make floats of them.")
 
 
 def _same_shape(fill: Any) -> Any:

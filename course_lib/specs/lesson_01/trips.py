@@ -75,8 +75,9 @@ def _trip_cases(rng: Generator) -> list[Case]:
     def case(n: int, d: int, itemsize: int) -> Case:
         return Case(f"n = {n}, d = {d}, itemsize = {itemsize}", (n, d, itemsize))
 
-    n = int(rng.integers(100, 5000))
-    return [case(8192, 128, 2), case(n, int(rng.choice([16, 32, 64])), 4), case(3, 2, 2)]
+    n, many = int(rng.integers(100, 5000)), int(rng.integers(1 << 20, 1 << 21))
+    d = int(rng.choice([16, 32, 64]))
+    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4)]
 
 
 _TRIP_MISTAKES = (

@@ -119,6 +119,7 @@ def _least_cases(rng: Generator) -> list[Case]:
         ),
         Case(f"one query, {n_k} keys", (1, n_k, d, kv_heads * group, kv_heads, 2)),
         Case("N = 8192, d = 128, 8 heads, bf16", (8192, 8192, 128, 8, 8, 2)),
+        Case("a million tokens, 64 heads, fp32", (10**6, 10**6, 128, 64, 8, 4)),
     ]
 
 

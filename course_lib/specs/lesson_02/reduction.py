@@ -88,6 +88,8 @@ def _reduction_cases(rng: Generator) -> list[Case]:
     for d in rng.choice([16, 32, 64, 80, 96, 112, 256], 3, replace=False):
         n = int(rng.integers(2, 60)) * int(d) + int(rng.integers(9 * d // 16, 3 * d // 4))
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
+    many = 96 * int(rng.integers(10_000, 20_000)) + 64
+    drawn.append(Case(f"N = {many}, d = 96", (many, 96)))
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
 

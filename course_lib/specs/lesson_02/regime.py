@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 from numpy.random import Generator
@@ -41,20 +42,24 @@ def _attention(kind: str, n: int, on: GPU) -> Call:
 
 def _drawn_call(rng: Generator, winner: str) -> Call:
     """Return a call whose largest time, ``winner``'s, is 1.7 to 20 times the two others."""
+    shares = {name: float(rng.uniform(0.05, 0.6)) for name in REGIMES}
+    return _timed_call(rng, shares | {winner: 1.0})
+
+
+def _close_call(rng: Generator, winner: str, second: str) -> Call:
+    """Return a call whose two largest times differ by half a percent; the third is not far off."""
+    shares = dict.fromkeys(REGIMES, float(rng.uniform(0.5, 0.9)))
+    return _timed_call(rng, shares | {winner: 1.0, second: 0.995})
+
+
+def _timed_call(rng: Generator, shares: dict[str, float]) -> Call:
+    """Return a call whose three times are in these proportions."""
     on = gpu(str(rng.choice(["T4", "L4", "A100", "H100", "H200", "B200"])))
     launches = int(rng.integers(1, 9))
-    time = dict.fromkeys(REGIMES, launches * LAUNCH_S)
-    for name in REGIMES:
-        share = float(rng.uniform(0.05, 0.6))
-        if winner == "overhead":
-            time[name] *= 1 if name == winner else share
-        elif name == winner:
-            time[name] /= share
-        elif name != "overhead":
-            time[name] *= share
-    flops = time["arithmetic"] * on.tflops_half * 1e12
-    n_bytes = time["traffic"] * on.hbm_gb_per_s * 1e9
-    what = f"{flops / 1e9:.3g} GFLOP, {n_bytes / 1e6:.3g} MB, {launches} launches, {on.name}"
+    whole = launches * LAUNCH_S / shares["overhead"]
+    flops = shares["arithmetic"] * whole * on.tflops_half * 1e12
+    n_bytes = shares["traffic"] * whole * on.hbm_gb_per_s * 1e9
+    what = f"{flops / 1e9:.5g} GFLOP, {n_bytes / 1e6:.5g} MB, {launches} launches, {on.name}"
     return what, flops, n_bytes, launches, on
 
 
@@ -91,6 +96,7 @@ def _regime_cases(rng: Generator) -> list[Case]:
         _between_ridges(rng, "T4", 250),
         _near_the_ridge(rng),
         *[_drawn_call(rng, winner) for winner in REGIMES],
+        *[_close_call(rng, *two) for two in permutations(REGIMES, 2)],
     ]
     return [Case("", (calls,))]
 
@@ -142,6 +148,16 @@ def _above_the_least(flops: float, n_bytes: float, launches: int, on: GPU) -> st
     return "overhead" if overhead > min(others) else _largest([0.0, *others])
 
 
+def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what somebody says for whom overhead wins against both others together."""
+    overhead, *others = _seconds(flops, n_bytes, launches, on)
+    return "overhead" if overhead > sum(others) else _largest([0.0, *others])
+
+
+def _in_microseconds(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    return _largest([round(t * 1e6) for t in _seconds(flops, n_bytes, launches, on)])
+
+
 def _upside_down(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
     return _largest([overhead, computing, moving])
@@ -178,6 +194,17 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "not all three are compared",
         "the largest of three is larger than both others: compare each with both.",
         _above_the_least,
+    ),
+    (
+        "two times are added up",
+        "each time is taken as if the other two cost nothing: compare it with each, not with the "
+        "sum of both.",
+        _above_the_sum,
+    ),
+    (
+        "the times are rounded",
+        "two times that lie close together become equal: compare them as they are.",
+        _in_microseconds,
     ),
     (
         "TFLOP/s are taken for GFLOP/s",

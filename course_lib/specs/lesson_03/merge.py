@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import OnlineState, finite_max
+from course_lib.judging.cases import FAR_BELOW
 from course_lib.judging.faults import find_fault
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
@@ -57,6 +59,11 @@ def _merge_and_divide(a: State, b: State) -> State:
     return m, l_sum, o / l_sum
 
 
+def _merge_unless(a: State, b: State, empty: Callable[[State], Any]) -> State:
+    """Return both states as one, or the other one if one is taken for the state of no keys."""
+    return b if empty(a) else a if empty(b) else _merge(a, b)
+
+
 def _reduce(merge: Any, states: list[State], how: str) -> State:
     """Merge all states into one: "left", "right" (from the last backwards) or as a "tree"."""
     if how == "right":
@@ -81,6 +88,10 @@ def _merge_cases(rng: Generator) -> list[Case]:
     def states(*tops: float, d: int = 2) -> list[State]:
         return [_state(s, v) for s, v in zip(*drawn(rng, list(tops), d), strict=True)]
 
+    def unvalued(top: float) -> State:
+        (m, l_sum, o) = states(top)[0]
+        return m, l_sum, 0 * o
+
     none = (-np.inf, 0.0, np.zeros(2))
     many = [*states(3, -2, 6), none, *states(0, 5, 1)]
     shuffled = [many[i] for i in rng.permutation(len(many))]
@@ -97,6 +108,15 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("b is the state of no keys at all, (-inf, 0, zeros)", ([*states(2), none], "left")),
         Case("a is the state of no keys at all, (-inf, 0, zeros)", ([none, *states(2)], "left")),
         Case("a and b are both fully masked, (-inf, 0, zeros)", ([none, none], "left")),
+        Case("both maxima are 3", (states(3, 3), "left")),
+        Case("both maxima are 0, d = 1", (states(0, 0, d=1), "left")),
+        Case("the maxima are 0 and -2", (states(0, -2), "left")),
+        Case("the values of a are 0", ([unvalued(1), *states(2)], "left")),
+        Case("the values of b are 0", ([*states(2), unvalued(1)], "left")),
+        *(
+            Case(f"the maxima are {a:g} and {b:g}", (states(a, b), "left"))
+            for a, b in ((FAR_BELOW, FAR_BELOW + 1), (FAR_BELOW, -np.inf), (-np.inf, FAR_BELOW))
+        ),
         Case("seven states, one of them without keys, from the left", (many, "left")),
         Case("the same seven from the right: merge is associative", (many, "right")),
         Case("the same seven as a tree, in pairs", (many, "tree")),
@@ -172,6 +192,32 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "m becomes 0 where no key was seen",
         "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
         lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:]),
+    ),
+    (
+        "one of two equal maxima is lost",
+        "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
+        "then.",
+        lambda a, b: a if a[0] == b[0] else _merge(a, b),
+    ),
+    (
+        "one of two equal maxima is lost",
+        "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
+        "then.",
+        lambda a, b: b if a[0] == b[0] else _merge(a, b),
+    ),
+    *(
+        (
+            "a state is taken for that of no keys",
+            "only m = -inf (or l_sum = 0) says that no key was seen. Values may be 0, and a "
+            "maximum may be very negative.",
+            partial(_merge_unless, empty=empty),
+        )
+        for empty in (
+            lambda state: not np.any(state[2]),
+            lambda state: not state[0],
+            lambda state: state[0] < -1000,
+            lambda state: state[0] < -10_000,
+        )
     ),
     (
         "alpha is inverted",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.cases import FAR_BELOW
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
@@ -111,6 +112,8 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         "five piles of scores near +1000": [1000, 1002, 1001, 1003, 999],
         "scores near -800": [-802, -800, -801],
         "scores that fall from +900 to -900": [900, 0, -900],
+        "four piles, three of them with the same maximum": [3, 3, 1, 3],
+        "a single pile": [2],
     }
     return [
         Case("piles [1, 3] and [2, 5]", ([LOW, HIGH],)),
@@ -189,11 +192,27 @@ STREAM_DENOMINATOR = Exercise.of(
 )
 
 
+def _filled(piles: Piles, values: Piles, fill: float) -> np.ndarray:
+    return together([np.where(np.isneginf(s), fill, s) for s in piles], values)
+
+
+def _zero_after_no_keys(piles: Piles, values: Piles) -> np.ndarray:
+    """Return what comes out if m is 0, and not -inf, after piles without keys at the front."""
+    no_keys = bool(np.isneginf(piles[0]).all())
+    return walk(piles, values, "start_zero")[1] if no_keys else together(piles, values)
+
+
 def _average_cases(rng: Generator) -> list[Case]:
     holes = drawn(rng, [1, 3, 2], d=3)
     for s in holes[0]:
         s[s.argmin()] = -np.inf  # some keys of a pile are masked, never its largest
+    unvalued = drawn(rng, [1, 3, 2], d=2)
+    for v in unvalued[1][:2]:
+        v[...] = 0.0
     none = -np.inf
+    below = drawn(rng, [none, FAR_BELOW, FAR_BELOW + 2, none, FAR_BELOW + 1], d=2)
+    for s in below[0]:
+        s[s.argmin()] = none  # of the piles that have keys, some are masked
     tops: dict[str, tuple[list[float], int]] = {
         "three piles whose maxima rise": ([0, 2, 4], 3),
         "four piles, the largest score in the first": ([5, 3, 4, 2], 2),
@@ -202,12 +221,16 @@ def _average_cases(rng: Generator) -> list[Case]:
         "scores that fall from +900 to -900": ([900, 0, -900], 2),
         "a pile without any key in the middle (all its scores are -inf)": ([1, none, 3], 2),
         "a pile without any key at the front (all its scores are -inf)": ([none, 2, 1], 3),
+        "four piles, three of them with the same maximum": ([3, 3, 1, 3], 2),
+        "a single pile": ([2], 1),
     }
     return [
         Case("piles [1, 3] and [2, 5] with values 10, 20 and 30, 40", ORDERS["first"]),
         Case("the same piles, [2, 5] first", ORDERS["reversed"]),
         *[Case(name, drawn(rng, *how)) for name, how in tops.items()],
         Case("three piles in which some keys are masked (score -inf)", holes),
+        Case(f"masked keys, a pile without any at the front, scores near {FAR_BELOW:g}", below),
+        Case("three piles, the values of the first two are 0", unvalued),
         Case(_MANY, _many(rng), counted=True),
         *[
             Case(name, (piles, [rng.uniform(10, 90, (len(s), 2)) for s in piles]), shows=shows)
@@ -234,6 +257,21 @@ STREAM_AVERAGE = Exercise.of(
             "masked keys count as score 0",
             "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
             lambda piles, values: together([np.where(np.isneginf(s), 0, s) for s in piles], values),
+        ),
+        *(
+            Mistake(
+                "a masked score is not -inf",
+                "a masked key gets a number in place of -inf. Real scores may lie below every such "
+                "number: leave -inf as it is.",
+                partial(_filled, fill=fill),
+            )
+            for fill in (-100.0, -1000.0, -10_000.0)
+        ),
+        Mistake(
+            "m stays 0 after a pile without keys",
+            "as long as no key was seen, subtract 0 in place of m_new, but keep m = -inf: where "
+            "all scores are very negative, a maximum of 0 leaves no weight.",
+            _zero_after_no_keys,
         ),
         Mistake(
             "the mean of the piles' averages",

@@ -23,6 +23,7 @@ def _bounds_cases(rng: Generator) -> list[Case]:
         (tile * whole, tile),
         (tile * whole + rest, tile),
         (tile - 1, tile),
+        (100_000 + rest, 4096),
     ]
     return [
         Case(f"n = {n}, tile = {tile}", (n, tile), shows=frozenset({REMAINDER} if n == 257 else ()))

@@ -42,6 +42,11 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("columns 0 to 3 for rows 4 to 7", (4, 8, 0, 4)),
         ("2 new queries after 8 old keys", (0, 2, 0, 10, 8)),
     ]
+    far = int(rng.integers(70_000, 140_000))
+    for h, w in ((b, c), (c, b)):  # rows far below, and the four columns where the word changes
+        first, last = far + b, far + b + h - 1  # positions of the queries
+        for start in (last + 1, last, first - w + 1, first - w + 2):
+            tiles.append(("far down the row", (b, b + h, start, start + w, far)))
     for _ in range(6):
         r, k = (int(x) for x in rng.integers(0, 40, 2))
         h, w = (int(x) for x in rng.integers(1, 12, 2))
