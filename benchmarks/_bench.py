@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import statistics
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,24 @@ def sdpa(backend: str, q: Any, k: Any, v: Any, **options: Any) -> Any:
 
     with sdpa_kernel(getattr(SDPBackend, backend)):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+
+
+@functools.cache
+def fa4() -> Callable[..., Any] | None:
+    """Return FlashAttention-4's function of (B, N, H, d) tensors, or None if it is not installed.
+
+    A peer to measure, never a dependency; the package is called flash-attn-4.
+    """
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        return None
+    return flash_attn_func
+
+
+def fa4_version() -> dict[str, str]:
+    """Return what a record adds to its versions where FlashAttention-4 took part."""
+    return {} if fa4() is None else {"flash-attn-4": metadata.version("flash-attn-4")}
 
 
 def need_gpu() -> None:

@@ -14,12 +14,15 @@ measured to be faster (`by_descriptors`): without a pointer for every row there 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 
 from course_lib.kernels.attention_forward import LN_2, LOG2_E, dot, load_rows, store_rows, visible
 from course_lib.kernels.ladder import described
+from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
 from course_lib.kernels.tiles import backward_tiles_for, sm_of
 
 
@@ -30,6 +33,7 @@ def rows_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):
     """What every tile of a row needs, once: delta = rowsum(dO * O) - dlse, and lse in base 2.
+    (dlse None: nothing depends on lse.)
 
     A row that sees no key has lse = -inf; it becomes inf, so that no p comes of it.
     """
@@ -41,7 +45,9 @@ def rows_kernel(
     do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False).to(tl.float32)
     inside = rows < n_q
     at = index * n_q + rows
-    total = tl.sum(o_tile * do_tile, 1) - tl.load(dlse + at, mask=inside, other=0.0)
+    total = tl.sum(o_tile * do_tile, 1)
+    if dlse is not None:
+        total -= tl.load(dlse + at, mask=inside, other=0.0)
     tl.store(delta + at, total, mask=inside)
     base_2 = tl.load(lse + at, mask=inside, other=0.0) / LN_2
     tl.store(lse_2 + at, tl.where(base_2 == float("-inf"), float("inf"), base_2), mask=inside)
@@ -275,29 +281,36 @@ def flash_backward(
     batch, heads, n_q, d = q.shape
     kv_heads, n_k = k.shape[1:3]
     scale = d**-0.5 if scale is None else scale
-    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
     if 0 in (q.numel(), k.numel()):
         return dq.zero_(), dk.zero_(), dv.zero_()
     o, lse = o.contiguous(), lse.contiguous()
-    dlse = torch.zeros_like(lse) if dlse is None else dlse.contiguous()
+    dlse = None if dlse is None else dlse.contiguous()
     delta, lse_2 = torch.empty_like(lse), torch.empty_like(lse)
     for_keys, for_queries = tiles or backward_tiles_for(q)
-    shape = {"HEAD_DIM": d, "BLOCK_D": max(triton.next_power_of_2(d), 16)}
+    shape: dict[str, Any] = {"HEAD_DIM": d, "BLOCK_D": power_of_2(d)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
     mask["DESCRIBED"] = by_descriptors(q, k, v, do)
     walked = described if mask["DESCRIBED"] else lambda x, rows: x
+    given = (q, k, v, o, lse, do) if dlse is None else (q, k, v, o, lse, do, dlse)
+    like = likeness(given, causal, window, for_keys, for_queries, mask["DESCRIBED"])
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
-    with torch.cuda.device_of(q):
-        rows_kernel[(triton.cdiv(n_q, 64), batch * heads)](
-            *(o, do, lse, dlse, delta, lse_2, *do.stride(), heads, n_q), BLOCK_Q=64, **shape
+    with on_device_of(q):
+        launch(
+            *(rows_kernel, (cdiv(n_q, 64), batch * heads), like),
+            *(o, do, lse, dlse, delta, lse_2, *do.stride(), heads, n_q),
+            BLOCK_Q=64,
+            **shape,
         )
-        dk_dv_kernel[(triton.cdiv(n_k, for_keys.block_k), batch * kv_heads)](
+        launch(
+            *(dk_dv_kernel, (cdiv(n_k, for_keys.block_k), batch * kv_heads), like),
             *(walked(q, for_keys.block_q), k, v, walked(do, for_keys.block_q)),
             *(lse_2, delta, dk, dv, *strides, kv_heads, *sizes),
             **(shape | mask | for_keys.options()),
         )
-        dq_kernel[(triton.cdiv(n_q, for_queries.block_q), batch * heads)](
+        launch(
+            *(dq_kernel, (cdiv(n_q, for_queries.block_q), batch * heads), like),
             *(q, walked(k, for_queries.block_k), walked(v, for_queries.block_k), do),
             *(lse_2, delta, dq, *strides, heads, *sizes),
             **(shape | mask | for_queries.options()),
@@ -306,11 +319,11 @@ def flash_backward(
 
 
 def by_descriptors(*tensors: torch.Tensor) -> bool:
-    """Return whether descriptors fit and were measured to be faster: sm_90, half types, d 128."""
+    """Return whether descriptors fit and were measured to be faster: sm_90, half types, large d."""
     return all(
         x.is_cuda
         and x.dtype != torch.float32
-        and x.shape[-1] == 128
+        and x.shape[-1] in (128, 256)
         and x.is_contiguous()
         and x.data_ptr() % 16 == 0
         and sm_of(x) == 90

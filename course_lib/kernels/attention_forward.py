@@ -14,10 +14,13 @@ import triton
 import triton.language as tl
 
 from course_lib.kernels.ladder import descriptors
-from course_lib.kernels.tiles import sm_of, tiles_for
+from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
+from course_lib.kernels.tiles import BY_HAND, sm_of, tiles_for
 
 LOG2_E = 1.4426950408889634
 LN_2 = tl.constexpr(0.6931471805599453)
+SMALL = {64: 2**31, 96: 2**31, 128: 2**31, 256: 2**27}
+"""From this many q.numel() * n_k on (a quarter of the FLOPs) rungs 7 and 8 are worth it."""
 MANY_KEYS = 2560
 """From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``)."""
 
@@ -168,21 +171,23 @@ def forward(
     """Return o (B, H, n_q, d) and lse (B, H, n_q, float32), contiguous; inputs are checked."""
     batch, heads, n_q, d = q.shape
     n_k = k.shape[2]
-    if window is None and scale > 0 and by_hand(q, k, v):
-        with torch.cuda.device_of(q):
+    if window is None and scale > 0 and worth_descriptors(q, k) and by_hand(q, k, v):
+        with on_device_of(q):
             return _on_hopper(q, k, v, causal, scale)
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty((batch, heads, n_q), dtype=torch.float32, device=q.device)
+    o = q.new_empty(q.shape)
+    lse = q.new_empty((batch, heads, n_q), dtype=torch.float32)
     if n_k == 0 or o.numel() == 0:
         return o.zero_(), lse.fill_(float("-inf"))
     tiles = tiles_for(q, causal=causal)
-    with torch.cuda.device_of(q):
-        forward_kernel[(triton.cdiv(n_q, tiles.block_q), batch * heads)](
+    like = likeness((q, k, v), causal, window)
+    with on_device_of(q):
+        launch(
+            *(forward_kernel, (cdiv(n_q, tiles.block_q), batch * heads), like),
             *(q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride()),
             *(heads, n_q, n_k, window or 0, scale * LOG2_E),
             GROUP=heads // k.shape[1],
             HEAD_DIM=d,
-            BLOCK_D=max(triton.next_power_of_2(d), 16),
+            BLOCK_D=power_of_2(d),
             CAUSAL=causal,
             WINDOWED=window is not None,
             **tiles.options(),
@@ -190,21 +195,27 @@ def forward(
     return o, lse
 
 
+def worth_descriptors(q: torch.Tensor, k: torch.Tensor) -> bool:
+    """Return whether there is enough to do: a few large tiles leave SMs idle, and descriptors take
+    the host 20 us."""
+    return q.numel() * k.shape[2] >= SMALL.get(q.shape[-1], 0)
+
+
 def _on_hopper(q, k, v, causal, scale):
     """Rung 8; at head_dim 64 and with few keys, where that was measured to be faster, rung 7."""
-    from course_lib.kernels.gluon_forward import TUNED, specialised
+    from course_lib.kernels.gluon_forward import specialised
 
     if q.shape[-1] == 64 and k.shape[2] < MANY_KEYS:
         return descriptors(q, k, v, causal=causal, longest_first=causal, scale=scale)
-    return specialised(q, k, v, causal=causal, scale=scale, **TUNED[q.shape[-1]])
+    return specialised(q, k, v, causal=causal, scale=scale, **BY_HAND[q.shape[-1]])
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Return whether rung 8 can take these: sm_90, half types, d 64 or 128, rows in a line."""
+    """Return whether rung 8 can take these: sm_90, half types, a d in its table, rows in a line."""
     return (
         q.is_cuda
         and q.dtype != torch.float32
-        and q.shape[-1] in (64, 128)
+        and q.shape[-1] in BY_HAND
         and q.shape[2] >= 128
         and q.shape[0] * k.shape[1] * k.shape[2] > 0
         and sm_of(q) == 90

@@ -61,66 +61,106 @@ def flash_attention(
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"scale must be a finite number, got {scale!r}.")
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    o, lse = _attention(q, k, v, bool(causal), window, scale)
+    call = _attention if somebody_watches(q, k, v) else _differentiable
+    o, lse = call(q, k, v, bool(causal), window, scale)
     return (o, lse) if return_lse else o
 
 
-@torch.library.custom_op("flashattention_course::attention", mutates_args=())
-def _attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: bool,
-    window: int | None,
-    scale: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return forward(q, k, v, causal, window, scale)
+def somebody_watches(*tensors: torch.Tensor) -> bool:
+    """Return whether the dispatcher must see the call: a compiler, a mode, a kind of tensor of its
+    own. Where nobody does, to go past it twice is half of a small call's host time."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._are_functorch_transforms_active()
+        or any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in tensors)
+    )
 
 
-@_attention.register_fake
+# What the dispatcher calls. The decorator custom_op of torch.library would write the next lines
+# itself, and take 50 us longer for it at every call, 100 with gradients.
+
+_INPUTS = "Tensor q, Tensor k, Tensor v"
+_SETTINGS = "bool causal, SymInt? window, float scale"
+torch.library.define(
+    "flashattention_course::attention", f"({_INPUTS}, {_SETTINGS}) -> (Tensor, Tensor)"
+)
+torch.library.define(
+    "flashattention_course::attention_backward",
+    f"({_INPUTS}, Tensor o, Tensor lse, Tensor do, Tensor? dlse, {_SETTINGS})"
+    " -> (Tensor, Tensor, Tensor)",
+)
+_attention = torch.ops.flashattention_course.attention.default
+_attention_backward = torch.ops.flashattention_course.attention_backward.default
+torch.library.impl("flashattention_course::attention", ("cpu", "cuda"), forward)
+
+
+@torch.library.register_fake("flashattention_course::attention")
 def _(q, k, v, causal, window, scale):
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
 
-@torch.library.custom_op("flashattention_course::attention_backward", mutates_args=())
-def _attention_backward(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    do: torch.Tensor,
-    dlse: torch.Tensor,
-    causal: bool,
-    window: int | None,
-    scale: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _backward(q, k, v, o, lse, do, dlse, causal, window, scale):
     return flash_backward(q, k, v, o, lse, do, dlse, causal=causal, window=window, scale=scale)
 
 
-@_attention_backward.register_fake
+torch.library.impl("flashattention_course::attention_backward", ("cpu", "cuda"), _backward)
+
+
+@torch.library.register_fake("flashattention_course::attention_backward")
 def _(q, k, v, o, lse, do, dlse, causal, window, scale):
     return tuple(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
 
 
-def _save(ctx, inputs, output):
-    q, k, v, ctx.causal, ctx.window, ctx.scale = inputs
-    ctx.save_for_backward(q, k, v, *output)
+def _below_autograd(q, k, v, causal, window, scale):
+    if not somebody_watches(q, k, v):
+        return forward(q, k, v, causal, window, scale)
+    with torch._C._AutoDispatchBelowAutograd():
+        return _attention(q, k, v, causal, window, scale)
 
 
-def _differentiate(ctx, do, dlse):
-    q, k, v, o, lse = ctx.saved_tensors
-    grads = _attention_backward(q, k, v, o, lse, do, dlse, ctx.causal, ctx.window, ctx.scale)
-    return *grads, None, None, None
+def _differentiable(q, k, v, causal, window, scale):
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _Differentiable.apply(q, k, v, causal, window, scale)
+    return _below_autograd(q, k, v, causal, window, scale)
 
 
-def _refuse(ctx, *_):
-    raise RuntimeError(
-        "flash_attention can be differentiated once: second derivatives (create_graph=True) are "
-        "not implemented; use course_lib.attention or PyTorch's math backend for them."
-    )
+class _Differentiable(torch.autograd.Function):
+    """The operator below autograd, and its backward pass, an operator too."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, causal, window, scale):
+        ctx.set_materialize_grads(False)  # no zeros for an lse that nobody used
+        ctx.settings = (causal, window, scale)
+        o, lse = _below_autograd(q, k, v, causal, window, scale)
+        ctx.save_for_backward(q, k, v, o, lse)
+        return o, lse
+
+    @staticmethod
+    def backward(ctx, do, dlse):
+        q, k, v, o, lse = ctx.saved_tensors
+        do = torch.zeros_like(o) if do is None else do
+        watched = torch.is_grad_enabled() or somebody_watches(q, k, v, o, lse, do)
+        call = _attention_backward if watched else _backward
+        return *call(q, k, v, o, lse, do, dlse, *ctx.settings), None, None, None
 
 
-_attention.register_autograd(_differentiate, setup_context=_save)
-_attention_backward.register_autograd(_refuse)
+class _Once(torch.autograd.Function):
+    """The backward operator: it cannot be differentiated itself."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        with torch._C._AutoDispatchBelowAutograd():
+            return _attention_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError(
+            "flash_attention can be differentiated once: second derivatives (create_graph=True) "
+            "are not implemented; use course_lib.attention or PyTorch's math backend for them."
+        )
+
+
+torch.library.impl("flashattention_course::attention", "Autograd", _differentiable)
+torch.library.impl("flashattention_course::attention_backward", "Autograd", _Once.apply)

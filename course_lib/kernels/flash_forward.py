@@ -156,6 +156,12 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_q: int, bloc
             raise ValueError(f"{name} must be a power of two and at least 16, got {size!r}.")
 
 
+@torch.compiler.assume_constant_result  # else `torch.compile` breaks the graph here
+def interpreted() -> bool:
+    """Return whether Triton interprets kernels in this process."""
+    return triton.knobs.runtime.interpret
+
+
 def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise one clear sentence if q, k and v do not fit together or not on this device."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
@@ -169,7 +175,8 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
             raise TypeError(f"{name} must have q's dtype {q.dtype}, got {tensor.dtype}.")
         if tensor.device != q.device:
             raise ValueError(f"{name} must be on q's device {q.device}, got {tensor.device}.")
-        reach = sum((n - 1) * s for n, s in zip(tensor.shape[2:], tensor.stride()[2:], strict=True))
+        (_, _, rows, columns), (_, _, row, column) = tensor.shape, tensor.stride()
+        reach = (rows - 1) * row + (columns - 1) * column
         if reach >= 2**31:
             raise ValueError(
                 f"one head of {name} must span less than 2^31 elements (its row offsets are "
@@ -177,7 +184,7 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
             )
     if q.dtype not in DTYPES:
         raise TypeError(f"q, k and v must be float32, float16 or bfloat16, got {q.dtype}.")
-    if q.dtype == torch.bfloat16 and triton.knobs.runtime.interpret:
+    if q.dtype == torch.bfloat16 and interpreted():
         raise TypeError(
             "bfloat16 does not work in Triton's interpreter, which multiplies its raw bits as "
             "integers and returns wrong numbers without a word: use float16 or float32 here."

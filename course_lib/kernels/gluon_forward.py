@@ -11,6 +11,21 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
   128 two groups have them; at head_dim 64 three groups without this overlap are faster.
 
+Who waits for whom (one tile of K; V has two barriers of its own, and both have one for each slot):
+
+    producer    wait K empty --> copy K_i ................ wait K empty --> copy K_(i+1) ...
+                     ^               | the copy engine arrives    ^
+                     |               v                            |
+                     |           K is full                        | all groups have arrived
+                     |               |                            |
+    group 0          |   wait K full --> S = Q K_i, wait for S, arrive --> exponentials, P V ...
+    group 1          |   wait K full --> (tensor cores busy) S = Q K_i, wait for S, arrive --> ...
+
+A head_dim of 96 is no power of two, and Gluon's tensors are. In shared memory its rows have room
+for 128 (the copy fills it up with zeros), and products are made of its PARTS, columns 0 to 63 and
+64 to 95: two products for S, and O in two accumulators, so nothing is multiplied by zeros. At
+head_dim 256 O takes half of the registers, so there are 64 keys a tile.
+
 Needs sm_90 and Triton 3.6 to 3.9 (Gluon is Triton's lower level: the same language, but layouts,
 shared memory, copies and barriers are the programmer's). Keys are walked from the last tile to the
 first, so that the masked tiles come first and the long loop has no mask.
@@ -20,8 +35,9 @@ Longer than 400 lines because it is one kernel: whoever waits at a barrier must 
 
 from __future__ import annotations
 
+import functools
+
 import torch
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -34,6 +50,7 @@ from triton.experimental.gluon.language.nvidia.hopper.tma import store_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from course_lib.kernels.ladder import positive
+from course_lib.kernels.launch import cdiv, launch, likeness, power_of_2, with_base
 
 try:  # what Triton 3.8 calls them
     from triton.experimental.gluon.language.nvidia.hopper.tma import async_load, async_store
@@ -50,12 +67,6 @@ LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
 PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
-
-TUNED = {
-    64: {"groups": 3, "stages": 2, "overlap": False},
-    128: {"groups": 2, "stages": 3, "overlap": True},
-}
-"""head_dim -> the fastest choice measured on an H100."""
 
 
 # fmt: off
@@ -141,13 +152,60 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
 
 
 @gluon.jit
-def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexpr):
-    """Start S = Q K_i."""
-    s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
+def empty(COLUMNS: gl.constexpr):
+    """Return an accumulator of zeros for so many columns of O."""
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COLUMNS, 16])
+    return gl.zeros((ROWS, COLUMNS), gl.float32, layout)
+
+
+@gluon.jit
+def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+           PARTS: gl.constexpr):
+    """Start S = Q K_i: one product for each part of the columns."""
     mbarrier.wait(k_full.index(i % STAGES), (i // STAGES) & 1)
-    k_tile = k_smem.index(i % STAGES).permute((1, 0))
-    zero = gl.zeros((ROWS, BLOCK_K), gl.float32, s_layout)
-    return warpgroup_mma(q_tile, k_tile, zero, use_acc=False, is_async=True)
+    k_tile = k_smem.index(i % STAGES)
+    s = empty(BLOCK_K)
+    if len(PARTS) == 1:
+        s = warpgroup_mma(q_tile, k_tile.permute((1, 0)), s, use_acc=False, is_async=True)
+    else:
+        left = k_tile.slice(0, PARTS[0], 1).permute((1, 0))
+        right = k_tile.slice(PARTS[0], PARTS[1], 1).permute((1, 0))
+        q_left, q_right = q_tile.slice(0, PARTS[0], 1), q_tile.slice(PARTS[0], PARTS[1], 1)
+        s = warpgroup_mma(q_left, left, s, use_acc=False, is_async=True)
+        s = warpgroup_mma(q_right, right, s, is_async=True)
+    return s
+
+
+@gluon.jit
+def add_values(p, v_tile, acc, PARTS: gl.constexpr):
+    """Start acc += P V."""
+    if len(PARTS) == 1:
+        more = (warpgroup_mma(p, v_tile, acc[0], is_async=True),)
+    else:
+        left, right = v_tile.slice(0, PARTS[0], 1), v_tile.slice(PARTS[0], PARTS[1], 1)
+        start = warpgroup_mma(p, left, acc[0], is_async=True)
+        more = start, warpgroup_mma(p, right, acc[1], is_async=True)  # type: ignore[assignment]
+    return more
+
+
+@gluon.jit
+def finished(acc, read):
+    """Wait for all products; ``read``: registers that must keep what they hold until then."""
+    done = warpgroup_mma_wait(num_outstanding=0, deps=acc + read)
+    return done[:len(acc)]
+
+
+@gluon.jit
+def scaled(acc, factor, PARTS: gl.constexpr):
+    """Multiply each row of O by its own factor."""
+    left = gl.convert_layout(factor, gl.SliceLayout(1, acc[0].type.layout))
+    start = acc[0] * gl.expand_dims(left, 1)
+    if len(PARTS) == 1:
+        columns = (start,)
+    else:
+        right = gl.convert_layout(factor, gl.SliceLayout(1, acc[1].type.layout))
+        columns = start, acc[1] * gl.expand_dims(right, 1)  # type: ignore[assignment]
+    return columns
 
 
 @gluon.jit
@@ -166,22 +224,21 @@ def pass_by(i, bars, STAGES: gl.constexpr):
 def tile_in_order(
     i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, start, n_q, n_k,
     BLOCK_K: gl.constexpr, STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
-    p_layout: gl.constexpr,
+    p_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
     """S = Q K_i, then the exponentials, then acc += P V_i; other groups fill the gaps."""
     _, k_smem, v_smem = smem
     _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
-    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES)
+    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
     s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p, m, l_sum, alpha = softmax_step(
         s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout, MASK, CAUSAL, q_tile.dtype)
-    alpha = gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))
-    acc = acc * gl.expand_dims(alpha, 1)
+    acc = scaled(acc, alpha, PARTS)
     mbarrier.wait(v_full.index(slot), (i // STAGES) & 1)
-    acc = warpgroup_mma(p, v_smem.index(slot), acc, is_async=True)
-    acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
+    acc = add_values(p, v_smem.index(slot), acc, PARTS)
+    acc = finished(acc, (p,))
     mbarrier.arrive(v_empty.index(slot))
     return m, l_sum, acc
 
@@ -190,15 +247,16 @@ def tile_in_order(
 def tile_overlapped(
     i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, start, n_q, n_k,
     BLOCK_K: gl.constexpr, STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
+    PARTS: gl.constexpr,
 ):
     """Start S = Q K_i and acc += P V_(i-1) together; exponentiate S while the second runs."""
     _, k_smem, v_smem = smem
     _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     before = (i - 1) % STAGES
-    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES)
-    acc = warpgroup_mma(p, v_smem.index(before), acc, is_async=True)
-    s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
+    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
+    acc = add_values(p, v_smem.index(before), acc, PARTS)
+    s = warpgroup_mma_wait(num_outstanding=len(PARTS), deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p_layout: gl.constexpr = p.type.layout
     p_new, m, l_sum, alpha = softmax_step(
@@ -206,25 +264,24 @@ def tile_overlapped(
     # waiting for V_i here, not where it is used, also keeps the assembler from moving the next
     # line up: it starts a new basic block, and the exponentials stay in this one
     mbarrier.wait(v_full.index(slot), (i // STAGES) & 1)
-    acc, p, p_new = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p, p_new))
+    acc = finished(acc, (p, p_new))
     mbarrier.arrive(v_empty.index(before))
-    alpha = gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))
-    return m, l_sum, acc * gl.expand_dims(alpha, 1), p_new
+    return m, l_sum, scaled(acc, alpha, PARTS), p_new
 
 
 @gluon.jit
 def compute(
     group: gl.constexpr, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
     BLOCK_K: gl.constexpr, STAGES: gl.constexpr, OVERLAP: gl.constexpr,
-    CAUSAL: gl.constexpr, q_layout: gl.constexpr,
+    CAUSAL: gl.constexpr, q_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
     """A consumer: four warps, 64 query rows, all their keys."""
     q_smem, k_smem, v_smem = smem
     q_full, k_full, k_empty, v_full, _ = bars
     dtype: gl.constexpr = q_smem.dtype
-    HEAD_DIM: gl.constexpr = o_desc.block_shape[2]
+    WIDTH: gl.constexpr = o_desc.block_shape[2]
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
-    o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
+    o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, PARTS[0], 16])
     p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
     row_layout: gl.constexpr = gl.SliceLayout(1, s_layout)
     first_row += group * ROWS
@@ -236,15 +293,15 @@ def compute(
     for i in range(n - own):
         pass_by(i, bars, STAGES)
 
-    q_tile = seen_as(q_smem.index(group), [ROWS, HEAD_DIM], q_layout)
+    q_tile = seen_as(q_smem.index(group), [ROWS, WIDTH], q_layout)
     m = gl.full((ROWS,), float("-inf"), gl.float32, row_layout)
     l_sum = gl.zeros((ROWS,), gl.float32, row_layout)
-    acc = gl.zeros((ROWS, HEAD_DIM), gl.float32, o_layout)
+    acc = (empty(PARTS[0]),) if len(PARTS) == 1 else (empty(PARTS[0]), empty(PARTS[1]))
     mbarrier.wait(q_full, 0)
     if OVERLAP:
         first = n - own
         slot = first % STAGES
-        s = scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES)
+        s = scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
         s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
         mbarrier.arrive(k_empty.index(slot))
         p, m, l_sum, _ = softmax_step(s, m, l_sum, scale, first_row, (own - 1) * BLOCK_K,
@@ -253,27 +310,29 @@ def compute(
         for i in range(first + 1, n - whole):
             m, l_sum, acc, p = tile_overlapped(
                 i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL)
+                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, PARTS)
         for i in range(n - whole, n):
             m, l_sum, acc, p = tile_overlapped(
                 i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL)
-        acc = warpgroup_mma(p, v_smem.index((n - 1) % STAGES), acc, is_async=True)
-        acc, p = warpgroup_mma_wait(num_outstanding=0, deps=(acc, p))
+                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, PARTS)
+        acc = add_values(p, v_smem.index((n - 1) % STAGES), acc, PARTS)
+        acc = finished(acc, (p,))
     else:
         for i in range(n - own, n - whole):
             m, l_sum, acc = tile_in_order(
                 i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, p_layout)
+                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, p_layout, PARTS)
         for i in range(n - whole, n):
             m, l_sum, acc = tile_in_order(
                 i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, p_layout)
+                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, p_layout, PARTS)
     l_safe = gl.where(l_sum == 0.0, 1.0, l_sum)
     rows = first_row + gl.arange(0, ROWS, row_layout)
     gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2, mask=rows < n_q)
-    inverse = gl.convert_layout(1.0 / l_safe, gl.SliceLayout(1, o_layout))
-    q_tile.store((acc * gl.expand_dims(inverse, 1)).to(dtype))  # Q is done with: its room for O
+    acc = scaled(acc, 1.0 / l_safe, PARTS)
+    q_tile.slice(0, PARTS[0], 1).store(acc[0].to(dtype))  # Q is done with: its room for O
+    if len(PARTS) == 2:
+        q_tile.slice(PARTS[0], PARTS[1], 1).store(acc[1].to(dtype))
     fence_async_shared()
     async_store(o_desc, [head, first_row, 0], q_smem.index(group))
     store_wait(0)
@@ -293,18 +352,19 @@ def specialised_kernel(
     q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, tiles, scale,
     GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr, TOGETHER: gl.constexpr,
     OVERLAP: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
+    PARTS: gl.constexpr,
 ):
     """Set up shared memory and barriers, then part: two or three consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
     BLOCK_K: gl.constexpr = k_desc.block_shape[1]
-    HEAD_DIM: gl.constexpr = k_desc.block_shape[2]
+    WIDTH: gl.constexpr = k_desc.block_shape[2]
     BLOCK_Q: gl.constexpr = GROUPS * ROWS
     head, tile = work_item(heads, tiles, TOGETHER, CAUSAL)
     first_row = tile * BLOCK_Q
     n = key_tiles(first_row, BLOCK_Q, n_q, n_k, BLOCK_K, CAUSAL)
-    q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, ROWS, HEAD_DIM], q_desc.layout)
-    k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], k_desc.layout)
-    v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, HEAD_DIM], v_desc.layout)
+    q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, ROWS, WIDTH], q_desc.layout)
+    k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], k_desc.layout)
+    v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], v_desc.layout)
     bars = (
         barriers(1, 1).index(0),  # Q is full
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # K is full, is empty
@@ -314,8 +374,8 @@ def specialised_kernel(
     copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, rows, head_dim)
     smem = (
         q_smem,
-        seen_as(k_smem, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
-        seen_as(v_smem, [STAGES, BLOCK_K, HEAD_DIM], kv_layout),
+        seen_as(k_smem, [STAGES, BLOCK_K, WIDTH], kv_layout),
+        seen_as(v_smem, [STAGES, BLOCK_K, WIDTH], kv_layout),
     )
     zero: gl.constexpr = 0
     one: gl.constexpr = 1
@@ -324,9 +384,9 @@ def specialised_kernel(
         gl.warp_specialize(
             [
                 (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
                 (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
                 (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
                               GROUP, GROUPS, STAGES)),
             ],
@@ -337,11 +397,11 @@ def specialised_kernel(
         gl.warp_specialize(
             [
                 (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
                 (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
                 (compute, (two, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout)),
+                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
                 (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
                               GROUP, GROUPS, STAGES)),
             ],
@@ -351,13 +411,33 @@ def specialised_kernel(
 # fmt: on
 
 
+@functools.cache
+def swizzled(shape: tuple[int, ...], dtype: torch.dtype) -> gl.NVMMASharedLayout:
+    """Return how a tile of this shape lies in shared memory, so that no two rows share banks."""
+    known = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
+    return gl.NVMMASharedLayout.get_default_for(list(shape), known[dtype])
+
+
+@functools.lru_cache(maxsize=4096)
+def _template(shape: torch.Size, dtype: torch.dtype, rows: int) -> TensorDescriptor:
+    batch, heads, n, d = shape
+    block = (1, rows, power_of_2(d))  # 96 columns in room for 128: the copy adds zeros
+    sizes = [batch * heads, n, d], [n * d, d, 1], list(block)
+    return TensorDescriptor(torch.empty(0, dtype=dtype), *sizes, swizzled(block, dtype))
+
+
+def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
+    """Describe a contiguous (B, H, N, d) tensor as tiles of ``rows`` rows of one head."""
+    return with_base(_template(x.shape, x.dtype, rows), x)
+
+
 def specialised(
     q, k, v, *, causal=False, scale=None, groups=2, block_k=128, stages=2, overlap=True
 ):
     """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
     Args:
-        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64 or 128.
+        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64, 96, 128 or 256.
         k: (B, H_kv, n_k, d), contiguous, n_k >= 1.
         v: like k.
         causal: aligned at the end.
@@ -378,17 +458,13 @@ def specialised(
     n_k = k.shape[2]
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    dtype = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}[q.dtype]
 
-    def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
-        layout = gl.NVMMASharedLayout.get_default_for([1, rows, d], dtype)
-        x = x.flatten(0, 1)
-        return TensorDescriptor(x, list(x.shape), list(x.stride()), [1, rows, d], layout)
-
-    tiles = triton.cdiv(n_q, 64 * groups)
+    tiles = cdiv(n_q, 64 * groups)
     fits = max(L2_SHARE // (2 * n_k * d * q.element_size()), 1)
-    together = min(triton.next_power_of_2(fits + 1) // 2, 16)
-    specialised_kernel[(tiles * batch * heads,)](
+    together = min(1 << (fits.bit_length() - 1), 16)  # a power of two
+    launch(
+        *(specialised_kernel, (tiles * batch * heads,)),
+        likeness((q, k, v), causal, groups, block_k, stages, overlap),
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
         *(lse, n_q, n_k, batch * heads, tiles, scale * LOG2_E),
         GROUP=heads // k.shape[1],
@@ -397,8 +473,9 @@ def specialised(
         TOGETHER=together,
         OVERLAP=overlap,
         CAUSAL=causal,
-        q_layout=gl.NVMMASharedLayout.get_default_for([64, d], dtype),
-        kv_layout=gl.NVMMASharedLayout.get_default_for([block_k, d], dtype),
+        q_layout=swizzled((64, power_of_2(d)), q.dtype),
+        kv_layout=swizzled((block_k, power_of_2(d)), q.dtype),
+        PARTS=(64, 32) if d == 96 else (d,),
         num_warps=4,
     )
     return o, lse

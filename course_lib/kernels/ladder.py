@@ -10,12 +10,15 @@ does by hand (`course_lib.kernels.gluon_forward`).
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.kernels.flash_forward import load_tile, store_tile
+from course_lib.kernels.launch import cdiv, launch, likeness, with_base
 from course_lib.kernels.tiles import Tiles, tiles_for
 
 LOG2_E = 1.4426950408889634
@@ -256,8 +259,14 @@ def descriptors_kernel(
 
 def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
     """Describe a contiguous (B, H, N, head_dim) tensor as tiles of ``rows`` rows of one head."""
-    x = x.flatten(0, 1)
-    return TensorDescriptor(x, x.shape, x.stride(), [1, rows, x.shape[2]])
+    return with_base(_template(x.shape, x.dtype, rows), x)
+
+
+@functools.lru_cache(maxsize=4096)
+def _template(shape: torch.Size, dtype: torch.dtype, rows: int) -> TensorDescriptor:
+    batch, heads, n, d = shape
+    like = torch.empty(0, dtype=dtype)
+    return TensorDescriptor(like, [batch * heads, n, d], [n * d, d, 1], [1, rows, d])
 
 
 # The rungs, as functions -------------------------------------------------------------------------
@@ -312,8 +321,9 @@ def descriptors(q, k, v, *, causal=False, tiles=None, longest_first=False, scale
     o, lse = _outputs(q)
     heads = q.shape[0] * q.shape[1]
     together = HEADS_TOGETHER if longest_first and heads % HEADS_TOGETHER == 0 else 1
-    grid = (together, triton.cdiv(q.shape[2], tiles.block_q), heads // together)
-    descriptors_kernel[grid](
+    grid = (together, cdiv(q.shape[2], tiles.block_q), heads // together)
+    launch(
+        *(descriptors_kernel, grid, likeness((q, k, v), causal, longest_first, tiles)),
         *(described(q, tiles.block_q), described(k, tiles.block_k), described(v, tiles.block_k)),
         *(described(o, tiles.block_q), lse, q.shape[2], k.shape[2]),
         scale * LOG2_E,

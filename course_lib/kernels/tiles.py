@@ -8,6 +8,7 @@ of a block and spill no register (``tests/kernels/test_tiles.py`` compiles each)
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,18 @@ _DESCRIPTORS = {
         (256, None): Tiles(128, 64, 8, 2),
     },
 }
+# Rung 8, written by hand (`course_lib.kernels.gluon_forward`): head_dim -> the fastest choice
+# measured on an H100. It needs sm_90, Triton 3.6 to 3.9, half types, at least 128 queries, rows in
+# a line, no window and a scale above 0 (`attention_forward.by_hand`); any other call falls back on
+# _PLAIN. At head_dim 64 few keys go to _DESCRIPTORS, and a call with too little to do for large
+# tiles goes to _PLAIN (`attention_forward.SMALL`). _DESCRIPTORS lacks 96: its tiles are powers of
+# two.
+BY_HAND = {
+    64: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
+    96: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
+    128: {"groups": 2, "block_k": 128, "stages": 3, "overlap": True},
+    256: {"groups": 2, "block_k": 64, "stages": 2, "overlap": True},
+}
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
@@ -85,9 +98,12 @@ _FLOAT32 = {
 
 def sm_of(x: torch.Tensor) -> int:
     """Return the compute capability of x's GPU, times ten; 80 for a tensor on a CPU."""
-    if not x.is_cuda:
-        return 80
-    major, minor = torch.cuda.get_device_capability(x.device)
+    return _sm_of_device(x.device) if x.is_cuda else 80
+
+
+@functools.cache
+def _sm_of_device(device: torch.device) -> int:
+    major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
 
 
@@ -103,13 +119,18 @@ def tiles_for(
         sm: compute capability times ten, to ask for another GPU.
     """
     sm = sm_of(q) if sm is None else sm
-    if q.dtype == torch.float32:
+    return _looked_up(q.shape[-1], q.dtype == torch.float32, causal, descriptors, sm)
+
+
+@functools.cache
+def _looked_up(d: int, float32: bool, causal: bool, descriptors: bool, sm: int) -> Tiles:
+    if float32:
         row = _FLOAT32
     else:
         table = _DESCRIPTORS if descriptors and sm in _DESCRIPTORS else _PLAIN
         row = table[max((known for known in table if known <= sm), default=75)]
     fitting: dict[tuple[int, bool | None], Tiles] = {
-        key: tiles for key, tiles in row.items() if q.shape[-1] <= key[0]
+        key: tiles for key, tiles in row.items() if d <= key[0]
     }
     nearest = min(d for d, _ in fitting)
     return fitting.get((nearest, causal)) or fitting[nearest, None]
@@ -127,9 +148,13 @@ _BACKWARD = {
         64: (Tiles(32, 64, 4, 2), Tiles(128, 64, 8, 3)),
         # measured: faster than any choice that does not spill (96 bytes per thread)
         128: (Tiles(64, 64, 4, 2), Tiles(128, 64, 8, 3)),
+        # likewise (216 and 88 bytes by descriptors); 16 x 16 with 8 warps, which spills nothing, is
+        # five times as slow
+        256: (Tiles(64, 64, 8, 2), Tiles(128, 32, 8, 2)),
     },
 }
-# head_dim 256, and float32. On sm_75 a head_dim of 256 spills with any tiles, with these least
+# head_dim 256 where it was not measured, and float32. On sm_75 a head_dim of 256 spills with any
+# tiles, with these least
 _BACKWARD_LARGE = (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1))
 
 
@@ -138,9 +163,8 @@ def backward_tiles_for(q: torch.Tensor, *, sm: int | None = None) -> tuple[Tiles
     sm = sm_of(q) if sm is None else sm
     known = 80 if sm in (100, 103) else 89 if sm >= 120 else max(s for s in _BACKWARD if s <= sm)
     row = _BACKWARD[known]
-    if q.dtype == torch.float32 or q.shape[-1] > 128:
-        return _BACKWARD_LARGE
-    return row[64 if q.shape[-1] <= 64 else 128]
+    nearest = min((d for d in row if q.shape[-1] <= d), default=None)
+    return _BACKWARD_LARGE if nearest is None or q.dtype == torch.float32 else row[nearest]
 
 
 def decode_tiles_for(q: torch.Tensor, rows: int, *, sm: int | None = None) -> Tiles:

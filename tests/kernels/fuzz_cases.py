@@ -45,7 +45,7 @@ POSITIVE = (None, None, 0.5, 2.0)
 FINITE = (*POSITIVE, -1.0)
 
 CONTRACTS = {
-    "rung 8": Contract(5, (64, 128), FLOATS[1:], grouped=True, scales=POSITIVE),
+    "rung 8": Contract(5, (64, 96, 128, 256), FLOATS[1:], grouped=True, scales=POSITIVE),
     "flash_attention": Contract(
         40, ALL_DIMS, masks=MASKS, layouts=LAYOUTS, grouped=True, scales=FINITE, empty=True
     ),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from course_lib.attention.truth import attention_float64
-from course_lib.kernels import attention_backward
+from course_lib.kernels import attention_backward, attention_forward, launch
 from course_lib.kernels.attention_op import flash_attention
 from course_lib.kernels.flash_forward import DTYPES
 
@@ -234,7 +234,11 @@ def test_bad_input_gets_a_sentence(changes, error, words):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", [16, 32, 64, 96, 128, 256])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_compiled_for_this_gpu(dtype, d, causal):
+@pytest.mark.parametrize("small", [True, False])
+def test_compiled_for_this_gpu(dtype, d, causal, small, monkeypatch):
+    """By pointers, as so little is done anyway, and by what large calls choose."""
+    if not small:
+        monkeypatch.setattr(attention_forward, "SMALL", {})
     torch.backends.cuda.matmul.allow_tf32 = False
     for n_q, n_k in ((257, 300), (300, 129), (1, 77), (512, 512)):
         q, k, v = make(n_q, n_k, d, heads=4, kv_heads=2, batch=2, dtype=dtype)
@@ -246,17 +250,93 @@ def test_compiled_for_this_gpu(dtype, d, causal):
 @pytest.mark.gpu
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("n_k", [2500, 2600])
-@pytest.mark.parametrize("d", [64, 128])
-def test_few_keys_and_many_keys_on_this_gpu(d, n_k, causal):
-    """Which kernel is called depends on the number of keys."""
+@pytest.mark.parametrize("d", [64, 96, 128, 256])
+def test_few_keys_and_many_keys_on_this_gpu(d, n_k, causal, monkeypatch):
+    """Which kernel is called depends on the number of keys, and on how much there is to do."""
+    monkeypatch.setattr(attention_forward, "SMALL", {})
     q, k, v = make(300, n_k, d, heads=4, kv_heads=2, dtype=torch.bfloat16)
     assert_right(q, k, v, causal=causal)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("scale", [-0.125, 0.0])
-@pytest.mark.parametrize("d", [64, 128])
-def test_any_finite_scale_on_this_gpu(d, scale):
+@pytest.mark.parametrize("d", [64, 96, 128, 256])
+def test_any_finite_scale_on_this_gpu(d, scale, monkeypatch):
     """The rungs by hand scale the maximum, which is right for a scale above 0 only."""
+    monkeypatch.setattr(attention_forward, "SMALL", {})
     q, k, v = make(300, 300, d, heads=2, dtype=torch.bfloat16)
     assert_right(q, k, v, causal=True, scale=scale)
+
+
+SMALL_AND_LARGE = [(128, 64), (128, 128), (2000, 64), (1500, 128), (600, 256)]  # n, d
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("n", "d"), SMALL_AND_LARGE)
+def test_a_second_call_does_not_look_at_its_arguments_again(n, d, monkeypatch):
+    """Triton's own launch takes most of a small call's host time."""
+
+    def call(q, k, v, do):
+        inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+        o = flash_attention(*inputs, causal=True)
+        return o, *torch.autograd.grad(o, inputs, do)
+
+    first, second = (make(n, n, d, heads=8, dtype=torch.bfloat16) for _ in range(2))
+    second = [x + 1 for x in second]
+    do = torch.randn_like(first[0])
+    expected = call(*second, do)
+    launch._known.clear()
+    call(*first, do)
+    monkeypatch.setattr(type(attention_backward.dq_kernel), "run", None)
+    for got, wanted in zip(call(*second, do), expected, strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.gpu
+def test_what_is_remembered_is_not_used_for_another_call():
+    """Strides, a length of one, an address that is not divisible by 16: other machine code."""
+    wide = torch.randn(2, 4, 200, 65, device="cuda", dtype=torch.bfloat16)
+    for x in (wide[..., :64], wide[..., 1:], wide[..., :64].contiguous(), wide[:1, :, :1, :64]):
+        for _ in range(2):
+            assert_right(x, x, x, causal=True)
+            assert_right(x, x[:, :2], x[:, 2:])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("n", "d"), SMALL_AND_LARGE)
+def test_captured_in_a_cuda_graph_and_replayed_on_other_numbers(n, d):
+    q, k, v = (x.requires_grad_() for x in make(n, n, d, heads=8, dtype=torch.bfloat16))
+    do = torch.randn_like(q)
+
+    def step():
+        o = flash_attention(q, k, v, causal=True)
+        return o, *torch.autograd.grad(o, (q, k, v), do)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # compiles, as every capture needs it
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    with torch.no_grad():
+        for x in (q, k, v, do):
+            x.copy_(torch.randn_like(x))
+    graph.replay()
+    for got, wanted in zip(captured, step(), strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize(("n", "d"), SMALL_AND_LARGE)
+def test_compiled_whole_in_half_precision_on_this_gpu(n, d, mode):
+    """Triton's knobs, which bfloat16 asks, must not break the graph."""
+    q, k, v = make(n, n, d, heads=8, dtype=torch.bfloat16)
+    layer = torch.compile(lambda *x: flash_attention(*x, causal=True), fullgraph=True, mode=mode)
+    do = torch.randn_like(q)
+    plain = gradients(lambda *x: flash_attention(*x, causal=True), (q, k, v), do)
+    for _ in range(3):  # warm-up, recording, replay
+        for got, expected in zip(gradients(layer, (q, k, v), do), plain, strict=True):
+            assert torch.equal(got, expected)

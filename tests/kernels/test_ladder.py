@@ -8,7 +8,9 @@ import torch
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels import ladder
 from course_lib.kernels.attention_forward import gluon_works
-from course_lib.kernels.tiles import Tiles
+from course_lib.kernels.tiles import BY_HAND, Tiles
+
+SIZES = ((256, 256), (1024, 1024), (300, 700), (700, 300), (1, 129), (129, 1), (320, 900))
 
 
 def assert_right(o, lse, q, k, v, causal):
@@ -71,6 +73,22 @@ def test_compiled_rungs_with_this_gpus_tiles(dtype, d, causal):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", BY_HAND)
+def test_rung_8_as_it_is_tuned(d, causal):
+    if torch.cuda.get_device_capability() != (9, 0) or not gluon_works():
+        pytest.skip("rung 8 is for sm_90 and for a Triton with its Gluon")
+    from course_lib.kernels.gluon_forward import specialised
+
+    for dtype in (torch.float16, torch.bfloat16):
+        for n_q, n_k in SIZES:
+            q = torch.randn(2, 4, n_q, d, device="cuda").to(dtype)
+            k, v = (torch.randn(2, 2, n_k, d, device="cuda").to(dtype) for _ in range(2))
+            o, lse = specialised(q, k, v, causal=causal, **BY_HAND[d])
+            assert_right(o, lse, q, k, v, causal)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     "choice",
     [
@@ -90,8 +108,7 @@ def test_rung_8_written_by_hand(choice, causal):
     for d in (64, 128):
         if d == 128 and choice == {"groups": 3, "overlap": False}:
             continue  # no room in registers for 128 keys
-        sizes = ((256, 256), (1024, 1024), (300, 700), (700, 300), (1, 129), (129, 1), (320, 900))
-        for n_q, n_k in sizes:
+        for n_q, n_k in SIZES:
             q = torch.randn(2, 4, n_q, d, device="cuda").bfloat16()
             k, v = (torch.randn(2, 2, n_k, d, device="cuda").bfloat16() for _ in range(2))
             o, lse = specialised(q, k, v, causal=causal, **choice)
