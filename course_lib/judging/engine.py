@@ -90,21 +90,23 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     if finding is None:
         doubt = host.doubt(case, observed)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
+    note = books.other_tiles(case.kwargs, observed.ledger)
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
-        return Judged(case, incorrect(exercise, case, finding), observed)
+        return Judged(case, incorrect(exercise, case, finding, note=note), observed)
     seen = [Seen.of(exercise, one) for one in before]
     failed_now = Seen(exercise, case, exercise.answer(expected), observed.result, passed=False)
-    named = recognise(exercise, [*seen, failed_now], partial(_result, host))
+    named = recognise(exercise, [*seen, failed_now], partial(_result, exercise, host))
     small = [] if named or not case.args else _smallest(exercise, host, case, finding)
-    note = books.other_tiles(case.kwargs, observed.ledger)
     return Judged(case, incorrect(exercise, case, finding, named, small, note), observed)
 
 
-def _result(host: Host, case: Case) -> Any:
+def _result(exercise: Exercise, host: Host, case: Case) -> Any:
     """Return the student's result on one more case, None if there is none."""
     observed = host.run(replace(case, counted=False, compiled=False)).observed
-    return observed and observed.result
+    if observed is None:
+        return None
+    return as_meant(observed.result, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
 
 
 def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> list[str]:
@@ -112,9 +114,11 @@ def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> l
 
     def judged(small: Case) -> tuple[Finding | None, Any, Any]:
         expected = exercise.truth(*small.args, **small.kwargs)
-        observed = host.run(small).observed
-        found = observed and _finding(exercise, small, observed, expected)
-        return found or None, observed and observed.result, exercise.answer(expected)
+        answer, observed = exercise.answer(expected), host.run(small).observed
+        if observed is None:
+            return None, None, answer
+        observed = replace(observed, result=as_meant(observed.result, answer))
+        return _finding(exercise, small, observed, expected), observed.result, answer
 
     def fails(small: Case) -> bool:
         try:

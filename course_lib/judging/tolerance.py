@@ -115,7 +115,8 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> bool:
     finite = np.isfinite(truth.numbers)
     if not (finite == np.isfinite(got.numbers)).all() or not finite.any():
         return False
-    error, right = ((x / scale)[finite] for x in (got.numbers - truth.numbers, truth.numbers))
+    right, scale = truth.numbers[finite], scale[finite]
+    error, right = (got.numbers[finite] - right) / scale, right / scale
     size = float(np.sqrt((error**2).mean()))
     one_way = abs(error.mean()), abs((error * right).mean() / np.sqrt((right**2).mean()))
     everywhere = (np.abs(error) > size / 30).mean() > 0.6
