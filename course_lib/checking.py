@@ -192,8 +192,14 @@ def _is_exercise(name: str) -> bool:
 def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:
     """Compile for sm_80 in a child. Return ``report``, or one that says why that fails."""
     from course_lib.child.compile_check import CompileReport, compile_for
+    from course_lib.child.extract import NotExtractable, python_function
 
     exercise, notes = report.exercise, []
+    untried = "Whether it compiles for a GPU could not be tried:"
+    try:
+        python_function(function)
+    except NotExtractable as why:  # a lambda, an object: nothing is wrong with its kernels
+        return replace(report, lines=(*report.lines, f"{untried} {why}"))
     for case in exercise.cases(np.random.default_rng(seed)):
         if not case.compiled:
             continue
@@ -203,7 +209,7 @@ def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report
             continue
         if outcome.kind not in ("infrastructure", "timeout"):
             return engine.not_on_a_gpu(exercise, outcome.message)
-        notes.append(f"Whether it compiles for a GPU could not be tried: {outcome.message}")
+        notes.append(f"{untried} {outcome.message}")
     return replace(report, lines=(*report.lines, *dict.fromkeys(notes)))
 
 

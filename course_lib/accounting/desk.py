@@ -94,6 +94,8 @@ class Piles(Sequence[Any]):
 class Rows(NDArrayOperatorsMixin):
     """An array whose rows come to the desk tile by tile; used as a whole, all of it is taken.
 
+    The matrix of a head, ``k[head]``, is such an array itself: to choose it reads nothing.
+
     ``numbers``: those of the elements of ``array``, whose rows have ``width`` elements.
     """
 
@@ -114,6 +116,8 @@ class Rows(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         what = np.asarray(self._numbers[index])
+        if _is_choice(index, self.ndim - 2):
+            return Rows(self._array[index], self._place, self._width, what)
         return self._place.take(self._array[index], what, np.unique(what // self._width))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -147,6 +151,12 @@ class Rows(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"<an array of shape {self.shape}, tile by tile>"
+
+
+def _is_choice(index: Any, most: int) -> bool:
+    """Return whether an index has whole numbers and slices only, for the first axes, ``most``."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return len(parts) <= most and all(isinstance(i, int | np.integer | slice) for i in parts)
 
 
 def _whole(x: Any) -> Any:

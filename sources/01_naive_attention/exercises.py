@@ -3,7 +3,8 @@
 #
 # Four exercises, about 27 minutes. You need lesson 01, NumPy, and a little
 # PyTorch for the last one. `hint(naive_attention)` gives a hint, three at most
-# for each exercise.
+# for each exercise. In all exercises your function leaves its arguments as they
+# are, and returns arrays of its own.
 #
 # The lesson's three lines, for one head with N tokens:
 #
@@ -30,7 +31,7 @@ from course_lib import EagerLedger, check, hint, progress
 # 2. Which of the three lines above moves **most bytes** to and from memory, when
 #    eager PyTorch runs them at large N? Give its number: 1, 2 or 3.
 #
-# For example, `return 8, 3` says "eight times, line 3".
+# For example, `return 8, 3` says "eight times, line 3". (8.0 would do as well.)
 
 
 # %% ex-1-1

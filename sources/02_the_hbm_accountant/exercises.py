@@ -90,7 +90,8 @@ check(reduction_and_crossover)
 # - **arithmetic**: the FLOPs at the speed of its matrix units.
 #
 # The largest of the three is the limit. Return its name: `"overhead"`,
-# `"traffic"` or `"arithmetic"`.
+# `"traffic"` or `"arithmetic"`. No two times are equal, but some lie close
+# together: do not round them.
 #
 # `gpu` has two fields that you need: `gpu.hbm_gb_per_s` (GB/s, 1 GB = 10⁹
 # bytes) and `gpu.tflops_half` (TFLOP/s, 10¹² FLOPs a second). The next cell
@@ -162,8 +163,9 @@ check(regime)
 # | `factor` | all of naive (trips and Q, K, V, O) over `flash_gb` |
 # | `flop_per_byte` | FLOPs over bytes of Q, K, V, O, one head |
 #
-# The verdict is `"holds"` or `"does not hold"`. A card's number holds if
-# yours, rounded to as many digits as the card prints, is the same.
+# Give your number as it is, or with at least three digits. The verdict is
+# `"holds"` or `"does not hold"`. A card's number holds if yours, rounded to as
+# many digits as the card prints, is the same.
 # Attention has `4 N² d` FLOPs a head.
 
 

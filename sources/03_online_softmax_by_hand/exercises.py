@@ -3,7 +3,8 @@
 #
 # Five exercises, about 45 minutes. You need lesson 03 and NumPy; no GPU, no
 # Triton. Run a cell with Shift+Enter. `hint(stream_average)` gives a hint,
-# three at most for each exercise.
+# three at most for each exercise. Your functions leave their arguments as they
+# are.
 
 # %% imports
 import numpy as np
@@ -40,8 +41,9 @@ from course_lib import check, hint, progress
 # }
 # ```
 #
-# Four careful digits are accepted. A computer for `exp` is allowed; a loop is
-# not the point.
+# Five digits in between leave the first four of each number right, and those are
+# judged: each number may be off by a thousandth of itself. A computer for `exp` is
+# allowed; a loop is not the point.
 
 
 # %% ex-3-1
@@ -151,7 +153,8 @@ check(stream_average)
 #
 # - A state is a tuple `(m, l_sum, o)`: a number, a number, and an array of
 #   shape `(d,)`. `o` is not divided yet.
-# - `merge(a, b)` returns the state of all keys of both, as such a tuple.
+# - `merge(a, b)` returns the state of all keys of both, as such a tuple. `a` and
+#   `b` stay unchanged; where one of them is the answer, you may return it.
 # - The state of no keys at all is `(-np.inf, 0.0, zeros)`. A fully masked pile
 #   has this state. Merged with any state it changes nothing; merged with
 #   itself it gives itself. Nothing may become NaN.

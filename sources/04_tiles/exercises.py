@@ -5,7 +5,8 @@
 # and NumPy; no GPU, no Triton. Run a cell with Shift+Enter.
 # `hint(tile_bounds)` gives a hint, three at most for each exercise.
 #
-# One head unless an exercise says otherwise. No mask before 4.4.
+# One head unless an exercise says otherwise. No mask before 4.4. Your functions
+# leave their arguments as they are.
 
 # %% imports
 import numpy as np
@@ -54,9 +55,10 @@ check(tile_bounds)
 # - The score of query and key is `q · k / sqrt(d)`.
 # - The last tile of keys may be short.
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
-# - **Each tile of K and V is loaded once**: take it with `k[start:stop]`. The desk
-#   has room for one tile of each: when you take the next, the numbers of the one
-#   before become NaN. The check counts how often each row is taken.
+# - **Each tile of K and V is loaded once, and as a whole**: take all its rows with
+#   one `k[start:stop]`, not row by row. The desk has room for one tile of each: when
+#   you take the next, the numbers of the one before become NaN. The check counts how
+#   often each row is taken, and in how many parts.
 # - Never hold all scores of a row, nor a copy of K: the check measures your memory.
 #
 # `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
@@ -249,6 +251,8 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 #   `q + i * q_row + c`. `q_row` is the **stride**: how far it is from one row
 #   to the next. It need not be `head_dim`, and `k`, `v` and `o` have strides of
 #   their own. The grader chooses.
+# - `scale` is the number by which each score `q · k` is multiplied: here it is
+#   `1 / sqrt(head_dim)`.
 # - `pid` is a pair: which Q tile, which head. The lines that find the head are
 #   given.
 #
@@ -350,11 +354,14 @@ check(flash_program)
 #
 # Return `(H, n_q, d)`. `n_q <= n_k`, and `window` is at least 1.
 #
-# **Skip the tiles in which nobody of a Q tile may look at anything, and load the
-# others once** per Q tile and query head (or for several heads together). Tiles of
-# keys begin at multiples of `block_k`. The check counts, as in 4.2. In one case it
-# fills keys and values that nobody may see with NaN: computing them and masking
-# afterwards does not help, for `0 * NaN` is NaN.
+# Work in tiles, as in 4.3: Q tiles of `block_q` rows, tiles of `block_k` keys that
+# begin at multiples of `block_k`. **For each Q tile, skip the tiles of keys that none
+# of its rows may look at, and load the others once** for each query head, or for
+# several heads together: `k[head, start:stop]`, `k[:, start:stop]`. Neither a loop
+# over single rows nor a copy of all of K (`np.repeat(k, ...)`) is meant; repeat a
+# tile, if you like. The check counts, as in 4.2. In one case it fills keys and values
+# that nobody may see with NaN: computing them and masking afterwards does not help,
+# for `0 * NaN` is NaN.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).

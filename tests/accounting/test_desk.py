@@ -105,6 +105,21 @@ def test_tiles_are_counted_by_row_however_they_are_asked_for():
     assert books.times.tolist() == [3, 2, 1, 1, 1, 2]
 
 
+def test_to_choose_a_head_reads_nothing_and_its_rows_are_counted_as_they_are_taken():
+    desk, array = Desk(), np.arange(24.0).reshape(2, 6, 2)
+    k, books = desk.lay("k", array), desk.places["k"]
+    heads = [*k, k[0:2][1], k.reshape(2, 1, 6, 2)[1][0], k.reshape(2, 1, 6, 2)[1, 0]]
+    assert books.visits == 0
+    for head, number in zip(heads, (0, 1, 1, 1, 1), strict=True):
+        np.testing.assert_array_equal(head[2:4], array[number, 2:4])
+    assert (books.visits, books.tallest) == (2, 2)
+    np.testing.assert_array_equal(k[0] @ np.eye(2), array[0])
+    assert books.tallest == 6
+    assert books.times.tolist() == [1, 1, 2, 2, 1, 1, 0, 0, 1, 1, 0, 0]
+    k[np.array([0, 1])]
+    assert books.tallest == 12, "a list of heads is a copy of them"
+
+
 def test_looking_at_the_shape_reads_nothing():
     k, books, _ = rows()
     assert (len(k), k.shape, np.shape(k), np.zeros_like(k).shape) == (6, (6, 2), (6, 2), (6, 2))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from corpus import sample
+from corpus import corpus, sample
 from helpers import ROOT
 
 from course_lib.classroom import grade_one
@@ -66,6 +66,11 @@ def test_the_last_file_that_is_not_the_blank_counts_and_is_named(workshop, files
     line = graded_alone(workshop, *files)
     assert (line["outcome"], line["file"]) == (outcome, counted)
     assert any(counted in note and "0.1" in note for note in line["notes"])
+
+
+@pytest.mark.parametrize("right", corpus("right", "0.1"), ids=lambda sample: sample.name)
+def test_a_function_without_a_name_of_its_own_is_graded_as_it_is_checked(workshop, right):
+    assert graded_alone(workshop, ("0.py", right.text))["outcome"] == "passed"
 
 
 def test_a_submission_has_one_deadline_for_all_its_files(workshop, monkeypatch):
