@@ -71,6 +71,8 @@ def _sum_cases(rng: Generator) -> list[Case]:
         Case("150 numbers in blocks of 64: three programs", (drawn(150),), {"block": 64}),
         Case("7 numbers in a block of 64: one program", (drawn(7),), {"block": 64}),
         Case("1000 numbers in blocks of 64", (drawn(1000),), {"block": 64}, compiled=True),
+        # more programs than the places that somebody may think are always enough
+        Case("2060 numbers in blocks of 2: 1030 programs", (drawn(2060),), {"block": 2}),
         Case(
             "129 numbers in blocks of 64: the last block holds one",
             (drawn(129),),
