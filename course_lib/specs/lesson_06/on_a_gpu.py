@@ -52,6 +52,16 @@ WHICH_FAIL = question(
             "change, so it compiles.",
         ),
         wrong_answer(
+            ON_A_GPU | {"biggest": FINE},
+            "a scalar may become a block",
+            "m starts as a scalar and is a block after one step: the compiler wants one type.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"first_part": FINE},
+            "a loop may be left by break",
+            "The interpreter runs Python's break; the compiler knows none.",
+        ),
+        wrong_answer(
             ON_A_GPU | {"small_dot": FINE},
             "tl.dot takes any size",
             "The inner size of tl.dot must be at least 16; here it is 8.",
