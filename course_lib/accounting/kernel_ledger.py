@@ -8,6 +8,8 @@ is touched, so a kernel that leaves its tensors gets a sentence and no crash.
 
 Triton-viz (SIGCSE 2025) counts bytes in the interpreter in a like way; this ledger is per tensor
 and per tile.
+
+Longer than 400 lines because one class keeps all the books of a launch.
 """
 
 from __future__ import annotations
@@ -104,6 +106,7 @@ class KernelLedger(Ledger):
         read: parameter name -> bytes loaded (atomics included).
         written: parameter name -> bytes stored (atomics included).
         flops: of ``tl.dot``, two per multiply-add, over whole tiles (padding counts).
+        dots: (M, K, N) -> how often ``tl.dot`` multiplied (M, K) by (K, N).
         visits: every `Visit`, in the order in which the interpreter ran them.
         launches: every `Launch`.
         compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
@@ -135,6 +138,7 @@ class KernelLedger(Ledger):
         self.compared: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
         self.widest: Counter[str] = Counter()
         self.undefined: Counter[str] = Counter()
+        self.dots: Counter[tuple[int, int, int]] = Counter()
         self.idle = self.rounded = 0
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
@@ -175,6 +179,7 @@ class KernelLedger(Ledger):
             "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
             "widest": dict(self.widest),
             "undefined": dict(self.undefined),
+            "dots": list(self.dots.items()),
             "idle": self.idle,
             "rounded": self.rounded,
         }
@@ -193,6 +198,8 @@ class KernelLedger(Ledger):
             ledger.compared[program, shape] += times
         ledger.widest.update(data["widest"])
         ledger.undefined.update(data["undefined"])
+        for (m, k, n), times in data["dots"]:
+            ledger.dots[int(m), int(k), int(n)] += int(times)
         ledger.idle, ledger.rounded = int(data["idle"]), int(data["rounded"])
         return ledger
 
@@ -252,7 +259,8 @@ class KernelLedger(Ledger):
         """Book a ``tl.dot`` of (..., M, K) and (..., K, N). Raises TypeError for bfloat16."""
         refuse_bfloat16_dot(dtype)
         self.flops += 2 * prod(a) * b[-1]
-        self.rounded += dtype == "fp32" and precision.upper() == "TF32"
+        self.dots[a[-2], a[-1], b[-1]] += 1
+        self.rounded += dtype == "fp32" and precision.upper() not in _EXACT
 
     def compare(self, shape: tuple[int, ...]) -> None:
         """Book a comparison or a ``tl.where`` of two dimensions or more."""
@@ -366,6 +374,7 @@ class KernelLedger(Ledger):
         return next((v for v in self._views if names and v.name == names[0][0]), None)
 
 
+_EXACT = {"IEEE", "TF32X3"}  # of float32 tiles; three TF32 products are as exact as float32
 _active: KernelLedger | None = None
 
 

@@ -48,7 +48,8 @@ check(offsets_of_program_2)
 # %% about-5-2 [markdown]
 # ## 5.2 · Add two vectors of any length (8 minutes)
 #
-# `vector_add(x, y)` returns `x + y`, computed by a kernel of yours.
+# `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
+# kernel stored.
 #
 # - `x` and `y` have shape `(n,)`, float32. `n` may be any length.
 # - One program adds one block of `BLOCK` numbers.
@@ -103,8 +104,9 @@ check(vector_add)
 #   number of entries from the start of one row to the start of the next. It
 #   can be larger than `n_cols`, when `x` is a part of a wider table. The
 #   entries of one row are neighbours.
-# - The check counts: each score is loaded once, each weight is stored once.
-#   And what a mask leaves out is undefined, unless `other=` says what it is.
+# - The check counts: each score is loaded once (none is loaded again, not even the first of a
+#   row), each weight is stored once. And what a mask leaves out is undefined, unless `other=` says
+#   what it is.
 #
 # Some rows hold only negative scores, some hold scores above 100.
 #
@@ -144,14 +146,16 @@ check(row_softmax)
 # The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
-# `exp(score - m)` so far. This is lesson 03's walk.
+# `exp(score - m)` so far. This is lesson 03's walk. (A pair for the whole row, or a pair for each
+# lane of the block that are put together at the end: both are right.)
 #
 # - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.
 # - `n_cols` need not be a multiple of `block`: the last block may be short.
 # - Scores may lie near -150 or near +100.
-# - The check chooses `block`, and it counts: each score is loaded once, in
-#   blocks of that size, and each row's result is stored once.
+# - The check chooses `block`, and it counts: the row is walked once, so each
+#   score is loaded once, in blocks of that size; each row's result is stored
+#   once.
 #
 # Example: for the row `[1, 3, 2, 5]` and `block=2` the two blocks are the
 # piles `[1, 3]` and `[2, 5]`. The walk ends with `m = 5`, `l_sum = 1.20344`,

@@ -114,10 +114,13 @@ check(copy_tiles)
 #   by the square root of `d` here.
 # - The two tiles are loaded already. You write the product and the store.
 # - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
-#   dtype: convert the q tile to the k tile's dtype first.
+#   dtype: convert the q tile to the k tile's dtype first (both to float32 is
+#   right too). Never round a float32 `k` to `q`'s float16.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
-#   TF32, and the check says so.
-# - The check counts: `q` and `k` are loaded once, each score is stored once.
+#   TF32, and the check says so. (`"tf32x3"`, three products that together are
+#   as exact as float32, is right too, in every exercise.)
+# - The check counts: `q` and `k` are loaded once, each score is stored once,
+#   and there is one `tl.dot`, of the whole tiles.
 #
 # Scores can be larger than 65504, the largest float16 number.
 
@@ -163,7 +166,7 @@ check(tile_scores)
 # %% about-6-3 [markdown]
 # ## 6.3 · A matrix product, tile by tile (10 minutes)
 #
-# `matmul(a, b)` returns `a @ b` in float32.
+# `matmul(a, b)` returns `a @ b`, a float32 tensor, whatever the inputs' dtype.
 #
 # - `a` has shape `(m, k)`, `b` has shape `(k, n)`: float32 or float16, any
 #   strides, any sizes.
@@ -172,7 +175,8 @@ check(tile_scores)
 #   **accumulator**, a float32 tile that is carried from step to step.
 # - `m`, `n` and `k` need not be multiples of the tiles. Entries past the end of
 #   `k` must add nothing.
-# - float32 stays float32: `input_precision="ieee"`, as in 6.2.
+# - float32 inputs are multiplied as float32: `input_precision="ieee"`, as in
+#   6.2. (For float16 inputs it makes no difference.)
 # - The check chooses the three tile sizes, and it counts: a tile of `a` and one
 #   of `b` are loaded once in each step, the result is stored once.
 #
@@ -362,9 +366,12 @@ check(which_fail_on_a_gpu)
 # float32, whatever the order of the programs.
 #
 # Keep one program per block, of the `block` that the check chooses; each number
-# of `x` is loaded once. You may change anything in this cell, the launcher too. There are two good ways: let the hardware add in one step that
-# nobody can interrupt, or give every program a place of its own to write to
-# and add up the places afterwards.
+# of `x` is loaded once, by one program. There may be a thousand blocks and
+# more. You may change anything in this cell, the launcher too. Two good ways:
+# let the hardware add in one step that nobody can interrupt, or give every
+# program a place of its own to write to and add up the places after the launch,
+# in PyTorch or with a second kernel. (Any other way in which no two programs
+# race passes as well.)
 
 
 # %% ex-6-4b

@@ -123,7 +123,8 @@ check(one_tile_attention)
 # - the one division at the end.
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
-# and O is stored once.
+# and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in
+# lesson 03: other numbers overflow or vanish where scores are far apart.
 
 # %% ex-7-2
 @triton.jit
@@ -383,11 +384,12 @@ check(rebuild_weights)
 # %% about-7-star [markdown]
 # ## 7★ The empty cell
 #
-# Everything from nothing: pointers, heads, strides, masks. No helper is given, and two things are
-# asked for that 7.4 avoided:
-# - the tensors are **not** made contiguous: use their strides (`q.stride()`), and copy nothing, not
-#   with `.contiguous()`, `.clone()`, `.repeat_interleave()` nor in any other way (the check looks
-#   at the memory that your launch is given);
+# Everything from nothing: pointers, heads, strides, masks. No helper is given. All that 7.4 asks
+# for holds here too (causal or not, any lengths, rows without a key, `lse`), and two things more:
+# - the tensors are **not** made contiguous: use their strides (`q.stride()`, each of the four can
+#   be any number, and `q`, `k`, `v` differ), and copy none of `q`, `k`, `v`, not with
+#   `.contiguous()`, `.clone()`, `.repeat_interleave()` nor in any other way (the check looks at the
+#   memory that your launch is given). Beside `o` and `lse` you need no other tensor;
 # - grouped-query attention: `k` and `v` may have fewer heads than `q`. `H_kv` divides `H`, and
 #   query head `h` uses key/value head `h // (H // H_kv)`.
 #

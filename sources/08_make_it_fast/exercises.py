@@ -39,7 +39,8 @@ for name, value in load_measurements("xray_tiles")["rows"][0].items():
 # compiler makes none, whatever the tiles). `blocks_per_sm`: how many programs one SM holds at once.
 #
 # `choose_tiles(rows)` gets the rows of one GPU and one `head_dim`, in any order, and returns the
-# choice to try first, as `(block_q, block_k, num_warps, num_stages)`. This is the rule:
+# choice to try first, as `(block_q, block_k, num_warps, num_stages)`. Each row is a dict with the
+# names printed above, so `row["blocks_per_sm"]` is a number. This is the rule:
 #
 # 1. It must fit.
 # 2. It must not spill.
@@ -87,7 +88,7 @@ check(choose_tiles)
 #    row sees at least one key;
 # 2. how many of these must be **masked**: at least one row does not see at least one key.
 #
-# Query `i` sees the keys `0` to `i`. Example: `n = 16` in tiles of 4 × 4 gives `(10, 4)`: 10 of 16
+# A tile can be as small as one query or one key. Query `i` sees the keys `0` to `i`. Example: `n = 16` in tiles of 4 × 4 gives `(10, 4)`: 10 of 16
 # tiles, 62.5 %, are loaded, and only the 4 on the diagonal need a mask.
 
 
@@ -127,7 +128,7 @@ for rung in (skip_tiles, edge_masks):
 
 # %% about-8-2b [markdown]
 # **8.2b · Split the loop (★★, 10 minutes).** Start from your 7.4. The loop over the keys becomes
-# two:
+# two, in either order (a helper that you call twice will do as well):
 #
 # - from 0 to `boundary`: tiles that *every* row of this program sees whole. No mask at all, not
 #   even for keys past the end: there are none here.
@@ -271,7 +272,8 @@ check(split_attention)
 # Write
 # - in `delta_kernel`: `delta_row`, (block_q,);
 # - in `dv_kernel`: `first`, where the loop over the queries begins if the call is causal: with the
-#   first query that sees any key of this tile, or where that query's tile begins (at least 0);
+#   first query that sees any key of this tile, or where that query's tile begins: both are right,
+#   for no tile of queries is loaded that sees nothing. It is at least 0, and 0 if not causal;
 #   then, in the loop, `p` with 0 where a query does not see a key, and the step of `dv_tile`.
 #
 # The check counts: K and O are loaded once, `q` and `lse` once for each tile of keys that they see,

@@ -536,6 +536,7 @@ def test_a_dot_that_a_gpu_rounds_is_counted(how, dtype, rounded):
     assert ledger.rounded == rounded
     again = KernelLedger.from_plain(ledger.to_plain())
     assert (again.rounded, again.widest) == (rounded, {"x": 256})
+    assert again.dots == {(16, 16, 16): 1}
 
 
 def test_bfloat16_in_a_dot_is_refused():

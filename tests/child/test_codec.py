@@ -21,7 +21,8 @@ from hypothesis.extra import numpy as hnp
 from course_lib.child import codec
 from course_lib.child.codec import BadFrame, Decoder, decode
 from course_lib.judging import books
-from course_lib.judging.hosts.sandboxed import _OF_FORGED_DATA, clean_launch
+from course_lib.judging.hosts.launch_message import clean_launch
+from course_lib.judging.hosts.sandboxed import _OF_FORGED_DATA
 
 NUMBERS = hnp.arrays(
     dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),

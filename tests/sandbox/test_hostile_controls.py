@@ -25,7 +25,7 @@ from course_lib.child.codec import BadFrame
 from course_lib.classroom import grade_one, job
 from course_lib.handin.submissions import Submission
 from course_lib.judging.finding import Finding
-from course_lib.judging.hosts import sandboxed
+from course_lib.judging.hosts import launch_message, sandboxed
 from course_lib.judging.provenance import Provenance
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import workshop as workshops
@@ -159,7 +159,7 @@ def _believe(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Provenance, "too_many", lambda *args: None)
     patch.setattr(Provenance, "from_a_kernel", lambda *args: True)
     patch.setattr(sandboxed.Sandboxed, "doubt", lambda *args: None)
-    patch.setattr(sandboxed, "MOST_PROGRAMS", 1 << 40)
+    patch.setattr(launch_message, "MOST_PROGRAMS", 1 << 40)
     patch.setattr(grade_one.Compiler, "report", lambda *args: None)
     patch.setattr(workshops.Workshop, "level", "none")
 

@@ -16,7 +16,7 @@ from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.origins import Origins
-from course_lib.judging.provenance import Provenance
+from course_lib.judging.provenance import Provenance, idle_finding
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import calling
 from course_lib.sandbox.calling import Called
@@ -57,8 +57,22 @@ class Here:
         observed = Observed(result, called.ledger, called.allocated, provenance, origins)
         return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
 
-    def doubt(self, case: Case, observed: Observed) -> None:
-        """Doubt nothing: whoever can deceive this process only deceives themselves."""
+    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+        """Doubt only an answer that stays when no kernel stores anything.
+
+        (Whoever can deceive this process only deceives themselves.)
+        """
+        if observed.provenance is None:
+            return None
+        args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
+        try:
+            with at_most(self.exercise.seconds):
+                called = calling.call(
+                    self.function, args, kwargs, kernel=True, run=self.exercise.run, watched=_idle()
+                )
+        except TookTooLong:
+            return None
+        return idle_finding(observed.result, called.result)
 
     def _called(self, case: Case, provenance: Provenance | None, origins: Origins | None) -> Called:
         if self.exercise.play is not None:
@@ -171,6 +185,17 @@ def _watched(
             return result
 
     return Watched()
+
+
+def _idle() -> contextlib.AbstractContextManager[Any]:
+    """Return a ledger under which launches do nothing."""
+    from course_lib.accounting.kernel_ledger import KernelLedger
+
+    class Idle(KernelLedger):
+        def launch(self, *launch: Any) -> None:
+            return None
+
+    return Idle()
 
 
 def _source(function: Callable[..., Any]) -> str:

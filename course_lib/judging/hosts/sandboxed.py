@@ -8,7 +8,6 @@ neither results nor traffic of a kernel can be made up.
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +19,9 @@ from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
+from course_lib.judging.hosts.launch_message import clean_launch
 from course_lib.judging.origins import Origins
-from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, leaves
+from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
@@ -30,11 +30,8 @@ from course_lib.sandbox.inputs import TAMPERING
 from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
-MOST_PROGRAMS = 1 << 16  # of one launch
-MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
 _TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
 _KEPT_TO_COMPILE = 8  # launches of a case
-_PLAIN = (bool, int, float, str, type(None))
 # what forged integers, books and tensors may provoke while they are looked at
 _OF_FORGED_DATA = (
     ArithmeticError,
@@ -164,7 +161,28 @@ class Sandboxed:
         return Ran(case, observed, found=_tampering(answer.get("tampering")))
 
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
-        """Do the launches of a case that passed again, on other inputs; judge what they give."""
+        """Do the launches of a case that passed again, on other inputs; judge what they give.
+
+        And call the function once more while launches store nothing: its answer must change.
+        """
+        if not self._is_kernel:
+            return None
+        return self._not_replayed(case, observed) or self._idle_too(case, observed)
+
+    def _idle_too(self, case: Case, observed: Observed) -> Finding | None:
+        self._clock = self._new_clock()
+        request: dict[str, Any] = {"do": "case", "counted": False, "kernel": True}
+        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        try:
+            with self._the_students_fault():
+                self._student.send(request, deadline=self._clock)
+                while "launch" in (answer := _message(self._student.receive(self._clock))):
+                    self._student.send({"written": {}}, deadline=self._clock)
+                return idle_finding(observed.result, answer.get("result"))
+        except _Over as over:
+            return over.found
+
+    def _not_replayed(self, case: Case, observed: Observed) -> Finding | None:
         if self._replay is None:
             return None
         replay, self._replay = self._replay, None
@@ -301,64 +319,6 @@ class Sandboxed:
             return None
         piece = extract(self.exercise.run, inline_library=True)
         return f"{piece.source}\n\nrun = {piece.name}\n"
-
-
-def clean_launch(launch: Any) -> dict[str, Any]:
-    """Return a launch with the fields it must have and no others. Raises BadFrame."""
-    try:
-        grid = [int(n) for n in launch["grid"]]
-        args, options = dict(launch["args"]), dict(launch["options"])
-        names = [launch["source"], launch["name"], *args, *options]
-    except (KeyError, OverflowError, TypeError, ValueError):
-        raise BadFrame("a launch without its parts") from None
-    for key, value in args.items():
-        _check_argument(str(key), value)
-    if not all(isinstance(x, str) for x in names) or not 1 <= len(grid) <= 3:
-        raise BadFrame("a launch with strange names or a strange grid")
-    if min(grid) < 0 or math.prod(grid) > MOST_PROGRAMS:
-        raise BadFrame(f"a launch of more than {MOST_PROGRAMS} programs")
-    sizes = [value.numel() for _, value in leaves(args) if hasattr(value, "data_ptr")]
-    if len(sizes) > MOST_TENSORS or sum(sizes) > MOST_ELEMENTS:
-        raise BadFrame(f"a launch with over {MOST_TENSORS} tensors or {MOST_ELEMENTS} elements")
-    options = {k: v for k, v in options.items() if isinstance(v, int)}
-    fields = {"source": launch["source"], "name": launch["name"], "grid": grid}
-    return {**fields, "args": args, "options": options}
-
-
-def _check_argument(key: str, value: Any) -> None:
-    """Raise BadFrame unless this is a plain value, a tensor, a descriptor, or a tuple of them."""
-    import torch
-
-    if isinstance(value, dict) and "pointers" in value:
-        _check_pointers(key, value["pointers"])
-    elif isinstance(value, dict):
-        parts = value.get("descriptor")
-        base, *numbers = parts if isinstance(parts, tuple) and parts else (None,)
-        whole = all(isinstance(n, list) and all(isinstance(i, int) for i in n) for n in numbers)
-        if len(numbers) != 3 or not isinstance(base, torch.Tensor) or not whole:
-            raise BadFrame(f"the launch argument {key!r} is no descriptor")
-    elif isinstance(value, tuple):
-        for item in value:
-            _check_argument(key, item)
-    elif not isinstance(value, (*_PLAIN, torch.Tensor, torch.dtype)):
-        raise BadFrame(f"the launch argument {key!r} is a {type(value).__name__}")
-
-
-def _check_pointers(key: str, parts: Any) -> None:
-    """Raise BadFrame unless this is what a tensor of addresses is told as (`pointer_tables`)."""
-    import torch
-
-    targets, offsets, shape = parts if isinstance(parts, tuple) and len(parts) == 3 else ((),) * 3
-    places = [targets, offsets, shape]
-    whole = [isinstance(x, kind) for x, kind in zip(places, (tuple, list, list), strict=True)]
-    if not all(whole) or not all(isinstance(n, int) for n in (*offsets, *shape)):
-        raise BadFrame(f"the launch argument {key!r} is no table of pointers")
-    inside = len(targets) == len(offsets) == math.prod(shape) and all(
-        isinstance(x, torch.Tensor) and 0 <= at < x.untyped_storage().nbytes()
-        for x, at in zip(targets, offsets, strict=False)
-    )
-    if not inside or min(shape, default=1) < 0:
-        raise BadFrame(f"the launch argument {key!r} points nowhere")
 
 
 def _how(status: int | None) -> str:

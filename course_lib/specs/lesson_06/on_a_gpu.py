@@ -52,6 +52,16 @@ WHICH_FAIL = question(
             "change, so it compiles.",
         ),
         wrong_answer(
+            ON_A_GPU | {"biggest": FINE},
+            "a scalar may become a block",
+            "m starts as a scalar and is a block after one step: the compiler wants one type.",
+        ),
+        wrong_answer(
+            ON_A_GPU | {"first_part": FINE},
+            "a loop may be left by break",
+            "The interpreter runs Python's break; the compiler knows none.",
+        ),
+        wrong_answer(
             ON_A_GPU | {"small_dot": FINE},
             "tl.dot takes any size",
             "The inner size of tl.dot must be at least 16; here it is 8.",
@@ -71,6 +81,8 @@ def _sum_cases(rng: Generator) -> list[Case]:
         Case("150 numbers in blocks of 64: three programs", (drawn(150),), {"block": 64}),
         Case("7 numbers in a block of 64: one program", (drawn(7),), {"block": 64}),
         Case("1000 numbers in blocks of 64", (drawn(1000),), {"block": 64}, compiled=True),
+        # more programs than the places that somebody may think are always enough
+        Case("2060 numbers in blocks of 2: 1030 programs", (drawn(2060),), {"block": 2}),
         Case(
             "129 numbers in blocks of 64: the last block holds one",
             (drawn(129),),

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
-from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake
+from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 IGNORED = "the strides are ignored"
@@ -31,8 +32,8 @@ def _scores(q: Any, k: Any) -> np.ndarray:
 def _score_cases(rng: Generator) -> list[Case]:
     def pair(block_q: int, block_k: int, d: int, *dtypes: str, size: float = 1.0) -> Any:
         q, k = size * rng.standard_normal((block_q, d)), size * rng.standard_normal((block_k, d))
-        if "float16" in dtypes:  # so that converting q to float16 changes nothing
-            q, k = q.astype(np.float16), k.astype(np.float16)
+        if dtypes[-1] == "float16":  # so that converting q to float16 changes nothing
+            q = q.astype(np.float16)
         return draw.tensor(q, dtypes[0]), draw.tensor(k, dtypes[-1])
 
     loud = 60 + 4 * rng.standard_normal((2, 32, 64))
@@ -46,7 +47,9 @@ def _score_cases(rng: Generator) -> list[Case]:
         Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
         Case("q is 16 x 128, k is 64 x 128, float16", pair(16, 64, 128, "float16")),
         Case("q is float32, k is float16", pair(32, 16, 64, "float32", "float16")),
-        Case("q is float16, k is float32", pair(16, 32, 64, "float16", "float32")),
+        Case(
+            "q is float16, k is float32: k keeps its digits", pair(16, 32, 64, "float16", "float32")
+        ),
         Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
         Case(
             "q is 64 x 128, k is 32 x 128, float16",
@@ -66,6 +69,18 @@ def _one_tile(case: Case) -> Least:
     )
 
 
+def _one_dot(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that one ``tl.dot`` makes the tile."""
+    if observed.ledger is None or observed.ledger.dots.total() == 1:
+        return None
+    return Finding(
+        "is one tl.dot",
+        f"the numbers are right, but {observed.ledger.dots.total()} `tl.dot` make them, and one "
+        "makes the whole tile: on a GPU it is what tensor cores do.",
+        look="write one tl.dot of the whole q tile and the whole k tile.",
+    )
+
+
 def _half(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return x.astype(np.float16).astype(np.float64)
@@ -75,7 +90,9 @@ TILE_SCORES = Exercise.of(
     "6.2",
     cases=_score_cases,
     truth=_scores,
-    judge=in_turn(float32_judge("the tile of scores", 1e-5, ("row", "column")), counted(_one_tile)),
+    judge=in_turn(
+        float32_judge("the tile of scores", 1e-5, ("row", "column")), counted(_one_tile), _one_dot
+    ),
     spared=dict.fromkeys(HARD, "one whole tile of scores, of which no exp is taken"),
     kind="kernel",
     mistakes=(

@@ -1,4 +1,7 @@
-"""8.3: the backward's first half, delta and dV."""
+"""8.3: the backward's first half, delta and dV.
+
+Longer than 400 lines because the many ways to get dV wrong share one model and stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +151,21 @@ def _least(case: Case) -> Least:
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
         flops=4 * heads * counts["visited_tiles"] * b_q * b_k * d,
         properties=dict.fromkeys(("q", "do", "lse"), "skips tiles that see nothing"),
+    )
+
+
+def _stand_transposed(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that scores are made as (block_k, block_q), seen where the two tiles differ."""
+    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
+    if observed.ledger is None or b_q == b_k:
+        return None
+    if not observed.ledger.dots[b_q, case.args[0].shape[-1], b_k]:
+        return None
+    return Finding(
+        "computes the scores transposed",
+        f"the numbers are right, but the scores are made as (block_q, block_k) = ({b_q}, {b_k}), "
+        "so P must be transposed before it is multiplied.",
+        look="multiply k by q transposed, as the given line does: (block_k, block_q).",
     )
 
 
@@ -389,6 +407,7 @@ BACKWARD = Exercise.of(
         was_launched,
         linear_memory,
         counted(_least),
+        _stand_transposed,
     ),
     kind="kernel",
     spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},

@@ -22,6 +22,8 @@ def _count_cases(rng: Generator) -> list[Case]:
     wide, tall = int(rng.choice([2, 4])), int(rng.choice([2, 4]))
     sizes = [
         (16, 4, 4),
+        (16, 4, 1),  # with one key in a tile every slip by one shows
+        (8, 1, 2),
         (block * times, block, block),
         (block * tall * times, block * tall, block),
         (block * wide * times, block, block * wide),
@@ -110,6 +112,14 @@ _COUNT_MISTAKES = tuple(
             "T (T + 1) / 2 is right for square tiles only.",
             lambda t_q, t_k, *_: t_k * (t_k + 1) // 2,
             lambda t_q, t_k, *_: t_k,
+        ),
+        (
+            "one key is forgotten",
+            "query i sees i + 1 keys, 0 to i: the first row of a tile of queries sees first + 1.",
+            _right_loaded,
+            lambda t_q, t_k, right, masked, n, block_q, block_k: (
+                right - sum(first // block_k for first in range(0, n, block_q))
+            ),
         ),
         (
             "shares, not numbers of tiles",

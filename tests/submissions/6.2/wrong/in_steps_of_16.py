@@ -1,5 +1,5 @@
-# d in steps of 16, with an accumulator and a while loop; contiguous copies.
-# Compiled
+# d in steps of 16, with an accumulator and a while loop: more than one tl.dot.
+# Expected: property: is one tl.dot
 import torch
 import triton
 import triton.language as tl
