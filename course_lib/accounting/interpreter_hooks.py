@@ -206,6 +206,11 @@ def program() -> tuple[int, int, int]:
     return tuple(interpreter.interpreter_builder.grid_idx)
 
 
+def go_to(program: tuple[int, int, int]) -> None:
+    """Make the interpreter work on another program from now on."""
+    interpreter.interpreter_builder.set_grid_idx(*program)
+
+
 def record_grid(executor: Any, keep: Callable[[tuple[int, ...]], None]) -> None:
     """Hand the grid of a launch to ``keep`` when the launch works it out (it may be a function)."""
     grid = executor.grid

@@ -2,32 +2,40 @@
 
 The interpreter runs programs one after the other, which hides races: on a GPU all of them may
 run at once, in any order. Here the loads and stores of a launch are looked at address by address.
-An address is *raced for* if one program stores to it (not atomically) and another touches it.
-Two programs that only load it, or only add to it with `tl.atomic_add`, do not race.
+An address is *raced for* if one program changes it and another touches it, unless both do so
+atomically or both only load. Atomics alone may race as well, where a program uses what one of them
+returned in the next: so such launches are done again in other orders (`interleaving`), and must
+leave the same numbers behind.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from copy import copy
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from course_lib.accounting.interleaving import Interleaved, Program, Stuck, orders
 from course_lib.accounting.kernel_ledger import KernelLedger, _unmasked
 
-Program = tuple[int, int, int]
+_NEAR, _NEAR_AS_INTEGERS = 1e-4, 1e-5  # integers may be the bits of a float32
 
 
 class Race(NamedTuple):
     """One tensor for which programs of one launch race.
 
     ``addresses`` is how many of its elements are raced for, ``programs`` two of the programs.
+    ``atomic``: each access is atomic, but not what a program does from one to the next.
     """
 
     kernel: str
     tensor: str
     addresses: int
     programs: tuple[Program, Program]
+    atomic: bool = False
 
     def __str__(self) -> str:
         first, second = (p[0] if p[1:] == (0, 0) else p for p in self.programs)
@@ -35,6 +43,7 @@ class Race(NamedTuple):
         return (
             f"{self.kernel}: programs {first} and {second} race for {self.addresses} {what} "
             f"of `{self.tensor}`"
+            + (": one may come between two atomic steps of the other" if self.atomic else "")
         )
 
 
@@ -53,35 +62,121 @@ class RaceLedger(KernelLedger):
         self.races: list[Race] = []
         # address -> programs that load, store, or change it atomically; of the current launch
         self._touched: dict[str, dict[int, set[Program]]] = {}
+        self._steps: dict[int, Counter[Program]] = {}  # address -> how many atomics of each program
+        self._trial: Interleaved | None = None  # while the launch is done again
+        self._contended: set[int] = set()
+        self._twins: dict[str, Any] = {}  # parameter name -> the tensor that the kernel changes
 
     def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
         """Run one launch and judge its accesses, all programs taken together."""
         self._touched = {"load": {}, "store": {}, "atomic": {}}
+        self._steps = {}
 
         def run_and_judge(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            copies = list(self._copies.values())
+            before = [guarded.copy.clone() for guarded in copies]
             result = run(executor, *args, **kwargs)
-            self._judge(executor.fn.__name__)
+            found = self._judge(executor.fn.__name__)
+            self._contended = {at for at, steps in self._steps.items() if len(steps) > 1}
+            if self._contended and not found:
+                after = [guarded.copy.clone() for guarded in copies]
+                again = _Again(copies, before, lambda: run(executor, *args, **kwargs))
+                self._interleave(executor, again)
+                again.put(after)
             return result
 
         return super().launch(executor, args, kwargs, run_and_judge)
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book the access as any ledger does, and remember who touched which address."""
+        program, addresses = self._hooks.program(), np.unique(_unmasked(ptrs, mask)).tolist()
+        if self._trial:
+            if not self._contended.isdisjoint(addresses):
+                self._trial.before_contended(program)
+            return super().access(kind, ptrs, mask, width)
         super().access(kind, ptrs, mask, width)
-        program, touched = self._hooks.program(), self._touched[kind]
-        for address in np.unique(_unmasked(ptrs, mask)).tolist():
+        touched = self._touched[kind]
+        for address in addresses:
             touched.setdefault(address, set()).add(program)
+            if kind == "atomic":
+                self._steps.setdefault(address, Counter())[program] += 1
+        return None
 
-    def _judge(self, kernel: str) -> None:
+    def _enter_launch(self, tensors: dict[str, Any]) -> None:
+        super()._enter_launch(tensors)
+        self._twins = {name: self._owner[name].rebuild(t) for name, t in tensors.items()}
+
+    def _judge(self, kernel: str) -> bool:
+        """Note the races of a launch; return whether there are any."""
         raced: dict[str, list[tuple[Program, Program]]] = {}
-        for address, writers in self._touched["store"].items():
-            others = writers.union(
-                self._touched["load"].get(address, ()), self._touched["atomic"].get(address, ())
-            )
-            if len(others) > 1:
-                writer = min(writers)
-                other = min(others - {writer})
-                owner = next(v for v in self._views if v.holds(np.array([address]), 1).all())
-                pair = (min(writer, other), max(writer, other))
-                raced.setdefault(owner.name, []).append(pair)
-        self.races += [Race(kernel, name, len(p), p[0]) for name, p in raced.items()]
+        load, store, atomic = (self._touched[kind] for kind in ("load", "store", "atomic"))
+        for address in store.keys() | (atomic.keys() & load.keys()):
+            plain = load.get(address, set()) | store.get(address, set())
+            changers = store.get(address, set()) | atomic.get(address, set())
+            pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
+            if pair := next(pairs, None):
+                raced.setdefault(self._owner_of(address), []).append((min(pair), max(pair)))
+        self.races += [Race(kernel, name, len(p), min(p)) for name, p in raced.items()]
+        return bool(raced)
+
+    def _interleave(self, executor: Any, again: _Again) -> None:
+        """Do a launch again in other orders, off the books; note a race if one matters."""
+        sizes = (*self.launches[-1].grid, 1, 1)[:3]
+        programs = [(x, y, z) for x, y, z in product(*map(range, sizes))]
+        steps: Counter[Program] = Counter()
+        for address in self._contended:
+            steps |= self._steps[address]
+        right, function = self._contents(), executor.fn
+        books = {k: copy(v) for k, v in vars(self).items() if isinstance(v, dict | list | int)}
+        for first, gap in orders(steps, programs[-1]):
+            self._trial = Interleaved(function, programs, (first, gap), self._hooks.go_to)
+            executor.fn = self._trial
+            try:
+                again.run()
+                differs = self._difference(right)
+            except Exception as error:  # in another order it may leave its tensors
+                stuck = self._hooks.original_cause(error, Stuck) is not None
+                differs = None if stuck else self._owner_of(min(self._contended))
+            finally:
+                executor.fn, self._trial = function, None
+                vars(self).update({name: copy(value) for name, value in books.items()})
+            if differs:
+                other = next(program for program in steps if program != first)
+                pair = min(first, other), max(first, other)
+                self.races.append(Race(function.__name__, differs, 1, pair, atomic=True))
+                return
+
+    def _owner_of(self, address: int) -> str:
+        return next(v.name for v in self._views if v.holds(np.array([address]), 1).all())
+
+    def _contents(self) -> dict[str, np.ndarray]:
+        """Return the numbers of each tensor, sorted: who gets which place may depend on order."""
+        return {name: np.sort(x.double().numpy(), axis=None) for name, x in self._twins.items()}
+
+    def _difference(self, right: dict[str, np.ndarray]) -> str | None:
+        """Return the name of the first tensor that holds other numbers, None if there is none."""
+        for name, numbers in self._contents().items():
+            near = _NEAR if self._twins[name].is_floating_point() else _NEAR_AS_INTEGERS
+            wanted = right[name]
+            room = near * np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
+            if not np.allclose(numbers, wanted, rtol=near, atol=room, equal_nan=True):
+                return name
+        return None
+
+
+class _Again(NamedTuple):
+    """What it takes to do a launch again: its memory, what was in there before, and how."""
+
+    copies: list[Any]
+    before: list[Any]
+    launch: Callable[[], Any]
+
+    def run(self) -> None:
+        """Launch from what was there before."""
+        self.put(self.before)
+        self.launch()
+
+    def put(self, contents: list[Any]) -> None:
+        """Write what the memory is to hold."""
+        for guarded, content in zip(self.copies, contents, strict=True):
+            guarded.copy.copy_(content)

@@ -104,12 +104,11 @@ class Encoder:
     def _array(self, x: Any) -> Any:
         if type(x) is not np.ndarray and not isinstance(x, np.generic):
             return self.foreign(x, type(x).__name__)
-        dtype = x.dtype.newbyteorder("<") if x.dtype.kind in "fiub" else x.dtype
-        if dtype.str[1:] not in _DTYPES:
+        name = x.dtype.str.lstrip("<|=")  # of the other byte order: ">f8"
+        if name.removeprefix(">") not in _DTYPES:
             return self.foreign(x, f"{type(x).__name__} of {x.dtype}")
         kind = "a" if isinstance(x, np.ndarray) else "n"
-        place = self._put(np.ascontiguousarray(x, dtype).tobytes())
-        return [kind, dtype.str[1:], list(x.shape), *place]
+        return [kind, name, list(x.shape), *self._put(np.ascontiguousarray(x).tobytes())]
 
     def other(self, x: Any) -> Any:
         """Return the JSON data of what is neither plain nor NumPy's."""
@@ -268,12 +267,13 @@ class Decoder:
         return count
 
     def _array(self, dtype: str, shape: list[int], start: int, size: int) -> np.ndarray:
-        if dtype not in _DTYPES:
+        name = dtype.removeprefix(">")
+        if name not in _DTYPES:
             raise BadFrame("unknown dtype")
         count = self._counted(shape)
-        if count * np.dtype(dtype).itemsize != size:
+        if count * np.dtype(name).itemsize != size:
             raise BadFrame("an array whose bytes do not fit its shape")
-        flat = np.frombuffer(self._bytes(start, size), dtype=f"<{dtype}")
+        flat = np.frombuffer(self._bytes(start, size), dtype if dtype != name else f"<{name}")
         return flat.reshape(shape).copy()
 
     def _number(self, *args: Any) -> Any:

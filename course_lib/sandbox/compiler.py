@@ -53,7 +53,7 @@ def compile_launch(
     from course_lib.child import compile_check
     from course_lib.child.trusted_codec import encode_call
 
-    module = kernel_source.load(source, name)
+    module = kernel_source.load(source, name, compiled=True)
 
     def launcher() -> None:
         given = {key: launch_arguments.from_plain(value) for key, value in args.items()}

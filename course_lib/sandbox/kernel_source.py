@@ -6,6 +6,8 @@ tensors and names that the source itself binds: the interpreter lends a kernel i
 `inspect`), which lead to everything. No import but triton's, no underscore, no lambda, no string
 formatting, no assignment to anything but names. What is executed is the checked tree, printed
 again, never the text that came.
+
+Longer than 400 lines because all of what may pass is decided in one place.
 """
 
 from __future__ import annotations
@@ -93,9 +95,9 @@ def _same_objects(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return a.keys() == b.keys() and all(b[name] is thing for name, thing in a.items())
 
 
-def load(source: str, name: str) -> Any:
+def load(source: str, name: str, *, compiled: bool = False) -> Any:
     """Check ``source`` and return a module with its jitted functions. Raises NotTriton."""
-    text = clean(source)
+    text = clean(source, compiled=compiled)
     module = types.ModuleType("student_kernels")
     file = f"/kernels/{name}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -107,12 +109,15 @@ def load(source: str, name: str) -> Any:
     return module
 
 
-def clean(source: str) -> str:
-    """Return the same functions as text that holds nothing but Triton. Raises NotTriton."""
+def clean(source: str, *, compiled: bool = False) -> str:
+    """Return the same functions as text that holds nothing but Triton. Raises NotTriton.
+
+    Where they are to be ``compiled``, f-strings stay: the compiler must see what it would refuse.
+    """
     if len(source) > MAX_SOURCE:
         raise NotTriton(f"the kernel's source is longer than {MAX_SOURCE >> 10} KiB.")
     try:
-        body = _File(ast.parse(source).body).clean()
+        body = _File(ast.parse(source).body, compiled).clean()
         head = ast.parse("import triton\nimport triton.language as tl").body
         return ast.unparse(ast.fix_missing_locations(ast.Module([*head, *body], []))) + "\n"
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
@@ -124,8 +129,8 @@ def clean(source: str) -> str:
 class _File:
     """One source: what its names stand for, and its statements one by one."""
 
-    def __init__(self, statements: list[ast.stmt]) -> None:
-        self._statements = statements
+    def __init__(self, statements: list[ast.stmt], compiled: bool) -> None:
+        self._statements, self._compiled = statements, compiled
         self._paths = dict(_HEAD)  # name -> the module of Triton that it stands for
         self._bound: set[str] = set()  # what has been bound so far: a constant may name no more
         functions = [node for node in statements if isinstance(node, ast.FunctionDef)]
@@ -234,15 +239,16 @@ class _File:
 
     def _check(self, node: ast.AST, local: set[str]) -> None:
         """Refuse everything that is not arithmetic on tensors."""
-        _keep_messages_plain(node)
+        if isinstance(node, ast.JoinedStr) and self._compiled:  # Triton's compiler formats it
+            return self._check_formatted(node, local)
+        if not self._compiled:
+            self._keep_messages_plain(node, local)
         if isinstance(node, ast.Assign) and not _plain_names(node.targets):
             raise NotTriton(f"`{_short(node)}`: a kernel assigns to names only.")
         if isinstance(node, ast.AugAssign | ast.AnnAssign) and not _plain_names([node.target]):
             raise NotTriton(f"`{_short(node)}`: a kernel assigns to names only.")
         if isinstance(node, ast.AnnAssign):
-            node.annotation = _parsed(
-                "tl.constexpr" if "constexpr" in _short(node.annotation) else "None"
-            )
+            self._keep_annotation_plain(node)
         if isinstance(node, ast.For) and not _plain_names([node.target]):
             raise NotTriton(f"`{_short(node.target)}` cannot be a loop's variable.")
         if isinstance(node, ast.Attribute):
@@ -259,6 +265,36 @@ class _File:
             raise NotTriton(f"`{_short(node)}` ({type(node).__name__}) is not Triton.")
         for child in ast.iter_child_nodes(node):
             self._check(child, local)
+
+    def _keep_messages_plain(self, node: ast.AST, local: set[str]) -> None:
+        """Let an f-string stand in an assertion or a print of Triton's as the text it is.
+
+        Nobody reads it here, and formatting is Python. What it names is checked all the same.
+        """
+        if isinstance(node, ast.Assert):
+            node.msg = node.msg and self._as_text(node.msg, local)
+        elif isinstance(node, ast.Call) and _short(node.func).rpartition(".")[2] in _WITH_A_MESSAGE:
+            node.args = [self._as_text(part, local) for part in node.args]
+            for keyword in node.keywords:
+                keyword.value = self._as_text(keyword.value, local)
+
+    def _as_text(self, node: ast.expr, local: set[str]) -> ast.expr:
+        if not isinstance(node, ast.JoinedStr):
+            return node
+        self._check_formatted(node, local)
+        return ast.Constant(_short(node))
+
+    def _check_formatted(self, node: ast.JoinedStr, local: set[str]) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.FormattedValue):
+                self._check(part.value, local)
+
+    def _keep_annotation_plain(self, node: ast.AnnAssign) -> None:
+        """Let a type stand beside an assignment: a name, a dotted name or a text."""
+        if not isinstance(node.annotation, ast.Name | ast.Attribute | ast.Constant):
+            raise NotTriton(f"`{_short(node.annotation)}` is no type of Triton's.")
+        if "constexpr" in _short(node.annotation):
+            node.annotation = _parsed("tl.constexpr")
 
     def _check_name(self, name: str, local: set[str]) -> None:
         if name not in local | self._bound | self._later | set(self._paths) | _BUILTINS:
@@ -341,23 +377,6 @@ def _makes_configs(node: ast.stmt) -> bool:
     values = [node.value] if isinstance(node, ast.Assign) else []
     calls = [part for value in values for part in ast.walk(value) if isinstance(part, ast.Call)]
     return any(ast.unparse(call.func) in ("triton.Config", "Config") for call in calls)
-
-
-def _keep_messages_plain(node: ast.AST) -> None:
-    """Let an f-string stand in an assertion or a print of Triton's as the text it was written as.
-
-    Nobody reads it here, and formatting is Python.
-    """
-    if isinstance(node, ast.Assert):
-        node.msg = node.msg and _as_text(node.msg)
-    elif isinstance(node, ast.Call) and _short(node.func).rpartition(".")[2] in _WITH_A_MESSAGE:
-        node.args = [_as_text(part) for part in node.args]
-        for keyword in node.keywords:
-            keyword.value = _as_text(keyword.value)
-
-
-def _as_text(node: ast.expr) -> ast.expr:
-    return ast.Constant(_short(node)) if isinstance(node, ast.JoinedStr) else node
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -47,6 +47,77 @@ def neighbours_in_place(x, out, n, BLOCK: tl.constexpr):
     tl.store(x + at, left, mask=at < n)
 
 
+@triton.jit
+def load_between(x, out, n, BLOCK: tl.constexpr):
+    old = tl.atomic_add(out, 0.0)
+    tl.atomic_add(out, old - tl.load(out) + 1.0)
+
+
+@triton.jit
+def put(out, number):
+    bits = out.to(tl.pointer_type(tl.int32), bitcast=True)
+    tl.atomic_xchg(bits, number.to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def exchange(x, out, n, BLOCK: tl.constexpr):
+    put(out, tl.atomic_add(out, 0.0) + 1.0)
+
+
+@triton.jit
+def exchange_after_many(x, out, n, BLOCK: tl.constexpr):
+    for _ in range(20):
+        tl.atomic_add(out, 0.0)
+    if tl.program_id(0) == 1:
+        exchange(x, out, n, BLOCK)
+    else:
+        tl.atomic_add(out, 1.0)
+
+
+@triton.jit
+def add_the_difference(x, out, n, BLOCK: tl.constexpr):
+    old = tl.atomic_add(out, 0.0)
+    tl.atomic_add(out, old + 1.0 - tl.atomic_add(out, 0.0))
+
+
+@triton.jit
+def compare_once(x, out, n, BLOCK: tl.constexpr):
+    bits = out.to(tl.pointer_type(tl.int32), bitcast=True)
+    old = tl.atomic_or(bits, 0)
+    tl.atomic_cas(bits, old, (old.to(tl.float32, bitcast=True) + 1.0).to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def last_one_wins(x, out, n, BLOCK: tl.constexpr):
+    put(out, tl.program_id(0).to(tl.float32))
+
+
+@triton.jit
+def compare_until_it_holds(x, out, n, BLOCK: tl.constexpr):
+    bits = out.to(tl.pointer_type(tl.int32), bitcast=True)
+    old = tl.atomic_or(bits, 0)
+    seen = old + 1
+    while seen != old:
+        old = tl.atomic_or(bits, 0)
+        new = (old.to(tl.float32, bitcast=True) + 1.0).to(tl.int32, bitcast=True)
+        seen = tl.atomic_cas(bits, old, new)
+
+
+@triton.jit
+def under_a_lock(x, out, n, BLOCK: tl.constexpr):
+    bits = (out + 1).to(tl.pointer_type(tl.int32), bitcast=True)
+    while tl.atomic_cas(bits, 0, 1) == 1:
+        pass
+    put(out, tl.atomic_add(out, 0.0) + 1.0)
+    tl.atomic_xchg(bits, 0)
+
+
+@triton.jit
+def places_by_ticket(x, out, n, BLOCK: tl.constexpr):
+    place = tl.atomic_add(out, 1.0).to(tl.int32)
+    tl.store(out + 1 + place, tl.program_id(0).to(tl.float32))
+
+
 def races(kernel, n=40, block=16, out=64):
     with RaceLedger() as ledger:
         kernel[(triton.cdiv(n, block),)](torch.ones(n), torch.zeros(out), n, BLOCK=block)
@@ -62,6 +133,28 @@ def test_load_add_store_races_for_its_one_element():
 @pytest.mark.parametrize("kernel", [atomic, own_slots])
 def test_atomics_and_shared_reads_do_not_race(kernel):
     assert races(kernel) == []
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [load_between, exchange, exchange_after_many, add_the_difference, compare_once, last_one_wins],
+)
+def test_atomics_race_where_one_program_may_come_between_two_of_another(kernel):
+    (race,) = races(kernel)
+    assert (race.tensor, race.addresses) == ("out", 1)
+    assert race.atomic == (kernel is not load_between)
+
+
+@pytest.mark.parametrize("kernel", [compare_until_it_holds, under_a_lock, places_by_ticket])
+def test_what_holds_in_every_order_does_not_race(kernel):
+    assert races(kernel) == []
+
+
+def test_other_orders_leave_neither_numbers_nor_books():
+    out = torch.zeros(64)
+    with RaceLedger() as ledger:
+        under_a_lock[(3,)](torch.ones(40), out, 40, BLOCK=16)
+    assert (out[0].item(), ledger.written["out"], len(ledger.launches)) == (3.0, 48, 1)
 
 
 def test_overlapping_stores_race_for_what_they_share():

@@ -41,7 +41,7 @@ def warm_up() -> None:
     """In the zygote: let every child be bounded and no longer confined."""
     for side in (student, device):
         _replace(side, "confine_computing", bound)
-    _replace(kernels, "clean", lambda source: _HEAD + source.replace(_FUTURE, ""))
+    _replace(kernels, "clean", lambda source, **_: _HEAD + source.replace(_FUTURE, ""))
 
 
 def _replace(module: Any, name: str, by: Callable[..., Any]) -> None:

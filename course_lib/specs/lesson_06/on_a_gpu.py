@@ -96,8 +96,8 @@ def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     for race in getattr(observed.ledger, "races", []):
         return Finding(
             "does not race",
-            f"{race}. One of them stores there and the other loads or stores too, so the answer "
-            "depends on which comes first. Here they run in order; on a GPU they do not.",
+            f"{race}. One of them changes it while the other uses it, so the answer depends on "
+            "which comes first. Here they run in order; on a GPU they do not.",
         )
     return None
 
