@@ -61,6 +61,7 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
 # Hard cases --------------------------------------------------------------------------------------
 
 FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores
+FARTHEST = -1e12  # the same for -1e5, -1e6, -1e9; no smaller score could be told from it
 
 
 def jumps(n: int, by: float) -> np.ndarray:
@@ -83,6 +84,20 @@ def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
     q[..., 2::3, 0] *= -1
     q[..., ::3, :] = 0
     return in_eighths(q, k, v)
+
+
+def farthest(rng: Generator, n_q: int, n_k: int, d: int, **kwargs: Any) -> Triple:
+    """Return inputs, float64, with scores of -n_k, ..., -2, -1 times 1e12; d is a power of 4.
+
+    The last key that a row sees has all the weight, so the log of the sum is as exact as the sum.
+    """
+    q, k, v = (x.astype(np.float64) for x in draw(rng, n_q, n_k, d, **kwargs))
+    q[...], k[...] = 0, 0
+    q[..., 0], k[..., 0] = np.sqrt(d), FARTHEST * np.arange(n_k, 0, -1)
+    return q, k, v
+
+
+FARTHEST_NAME = f"scores of {FARTHEST:g} and far below"
 
 
 def far_below(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:

@@ -88,14 +88,15 @@ class Once:
 
     ``broken``: the property of taking it more often. ``part``: what a part is called, with a place
     for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
-    rows, and how many visits that makes in all; None where a pile is a part. ``needed``: not to
-    take it is wrong, too.
+    rows, and how many visits that makes in all; None where a pile is a part. ``taken``: how a tile
+    is written, with a place for the array's name. ``needed``: not to take it is wrong, too.
     """
 
     broken: str
     part: str
     times: int | NDArray[np.int64] = 1
     tile: tuple[int, int] | None = None
+    taken: str = "{}[start:stop]"
     needed: bool = True
 
 
@@ -142,7 +143,7 @@ def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
     if once.tile is None:
         return None
     tall, visits = once.tile
-    take = f"take {name}[start:stop], one tile after the other"
+    take = f"take {once.taken.format(name)}, one tile after the other"
     if books.tallest > tall:
         says = f"{books.tallest} rows of {name} were taken at once, and a tile has {tall}: {take}."
         return Finding("one tile at a time", f"the answer is right, but {says}")

@@ -169,12 +169,10 @@ class Provenance:
 
     def _is_total(self, result: Any, written: Any) -> bool:
         """Return whether a number was written, or adds up partial sums (not a copy of all)."""
-        values, total = values_of(written), values_of(result)
-        if not total.size or np.any(values == total[0]):
+        total = values_of(result)
+        if not total.size or np.any(values_of(written.to(result.dtype)) == total[0]):
             return True
-        near = 1e-4 * max(1.0, float(np.abs(values).sum()))
-        few = written.numel() < max(self._longest, _FEW_PLACES)
-        return bool(few and abs(float(values.sum()) - total[0]) <= near)
+        return written.numel() < max(self._longest, _FEW_PLACES) and adds_up(result, written)
 
 
 def idle_finding(result: Any, without: Any) -> Finding | None:
@@ -244,6 +242,15 @@ def _literals(source: str) -> int:
 
 def _parts(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def adds_up(total: Any, written: Any) -> bool:
+    """Return whether a number is the sum of several: in any order, so rounding is allowed."""
+    if written.numel() == 1:  # what was written is the number, to the last bit
+        return False
+    values = values_of(written)
+    near = values.size * precision_of(total) * float(np.abs(values).sum())
+    return bool(abs(float(values.sum()) - float(total)) <= near)
 
 
 def is_floating(x: Any) -> bool:

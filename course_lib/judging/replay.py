@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.provenance import (
+    adds_up,
     bits_of,
     is_floating,
     is_plain,
@@ -128,7 +129,7 @@ class Replay:
             return now.reshape(value.shape)
         if value.numel() == 1:
             for old, new in self._written:
-                if np.allclose(old.double().sum(), value.double(), rtol=1e-4):
+                if adds_up(value, old):
                     return new.double().sum().to(value.dtype).reshape(value.shape)
         for found in (self._made_from(self._written, value), self._combined(value)):
             if found is not None:

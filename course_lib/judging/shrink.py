@@ -50,14 +50,25 @@ def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> C
 
 
 def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str]:
-    """Return a small case and what came of it as lines to read; none if it is not small."""
+    """Return a small case and what came of it as lines to read; none if it is not small.
+
+    None either where its arguments are not numbers (a walk of several calls, say).
+    """
     names = re.findall(r"\w+", exercise.signature)
     inputs = [*zip(names, case.args, strict=False), *case.kwargs.items()]
+    if not all(_is_of_numbers(value) for _, value in inputs):
+        return []
     try:
         lines = [f"   {name} = {_shown(value)}" for name, value in inputs]
         return [*lines, f"   yours: {_shown(result)}", f"   right: {_shown(expected)}"]
     except ValueError:
         return []
+
+
+def _is_of_numbers(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_of_numbers, value))
+    return value is None or is_array(value) or isinstance(value, int | float | np.number)
 
 
 def _axes_of(x: Any) -> list[Axis]:

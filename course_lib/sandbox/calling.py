@@ -87,9 +87,9 @@ def call(
 
 def _as_floats(result: Any) -> Any:
     """Return a result with Python's exact numbers (a Fraction, a Decimal) as floats."""
-    if type(result) in (tuple, list):
-        return type(result)(map(_as_floats, result))
-    if type(result) is dict:
+    if isinstance(result, tuple | list):  # a namedtuple is one
+        return (tuple if isinstance(result, tuple) else list)(map(_as_floats, result))
+    if isinstance(result, dict):
         return {key: _as_floats(x) for key, x in result.items()}
     if type(result) in (Fraction, Decimal):
         with contextlib.suppress(OverflowError, ValueError):

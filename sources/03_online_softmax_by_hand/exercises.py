@@ -75,7 +75,9 @@ check(by_hand)
 #
 # **Each pile is read once.** The desk has room for one: when you take the next
 # pile (in a loop, or with `piles[j]`), the numbers of the one before become NaN.
-# The check counts how often each pile is taken, and measures your memory.
+# Until then look at it as often as you like: `piles[j].max()`, and after it
+# `np.exp(piles[j] - m)`, is one visit. The check counts the visits, and measures
+# your memory.
 #
 # Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 
@@ -112,8 +114,8 @@ check(stream_denominator)
 #   softmax of all scores.
 #
 # **Each pile is read once**, and so are its values. As in 3.2 the desk has room
-# for one pile and its values at a time. (A look at `values[0].shape` beforehand
-# is free.)
+# for one pile and its values at a time, and until you take the next you may look
+# at them as often as you like. (A look at `values[0].shape` beforehand is free.)
 #
 # A score of `-inf` means "this key is masked": its weight is 0. A whole pile
 # may be masked. At least one key of the row is not.

@@ -57,8 +57,9 @@ check(tile_bounds)
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
 # - **Each tile of K and V is loaded once, and as a whole**: take all its rows with
 #   one `k[start:stop]`, not row by row. The desk has room for one tile of each: when
-#   you take the next, the numbers of the one before become NaN. The check counts how
-#   often each row is taken, and in how many parts.
+#   you take the next, the numbers of the one before become NaN. Until then look at it
+#   as often as you like: the same `k[start:stop]` twice in a row is one visit. The check
+#   counts how often each row is taken, and in how many parts.
 # - Never hold all scores of a row, nor a copy of K: the check measures your memory.
 #
 # `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
@@ -102,7 +103,8 @@ check(attend_q_tile)
 # - Return one new array `(n_q, d)`.
 # - Each Q tile starts with a clean desk: its own `m`, `l_sum` and `o`.
 # - **Each Q tile is loaded once, each tile of K and V once per Q tile**, of the sizes
-#   that the call asks for. The check counts, as in 4.2.
+#   that the call asks for. The check counts, as in 4.2: a tile of Q lies on the desk until
+#   you take the next one of Q, so the same `q[start:stop]` in the inner loop is one visit.
 #
 # You may call your `attend_q_tile` and `tile_bounds`. If you left them out,
 # write their loops here.
@@ -359,9 +361,10 @@ check(flash_program)
 # of its rows may look at, and load the others once** for each query head, or for
 # several heads together: `k[head, start:stop]`, `k[:, start:stop]`. Neither a loop
 # over single rows nor a copy of all of K (`np.repeat(k, ...)`) is meant; repeat a
-# tile, if you like. The check counts, as in 4.2. In one case it fills keys and values
-# that nobody may see with NaN: computing them and masking afterwards does not help,
-# for `0 * NaN` is NaN.
+# tile, if you like. The check counts, as in 4.2: what lies on the desk may be looked at
+# until the next tile of the same array is taken. In one case it fills the tiles that
+# are to be skipped with NaN: computing them and masking afterwards does not help, for
+# `0 * NaN` is NaN. In the tiles that are loaded every number is finite.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).

@@ -51,7 +51,7 @@ check(offsets_of_program_2)
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
 #
-# - `x` and `y` have shape `(n,)`, float32. `n` may be any length.
+# - `x` and `y` have shape `(n,)`, float32. `n` is 1 or more.
 # - One program adds one block of `BLOCK` numbers.
 # - The last block may be short: no program may touch memory past the end.
 # - The check chooses `block`, and it counts: each number of `x` and of `y` is

@@ -120,7 +120,7 @@ check(one_tile_attention)
 #   tl.float32)`. A plain `-inf` works in the interpreter and does not compile for a GPU.
 # - the body of the loop: the seven lines of lesson 03, `s`, `m_new`, `alpha`, `p`, `l_sum`, `acc`,
 #   `m`;
-# - the one division at the end.
+# - after the loop, the division by `l_sum`: once is enough.
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
 # and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from fractions import Fraction
 
 import numpy as np
@@ -42,4 +43,11 @@ def test_a_yes_of_numpy_is_a_yes():
 def test_every_host_gets_exact_numbers_as_floats():
     called = call(lambda: {"a": [Fraction(1, 4), (Fraction(1, 2), 3)]}, (), {})
     assert called.result == {"a": [0.25, (0.5, 3)]}
+    assert isinstance(called.result["a"][0], float)
+
+
+def test_exact_numbers_in_a_namedtuple_are_floats_too():
+    pair = namedtuple("pair", "number verdict")
+    called = call(lambda: {"a": pair(Fraction(1, 4), "holds")}, (), {})
+    assert called.result == {"a": (0.25, "holds")}
     assert isinstance(called.result["a"][0], float)

@@ -75,3 +75,8 @@ def test_numbers_become_whole_and_long_ones_are_not_told():
     assert "and 14 more columns of 0" in lines[0]
     assert all(x.eq(x.round()).all() for x in found.args)
     assert told(find("7.3"), Case("c", draw(RNG, 9, 9, 16)), 1.0, 1.0) == []
+
+
+def test_calls_with_names_of_their_own_are_no_input_to_work_out():
+    case = Case("", ([("all keys in the past", (6, 8, 0, 2))],))
+    assert told(find("4.4"), case, ["skip"], ["full"]) == []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import OnlineState, finite_max
-from course_lib.judging.cases import FAR_BELOW
+from course_lib.judging.cases import FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
@@ -116,6 +116,11 @@ def _merge_cases(rng: Generator) -> list[Case]:
         *(
             Case(f"the maxima are {a:g} and {b:g}", (states(a, b), "left"))
             for a, b in ((FAR_BELOW, FAR_BELOW + 1), (FAR_BELOW, -np.inf), (-np.inf, FAR_BELOW))
+        ),
+        *(
+            Case(f"the maxima are {a:g} and {b:g}", (states(a, b), "left"))
+            for far in (-1e6, FARTHEST, -1e300)  # no number stands for -inf
+            for a, b in ((far, far), (far, -np.inf), (-np.inf, far), (2 * far, far))
         ),
         Case("seven states, one of them without keys, from the left", (many, "left")),
         Case("the same seven from the right: merge is associative", (many, "right")),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.cases import FAR_BELOW
+from course_lib.judging.cases import FAR_BELOW, FARTHEST, FARTHEST_NAME
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
@@ -70,13 +70,21 @@ def _last_pile_only(piles: Piles) -> State:
     return m, float(np.exp(piles[-1] - m).sum())
 
 
-_MANY = "16 piles of 1024 scores, memory measured"
+_MANY = "128 piles of 128 scores, memory measured"
 
 
 def _many(rng: Generator) -> tuple[Piles, Piles]:
-    """Return piles so long that joining them shows in memory; each has values of its own size."""
-    piles = [rng.uniform(j / 4 - 3, j / 4, 1024) for j in range(16)]
-    return piles, [rng.uniform(j, j + 5, (1024, 1)) for j in range(16)]
+    """Return so many piles that joining them shows in memory; each has values of its own size.
+
+    One of them in Python's own numbers, four times as large as in NumPy's, does not show.
+    """
+    piles = [rng.uniform(j / 32 - 3, j / 32, 128) for j in range(128)]
+    return piles, [rng.uniform(j / 8, j / 8 + 5, (128, 1)) for j in range(128)]
+
+
+def _farthest(*piles: tuple[float, ...]) -> Piles:
+    """Return piles of scores, each a multiple of `FARTHEST`."""
+    return [FARTHEST * np.array(s) for s in piles]
 
 
 _READ_ONCE = {
@@ -121,6 +129,7 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         *[Case(name, (drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
         Case(_MANY, (_many(rng)[0],), counted=True),
         *[Case(name, (piles,), shows=shows) for name, piles, shows in hard_piles(rng)],
+        Case(FARTHEST_NAME, (_farthest((3, 2), (2,), (1, 2, 4)),)),
     ]
 
 
@@ -213,6 +222,7 @@ def _average_cases(rng: Generator) -> list[Case]:
     below = drawn(rng, [none, FAR_BELOW, FAR_BELOW + 2, none, FAR_BELOW + 1], d=2)
     for s in below[0]:
         s[s.argmin()] = none  # of the piles that have keys, some are masked
+    lowest = _farthest((np.inf, np.inf), (2, np.inf), (1, 3, 2), (np.inf,), (2, 4))
     tops: dict[str, tuple[list[float], int]] = {
         "three piles whose maxima rise": ([0, 2, 4], 3),
         "four piles, the largest score in the first": ([5, 3, 4, 2], 2),
@@ -236,6 +246,10 @@ def _average_cases(rng: Generator) -> list[Case]:
             Case(name, (piles, [rng.uniform(10, 90, (len(s), 2)) for s in piles]), shows=shows)
             for name, piles, shows in hard_piles(rng)
         ],
+        Case(
+            f"masked keys, a pile without any at the front, {FARTHEST_NAME}",
+            (lowest, [rng.uniform(10, 90, (len(s), 2)) for s in lowest]),
+        ),
     ]
 
 
@@ -265,7 +279,7 @@ STREAM_AVERAGE = Exercise.of(
                 "number: leave -inf as it is.",
                 partial(_filled, fill=fill),
             )
-            for fill in (-100.0, -1000.0, -10_000.0)
+            for fill in (-100.0, -1000.0, -1e4, -1e5, -1e6, -1e9)
         ),
         Mistake(
             "m stays 0 after a pile without keys",

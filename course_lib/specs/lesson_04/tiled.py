@@ -95,8 +95,10 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         Case(f"{name}; the last tile holds one key", in_double(qkv), {"block_k": 8}, shows=shows)
         for name, qkv, shows in cases.hard(rng, 9, 33, 16)
     ]
+    farthest = Case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), {"block_k": 4})
     one = in_double(cases.draw(rng, 1, 6, 4))
-    return [*drawn, long, *hard, Case("a single query, tiles of one key", one, {"block_k": 1})]
+    single = Case("a single query, tiles of one key", one, {"block_k": 1})
+    return [*drawn, long, *hard, farthest, single]
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
@@ -143,7 +145,10 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         in_double(cases.draw(rng, 3, 5, 4)),
         {"block_q": 1, "block_k": 1},
     )
-    return [*drawn, one_key, long, *hard, ones]
+    farthest = Case(
+        cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), {"block_q": 4, "block_k": 4}
+    )
+    return [*drawn, one_key, long, *hard, farthest, ones]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:

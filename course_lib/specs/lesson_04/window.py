@@ -49,7 +49,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         ("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
         ("10 new queries after 31 old keys, in tiles of 3 and 8", inputs(2, 1, 10, 41, 8), 9, 3, 8),
         ("tiles of 1 and 1", inputs(2, 2, 5, 7, 4), 3, 1, 1),
-        ("keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
+        ("tiles of keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
+        (cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
     ]
     return [
         Case(
@@ -85,11 +86,13 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             times.ravel(),
             tile=(kv_heads * block_k, visits),
             needed=False,
+            taken="{}[head, start:stop]",
         )
         for name in "kv"
     }
     part = "row {} of q (all heads in a row)"
-    return {"q": Once("loads q once", part, tile=(heads * block_q, heads * len(starts))), **seen}
+    tile = heads * block_q, heads * len(starts)
+    return {"q": Once("loads q once", part, tile=tile, taken="{}[head, start:stop]"), **seen}
 
 
 def _run_window(function: Callable[..., Any], case: Case) -> Observed:
