@@ -204,14 +204,15 @@ def _after_death(
     if task is not None and worker.is_stuck:
         says = f"Grading it did not end within {LONGEST / 60:g} minutes."
         return [record(task.student, task.content, None, REFUSED, says)]
-    name = task.student if task else ""
-    tries[name] = tries.get(name, 0) + 1
-    if task is not None and tries[name] < TRIES:
-        waiting.appendleft(task)
-        return None
-    if task is None:
-        if tries[name] > 2 * TRIES:
+    if task is None or not worker.has_begun:  # died before it read what it was given
+        waiting.extendleft([task] if task else [])
+        tries[""] = tries.get("", 0) + 1
+        if tries[""] > 2 * TRIES:
             raise OSError(0, "the workers do not start: run `course doctor`")
+        return None
+    tries[task.student] = tries.get(task.student, 0) + 1
+    if tries[task.student] < TRIES:
+        waiting.appendleft(task)
         return None
     why = f"The worker that graded it died {TRIES} times."
     return [record(task.student, task.content, None, INFRASTRUCTURE, why)]
@@ -224,7 +225,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.task: Submission | None = None
-        self.is_stuck, self._since = False, 0.0
+        self.has_begun = self.is_stuck = False
+        self._since = 0.0
         self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
         with _environment(_INTERPRETED_ON_ONE_THREAD):
             self.process.start()
@@ -232,9 +234,11 @@ class _Worker:
 
     def give(self, submission: Submission | None) -> None:
         self.task, self._since = submission, time.monotonic()
+        self.has_begun = False
         if submission is not None:
             with contextlib.suppress(OSError):  # died just now: its end of file says so next
                 self.connection.send(submission)
+                self.has_begun = True
 
     def watch(self) -> None:
         """Kill a worker that none of its own clocks has stopped: what it does may be in C."""

@@ -78,7 +78,7 @@ def test_the_library_is_imported_or_copied_on_request():
     alone = to_source(flash_attention_with_lse, inline_library=True)
     assert "course_lib" not in alone
     assert {n.name for n in ast.parse(alone).body if isinstance(n, ast.FunctionDef)} == {
-        "load_tile", "store_tile", "flash_forward", "_check", "check_tensors",
+        "load_tile", "store_tile", "flash_forward", "_check", "check_tensors", "interpreted",
         "flash_attention_with_lse",
     }  # fmt: skip
 

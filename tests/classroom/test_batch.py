@@ -8,6 +8,7 @@ import os
 import re
 
 import nbformat
+import numpy as np
 import pytest
 
 from course_lib import __version__
@@ -150,7 +151,9 @@ def test_a_record_says_all_that_is_promised(graded):
     assert line["sandbox"] == "full"
     assert line["cpu_seconds"] > 0
     assert {"torch", "triton", "numpy", "python", "course"} == set(line["versions"])
-    assert [p["passed"] for p in line["properties"]] == [False] * 4
+    passed = [p["passed"] for p in line["properties"]]
+    assert len(passed) == len(find("0.1").cases(np.random.default_rng(1)))
+    assert passed.count(False) > 1
 
 
 def test_a_second_run_grades_only_what_changed(graded, monkeypatch):
