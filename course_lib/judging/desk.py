@@ -49,7 +49,7 @@ def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) 
             stop()
     for place in desk.places.values():
         place.clear()
-    if _holds_nan(result):
+    if holds_nan(result):
         desk.stale = True
         result = unwrapped(function(*_laid(case, names, clears=False)[1], **case.kwargs))
     return Observed(result, desk)
@@ -62,7 +62,8 @@ def _laid(case: Case, names: tuple[str, ...], *, clears: bool) -> tuple[Desk, li
     return desk, [*case.args[:n], *laid]
 
 
-def _holds_nan(result: Any) -> bool:
+def holds_nan(result: Any) -> bool:
+    """Return whether NaN stands in an answer of numbers."""
     parts = result if isinstance(result, list | tuple) else [result]
     try:
         return any(bool(np.isnan(np.asarray(x, dtype=np.float64)).any()) for x in parts)

@@ -11,11 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from course_lib import _mode
 from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
+from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step
@@ -122,10 +125,12 @@ def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> l
 
     def fails(small: Case) -> bool:
         try:
-            found, *_ = judged(small)
+            with np.errstate(all="ignore"):
+                found, _, answer = judged(small)
         except Exception:  # the truth has no answer to an input that is cut
             return False
-        return found is not None and found.property == finding.property
+        same = found is not None and found.property == finding.property
+        return same and not holds_nan(answer)  # nor where it is NaN: every key is masked
 
     if finding.property not in ("the values", "the answer"):
         return []

@@ -80,3 +80,17 @@ def test_numbers_become_whole_and_long_ones_are_not_told():
 def test_calls_with_names_of_their_own_are_no_input_to_work_out():
     case = Case("", ([("all keys in the past", (6, 8, 0, 2))],))
     assert told(find("4.4"), case, ["skip"], ["full"]) == []
+
+
+def test_an_input_without_an_answer_is_not_told():
+    def stream_average(piles, values):
+        m, l_sum, o = -1e9, 0.0, 0.0
+        for s, v in zip(piles, values, strict=False):
+            m_new = max(m, s.max())
+            p = np.exp(s - m_new)
+            l_sum, o, m = np.exp(m - m_new) * l_sum + p.sum(), np.exp(m - m_new) * o + p @ v, m_new
+        return o / l_sum
+
+    words = words_of(renamed(stream_average, "stream_average"))
+    assert "yours: [nan]" in words
+    assert "right: [nan]" not in words
