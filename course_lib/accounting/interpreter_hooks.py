@@ -117,15 +117,32 @@ _COMPARISONS = (
 
 
 def _watch(operation: Callable, observer: Observer) -> Callable:
-    """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons."""
+    """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons.
+
+    A tile made of nothing but rows and columns counts as well: a mask may be arithmetic.
+    """
 
     def operate(builder: Any, *operands: Any) -> Any:
         result = operation(builder, *operands)
-        if operands[-1] in _COMPARISONS:
+        if operands[-1] in _COMPARISONS or _is_outer(result.data, operands[:-1]):
             observer.compare(np.shape(result.data))
         return result
 
     return operate
+
+
+def _is_outer(result: np.ndarray, operands: tuple[Any, ...]) -> bool:
+    """Return whether a tile was made of operands that each are the same along an axis."""
+    if result.ndim < 2 or sum(n > 1 for n in result.shape) < 2:
+        return False
+    return all(_stands_still(operand.data) for operand in operands)
+
+
+def _stands_still(tile: np.ndarray) -> bool:
+    if 0 in tile.strides:  # broadcast
+        return True
+    axes = [axis for axis, n in enumerate(tile.shape) if n > 1]
+    return any((tile == tile.take([0], axis)).all() for axis in axes)
 
 
 @contextmanager

@@ -110,8 +110,8 @@ class KernelLedger(Ledger):
         visits: every `Visit`, in the order in which the interpreter ran them.
         launches: every `Launch`.
         compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
-            with a result of that shape; only results with two dimensions or more. A mask on a
-            tile of scores is seen here.
+            with a result of that shape, or a tile of rows and columns alone (``keys[None, :] -
+            rows[:, None]``). A mask on a tile of scores is seen here.
         widest: parameter name -> how many lanes, masked or not, the widest load of it has.
         undefined: parameter name -> loads that have a mask and no ``other``. What they leave out
             is NaN while a ledger counts (of integers, a large number): on a GPU it is anything.
@@ -263,9 +263,8 @@ class KernelLedger(Ledger):
         self.rounded += dtype == "fp32" and precision.upper() not in _EXACT
 
     def compare(self, shape: tuple[int, ...]) -> None:
-        """Book a comparison or a ``tl.where`` of two dimensions or more."""
-        if len(shape) > 1:
-            self.compared[self._hooks.program(), tuple(shape)] += 1
+        """Book a comparison, a ``tl.where`` or a tile that is made of rows and columns alone."""
+        self.compared[self._hooks.program(), tuple(shape)] += 1
 
     # ------------------------------------------------------------------------------------------
 

@@ -41,6 +41,13 @@ def test_spreadsheets_get_no_formulas(tmp_path, start):
                 assert re.fullmatch(r'\n?"(?:[^"]|"")*"', cell), cell
 
 
+def test_a_later_line_is_no_formula_either():
+    """A message has several lines, and some programs take each for a cell; a list stays a list."""
+    says = "wrong\n=HYPERLINK(1)\n  @SUM(1)\n- tile 3: -1.5"
+    rows = moodle.rows({"ada": [record("ada", "c", find("1.1"), "error", says)]})
+    assert rows[1][-1].splitlines()[1:] == ["'=HYPERLINK(1)", "'  @SUM(1)", "- tile 3: -1.5"]
+
+
 def test_canvas_has_its_two_header_rows():
     rows = canvas.rows(CLASS, "Attention (42)")
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (42)"]

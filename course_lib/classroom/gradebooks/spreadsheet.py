@@ -6,7 +6,8 @@ import csv
 import re
 from pathlib import Path
 
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
+# at the start, and on any later line: some programs take each for a cell of its own
+_FORMULA = re.compile(r"\A(?=\s*[=+\-@＝＋－＠]|[\t\r\n])|^(?=[^\S\n]*[=@＝＠])", re.MULTILINE)
 
 
 def write_rows(rows: list[list[str]], file: Path) -> Path:
@@ -19,7 +20,7 @@ def write_rows(rows: list[list[str]], file: Path) -> Path:
 
 def cell(text: str) -> str:
     """Return text that no spreadsheet takes for a formula."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    return _FORMULA.sub("'", text)
 
 
 def number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -70,10 +71,11 @@ def _partial_tiles(n_q: int, n_k: int, block_q: int, block_k: int, causal: bool)
 def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that a program's comparisons on tiles of scores grow with its boundary tiles only.
 
-    How a mask is written is free, so what one costs is not known. But where all programs that have
-    boundary tiles have as many, they must make as many comparisons, however many full tiles they
-    have; and those without a boundary tile none. (Where a tile is as wide as d, the comparisons of
-    a load look like those of a mask.)
+    A tile made of rows and columns alone counts as one (``KernelLedger.compared``). How a mask is
+    written is free, so what one costs is not known. But where all programs that have boundary tiles
+    have as many, they must make as many comparisons, however many full tiles they have; and those
+    without a boundary tile none. (Where a tile is as wide as d, the comparisons of a load look like
+    those of a mask.)
     """
     tiles = case.kwargs["block_q"], case.kwargs["block_k"]
     if observed.ledger is None or case.args[0].shape[-1] in tiles:
@@ -84,7 +86,7 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
         return None
     made: Counter[tuple[int, ...]] = Counter()
     for (program, shape), times in observed.ledger.compared.items():
-        if shape in (tiles, tiles[::-1]):
+        if math.prod(shape) == math.prod(tiles):  # turned, flat, or with one more axis
             made[program] += times
     alike = len({*made.values()}) == 1
     if not made or (alike and len(made) == len([tiles for tiles in need if tiles])):
@@ -92,7 +94,8 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     return Finding(
         "masks only boundary tiles",
         "the numbers are right, but tiles are masked that every row sees whole: a program's "
-        "comparisons on a tile of scores must come from its boundary tiles alone.",
+        "comparisons on a tile of scores (or what does their work) must come from its boundary "
+        "tiles alone.",
         f"boundary tiles of each program: {_few(need)}\n"
         f"comparisons that yours make:    {_few([made[p] for p in sorted(made)])}",
     )
