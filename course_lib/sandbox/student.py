@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.sandbox import allowed
 from course_lib.sandbox import kernel_source as kernels
@@ -67,8 +68,12 @@ def serve(channel: Channel, settings: dict[str, Any]) -> None:
     student = _Student(channel)
     while True:
         request = channel.receive()
-        answer = getattr(student, f"do_{request.pop('do')}")(**request)
-        channel.send(answer)
+        try:
+            channel.send(getattr(student, f"do_{request.pop('do')}")(**request))
+        except (BadFrame, MemoryError, RecursionError) as error:  # nothing of it has been sent
+            says = "your result is too large, or nested too deeply, to be looked at."
+            failure = Failure((type(error).__name__,), says)
+            channel.send({"error": asdict(failure)})
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:

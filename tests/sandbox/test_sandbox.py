@@ -232,6 +232,16 @@ def _case(child, *args):
     return _ask(child, do="case", args=args, kwargs={}, counted=False, kernel=False)
 
 
+def test_a_result_that_cannot_be_sent_is_said_to_be_so(workshop):
+    """The process has not ended: it hears the next case."""
+    program = "def echo(x):\n    for _ in range(x):\n        x = [x]\n    return x\n"
+    with workshop.student() as child:
+        _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
+        for depth in (100, 100_000):
+            assert "nested too deeply" in _case(child, depth)["error"]["text"]
+        assert _case(child, 1)["result"] == [1]
+
+
 # Kernels ----------------------------------------------------------------------------------------
 
 HEAD = "import triton\nimport triton.language as tl\n\n"
