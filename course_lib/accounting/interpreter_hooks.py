@@ -132,8 +132,11 @@ def _watch(operation: Callable, observer: Observer) -> Callable:
 
 
 def _is_outer(result: np.ndarray, operands: tuple[Any, ...]) -> bool:
-    """Return whether a tile was made of operands that each are the same along an axis."""
-    if result.ndim < 2 or sum(n > 1 for n in result.shape) < 2:
+    """Return whether a tile was made of operands that each are the same along an axis.
+
+    Not of masks, whose comparisons were counted.
+    """
+    if result.ndim < 2 or result.dtype == bool or sum(n > 1 for n in result.shape) < 2:
         return False
     return all(_stands_still(operand.data) for operand in operands)
 
