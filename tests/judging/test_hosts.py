@@ -128,11 +128,11 @@ def test_a_right_submission_passes_compiled(name):
 
 @pytest.mark.gpu
 def test_right_in_the_interpreter_and_wrong_compiled_is_not_right():
-    """tl.dot rounds float32 to ten bits unless asked for more; the interpreter does not."""
-    text = sample("6.2/right/both_to_float32").text
-    hasty = text.replace(', input_precision="ieee"', "")
+    """Whatever the reason: here a launcher that forgets half of the numbers of a GPU's tensors."""
+    text = sample("5.2/right/plain").text
+    hasty = text.replace("    n = x.numel()\n", "    n = x.numel() // (1 + x.is_cuda)\n")
     assert hasty != text
-    found = report_for(module_from(hasty).tile_scores, seed=1)
+    found = report_for(module_from(hasty).vector_add, seed=1)
     assert found.verdict is Verdict.NOT_ON_A_GPU, found.text()
     assert "on this GPU" in found.text()
 
