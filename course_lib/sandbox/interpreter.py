@@ -159,7 +159,8 @@ def _language_patched_once() -> Iterator[None]:
     """Let Triton's interpreter prepare ``tl`` once a launch, not at every call of a helper.
 
     It does so each time a jitted function calls another, which takes a quarter of all time. All
-    functions of a launch stand in one module here (`kernel_source.load`), so once is enough.
+    functions of a launch stand in one module here (`kernel_source.load`), so once is enough, until
+    the launch restores what it found: a launch that races are looked for in is done several times.
     """
     from triton.runtime import interpreter
 
@@ -170,10 +171,19 @@ def _language_patched_once() -> Iterator[None]:
     done: set[int] = set()
 
     def once(function: Any) -> Any:
-        if id(function.__globals__) in done:
+        key = id(function.__globals__)
+        if key in done:
             return None
-        done.add(id(function.__globals__))
-        return prepare(function)
+        scope = prepare(function)
+        done.add(key)
+        if restore := getattr(scope, "restore", None):  # older ones leave it prepared
+
+            def restore_and_forget() -> None:
+                done.discard(key)
+                restore()
+
+            scope.restore = restore_and_forget
+        return scope
 
     interpreter._patch_lang = once
     try:
