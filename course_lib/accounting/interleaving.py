@@ -73,14 +73,17 @@ class Interleaved:
         self._function(**self._args)
 
 
-def orders(steps: dict[Program, int], last: Program) -> Iterator[tuple[Program, int]]:
+def orders(
+    steps: dict[Program, int], last: Program, rng: random.Random
+) -> Iterator[tuple[Program, int]]:
     """Yield which program begins, and from which of its contended accesses on it is interrupted.
 
     ``steps``: how many contended accesses each program makes, ``last``: the last of all. Programs
-    with as many are alike; the others fill as many gaps as they are.
+    with as many are alike; the others fill as many gaps as they are. ``rng`` chooses, where there
+    are too many orders.
     """
     yield last, 0  # backwards
     alike = {n: program for program, n in steps.items()}
     others = max(len(steps) - 1, 1)
     every = [(p, gap) for n, p in alike.items() for gap in range(2, n + 1, others)]
-    yield from every if len(every) < MOST_ORDERS else random.sample(every, MOST_ORDERS)
+    yield from every if len(every) < MOST_ORDERS else rng.sample(every, MOST_ORDERS)

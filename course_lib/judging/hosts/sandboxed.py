@@ -143,9 +143,7 @@ class Sandboxed:
     def _answered(self, case: Case, provenance: Provenance | None) -> Ran:
         if self._is_kernel:
             self._open_books()
-        request: dict[str, Any] = {"do": "case", "counted": case.counted, "kernel": self._is_kernel}
-        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
-        self._student.send(request, deadline=self._clock)
+        self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
         if failure := _failure(answer):
             return Ran(case, failure=failure)
@@ -160,6 +158,12 @@ class Sandboxed:
         )
         return Ran(case, observed, found=_tampering(answer.get("tampering")))
 
+    def _call(self, case: Case, *, counted: bool) -> None:
+        """Have the student's process call the function; what it says next is the answer's."""
+        request: dict[str, Any] = {"do": "case", "counted": counted, "kernel": self._is_kernel}
+        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        self._student.send(request, deadline=self._clock)
+
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
 
@@ -171,11 +175,9 @@ class Sandboxed:
 
     def _idle_too(self, case: Case, observed: Observed) -> Finding | None:
         self._clock = self._new_clock()
-        request: dict[str, Any] = {"do": "case", "counted": False, "kernel": True}
-        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
         try:
             with self._the_students_fault():
-                self._student.send(request, deadline=self._clock)
+                self._call(case, counted=False)
                 while "launch" in (answer := _message(self._student.receive(self._clock))):
                     self._student.send({"written": {}}, deadline=self._clock)
                 return idle_finding(observed.result, answer.get("result"))
