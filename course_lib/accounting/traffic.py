@@ -15,6 +15,7 @@ d       head dimension
 b       bytes per element of q, k, v, o (and of the scores, for the naive models)
 K_rows  *derived*: rows of K visited, summed over the query tiles of one head. T_q N_k without a
         mask; ragged last tiles and skipped tiles are counted exactly by `derived_counts`
+Q_rows  *derived*: rows of Q visited, summed over the key tiles of one head (`backward_traffic`)
 ======  ====================================================================================
 
 Sources: Dao et al., FlashAttention (2022), section 3 and theorem 2; lessons 02 and 04.
@@ -72,15 +73,15 @@ class Model:
         """Return ``{"read": {tensor: bytes}, "written": {tensor: bytes}}``, like a ledger's.
 
         Args:
-            lse: count the fp32 log-sum-exp too, where the model has one.
+            lse: count the fp32 log-sum-exp too, where the model writes one.
             **shape: see `symbols`.
         """
         values = symbols(**shape)  # type: ignore[arg-type]  # causal alone is a bool
-        if "K_rows" not in values and any("K_rows" in term.powers for term in self.items):
+        if any(term.powers.keys() - values.keys() for term in self.items):
             raise ValueError(f"give block_q: {self.name} depends on the rows of a query tile.")
         moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
         for term in self.items:
-            if term.tensor != "lse" or lse:
+            if lse or term.tensor != "lse" or term.direction == "read":
                 books = moved[term.direction]
                 books[term.tensor] = books.get(term.tensor, 0) + term.bytes(values)
         return moved
@@ -123,8 +124,8 @@ def symbols(
         kv_heads: key/value heads times batch; as many as ``heads`` by default.
         b: bytes per element.
         n_q: query rows. n_k: key rows.
-        block_q: rows of a query tile; without it K_rows is not known. block_k: rows of a key tile,
-            ``block_q`` by default.
+        block_q: rows of a query tile; without it K_rows and Q_rows are not known.
+        block_k: rows of a key tile, ``block_q`` by default.
         causal: aligned at the end. window: see `derived_counts`.
 
     Raises:
@@ -142,7 +143,7 @@ def symbols(
         raise ValueError(f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}.")
     if block_q is not None:
         counts = derived_counts(n_q, n_k, block_q, block_k or block_q, causal, window)
-        values["K_rows"] = counts["visited_k_rows"]
+        values |= {x: counts[f"visited_{x.lower()}"] for x in ("Q_rows", "K_rows")}
     return values
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 
 from course_lib import cli
-from course_lib.authoring.student_copy import GIVEN, NoCourse, shown_kernels, write
+from course_lib.authoring.student_copy import ANSWERS, GIVEN, NoCourse, shown_kernels, write
 from course_lib.handin.course_file import notebook_of, source_of
 
 
@@ -54,6 +54,7 @@ def test_the_only_complete_kernel_is_the_one_that_lesson_07_shows(copy):
     assert kernels == {"__init__", *shown_kernels(ROOT)} & kernels
     assert "flash_forward" in kernels
     assert "attention_backward" not in kernels
+    assert all((ROOT / name).exists() and not (copy / name).exists() for name in ANSWERS)
 
 
 def test_notebooks_do_not_point_to_solutions(copy):
