@@ -12,6 +12,18 @@ from course_lib.handin.course_file import FileProblem
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # a badge; its text stays
+
+# The code of a folded cell (authoring/folding.py) opens by one click on its title.
+_TEMPLATE = """\
+{%- extends "lab/index.html.j2" -%}
+{%- block input_group -%}
+{%- if cell.metadata.get("jupyter", {}).get("source_hidden") -%}
+<details class="course-folded"><summary>{{ cell.source.split("\n")[0].removeprefix("# @title ") }}:
+its code</summary>{{ super() }}</details>
+{%- else -%}{{ super() }}{%- endif -%}
+{%- endblock input_group -%}
+"""
 
 
 def page(notebook: Path) -> str:
@@ -23,6 +35,7 @@ def page(notebook: Path) -> str:
         FileProblem: if it is no notebook, or a cell raises that is not marked as raising.
     """
     import nbformat
+    from jinja2 import DictLoader
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
     from nbconvert import HTMLExporter
@@ -46,10 +59,19 @@ def page(notebook: Path) -> str:
     except CellExecutionError as error:
         raise FileProblem(f"{notebook}: a cell raises {error.ename}: {error.evalue}") from None
     for cell in book.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _IMAGE.sub(r"\1", cell.source)
         for output in cell.get("outputs", []):
             if "text/html" in output.get("data", {}):  # a widget's stand-in: no kernel will come
                 output["data"].pop(_VIEW, None)
-    exporter = HTMLExporter(require_js_url="", jquery_url="", mathjax_url="")
+    loader = DictLoader({"course.html.j2": _TEMPLATE})
+    exporter = HTMLExporter(
+        template_file="course.html.j2",
+        extra_loaders=[loader],
+        require_js_url="",
+        jquery_url="",
+        mathjax_url="",
+    )
     text, _ = exporter.from_notebook_node(book, {"metadata": {"name": notebook.stem}})
     return re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.authoring import first_cell, nbgrader, regions
+from course_lib.authoring.folding import folded
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
 from course_lib.authoring.repository import colab_badge
@@ -69,7 +70,9 @@ def _prepared(file: Path, cell: Cell, folder: str) -> Cell:
     blanked = regions.blank(file, cell)
     if folder == LESSON and blanked != cell.source:
         raise BuildError(file, cell.line, "a lesson has no solution regions: its exercises do")
-    return replace(cell, source=blanked) if folder == EXERCISE else cell
+    if blanked != cell.source:  # what a student writes stays open, whatever it calls
+        return replace(cell, source=blanked) if folder == EXERCISE else cell
+    return folded(cell)
 
 
 def _exercise_metadata(specs: Sequence[ExerciseFacts], folder: str) -> dict[str, Any]:

@@ -59,6 +59,9 @@ print(*diagnose(examine()), sep="\n")
 # 3. **Check.** In the exercise notebook you write a function, and the course
 #    tests it on fresh inputs.
 #
+# A cell that asks you something, or draws a picture, is folded: you see one line,
+# and a click on it opens the code. Run it like any other cell.
+#
 # The first exercise is `echo(x)`: return a **new** array with the numbers of
 # `x`. Here is somebody's first try. `np.array([1.0, 2.0])` goes in, and
 # `[1. 2.]` comes out:

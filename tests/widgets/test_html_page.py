@@ -61,6 +61,27 @@ def test_the_page_moves_and_asks_nobody(tmp_path, browser, capsys):
     assert not wrong
 
 
+@pytest.mark.browser
+def test_a_built_notebook_folds_its_answers_and_asks_nobody(tmp_path, browser):
+    """One click opens the code of a question; no badge is fetched, its words and link stay."""
+    lesson = ROOT / "notebooks/00_start_here.ipynb"
+    (tmp_path / lesson.name).write_bytes(lesson.read_bytes())
+    assert main(["html", lesson.name]) == 0
+    page = browser.new_context().new_page()
+    asked: list[str] = []
+    page.on("request", lambda r: r.url.startswith("http") and asked.append(r.url))
+    page.goto((tmp_path / "00_start_here.html").as_uri())
+    assert page.get_by_role("link", name="Open in Colab").count() == 1
+    said = "The numbers are right. But `return x` hands back the same array"  # of a reveal
+    code = page.locator(".jp-InputArea", has_text=said)
+    code.wait_for(state="hidden")
+    page.locator("summary", has_text="The answer: its code").click()
+    code.wait_for(state="visible")
+    assert page.locator("summary", has_text="A question: its code").count() == 3
+    page.context.close()
+    assert not asked
+
+
 def test_a_cell_that_raises_is_named_and_nothing_is_written(tmp_path, capsys):
     write_notebook(tmp_path / "bad.ipynb", ["1 / 0"])
     assert main(["html", "bad.ipynb"]) == 2
