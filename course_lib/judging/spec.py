@@ -133,3 +133,17 @@ class Exercise(ExerciseFacts):
     def of(cls, id: str, **computed: Any) -> Exercise:
         """Return the exercise whose facts ``lesson.toml`` holds under ``id``."""
         return cls(**vars(lessons.find(id)), **computed)
+
+    def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
+        """Return what ``judge`` says, or else that the numbers are not the student's own.
+
+        A result that a judge never expected, and that makes it raise, is a finding, too.
+        """
+        try:
+            found = self.judge(case, observed, expected)
+            if found is None and observed.provenance is not None:
+                return observed.provenance.finding(observed.result)
+            return found
+        except Exception as error:
+            says = f"your result cannot be compared with the right one ({type(error).__name__})."
+            return Finding("the form", says)

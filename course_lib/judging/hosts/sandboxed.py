@@ -22,7 +22,7 @@ from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.launch_message import clean_launch
 from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
-from course_lib.judging.replay import Replay, Unclear
+from course_lib.judging.replay import OF_FORGED_DATA, Replay, Unclear
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
@@ -32,15 +32,6 @@ from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 _TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
 _KEPT_TO_COMPILE = 8  # launches of a case
-# what forged integers, books and tensors may provoke while they are looked at
-_OF_FORGED_DATA = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
@@ -202,20 +193,14 @@ class Sandboxed:
             )
         except _Over:
             seen = Observed(None)
-        if self._is_right(other, seen):
+        expected = self.exercise.truth(*other.args, **other.kwargs)
+        if self.exercise.finding(other, seen, expected) is None:
             return None
         return Finding(
             BY_THE_KERNEL,
             "the answer is right, but the same launches on other inputs do not give theirs: some "
             "of its numbers come from beside the kernel.",
         )
-
-    def _is_right(self, case: Case, seen: Observed) -> bool:
-        expected = self.exercise.truth(*case.args, **case.kwargs)
-        try:
-            return self.exercise.judge(case, seen, expected) is None
-        except Exception:  # only a result that the judge never expected gets here
-            return False
 
     def _all_too_long(self) -> Finding:
         most = ALL_CASES * self.exercise.seconds
@@ -299,7 +284,7 @@ class Sandboxed:
         except BadFrame as error:
             says = f"what came back cannot be read as a result ({error})."
             raise _Over(Failure(("the form",), says)) from None
-        except _OF_FORGED_DATA as error:
+        except OF_FORGED_DATA as error:
             says = f"what came back cannot be judged ({type(error).__name__})."
             raise _Over(Failure(("the form",), says)) from None
         except Closed:
