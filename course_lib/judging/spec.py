@@ -28,6 +28,7 @@ FAR = "scores far below any number that stands for -inf"
 REMAINDER = "one more than whole tiles"
 HARD = frozenset({JUMPS, FAR, REMAINDER})
 UNDEFINED = "gives every lane a value"  # the property of a kernel that loads undefined lanes
+NUMPY_ONLY = "is written in NumPy"  # the property of a function that PyTorch does no work for
 STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
 
 
@@ -123,6 +124,7 @@ class Exercise(ExerciseFacts):
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
     play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
+    without_torch: bool = False  # graded, its function must be as right where there is no PyTorch
     races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()
