@@ -89,7 +89,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     expected = exercise.truth(*case.args, **case.kwargs)
     result = as_meant(observed.result, exercise.answer(expected))
     observed = replace(observed, result=result)
-    finding = _finding(exercise, ran.given, observed, expected) or ran.found
+    finding = exercise.finding(ran.given, observed, expected) or ran.found
     if finding is None:
         doubt = host.doubt(case, observed)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
@@ -121,7 +121,7 @@ def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> l
         if observed is None:
             return None, None, answer
         observed = replace(observed, result=as_meant(observed.result, answer))
-        return _finding(exercise, small, observed, expected), observed.result, answer
+        return exercise.finding(small, observed, expected), observed.result, answer
 
     def fails(small: Case) -> bool:
         try:
@@ -138,18 +138,6 @@ def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> l
     _, result, answer = judged(small)
     lines = told(exercise, small, result, answer)
     return ["The smallest input found on which it fails:", *lines] if lines else []
-
-
-def _finding(exercise: Exercise, case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Return what the exercise's judge says; whose numbers they are is asked whatever it is."""
-    try:
-        finding = exercise.judge(case, observed, expected)
-        if finding is None and observed.provenance is not None:
-            return observed.provenance.finding(observed.result)
-        return finding
-    except Exception as error:  # only a result that the judge never expected gets here
-        says = f"your result cannot be compared with the right one ({type(error).__name__})."
-        return Finding("the form", says)
 
 
 # Reports ----------------------------------------------------------------------------------------

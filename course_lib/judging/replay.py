@@ -32,6 +32,15 @@ from course_lib.judging.spec import Case
 
 _MOST_LAUNCHES, _MOST_BYTES = 4096, 64 << 20
 _MOST_COMPARED = 1 << 28  # elements, in looking for what a tensor was made from
+# what forged integers, books and tensors may provoke while they are looked at
+OF_FORGED_DATA = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 Pair = tuple[Any, Any]  # a tensor as it was then, and now
 
@@ -81,7 +90,7 @@ class Replay:
             if isinstance(result, tuple | list):
                 return type(result)(map(self._returned, result))
             return self._returned(result)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        except OF_FORGED_DATA as error:
             raise Unclear(f"tensors of strange forms ({type(error).__name__})") from None
 
     def _launch_again(

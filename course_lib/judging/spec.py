@@ -28,6 +28,7 @@ FAR = "scores far below any number that stands for -inf"
 REMAINDER = "one more than whole tiles"
 HARD = frozenset({JUMPS, FAR, REMAINDER})
 UNDEFINED = "gives every lane a value"  # the property of a kernel that loads undefined lanes
+NUMPY_ONLY = "is written in NumPy"  # the property of a function that PyTorch does no work for
 STORED = "stores every row"  # the property of a kernel that leaves memory unwritten
 
 
@@ -123,6 +124,7 @@ class Exercise(ExerciseFacts):
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
     play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
+    without_torch: bool = False  # graded, its function must be as right where there is no PyTorch
     races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()
@@ -133,3 +135,17 @@ class Exercise(ExerciseFacts):
     def of(cls, id: str, **computed: Any) -> Exercise:
         """Return the exercise whose facts ``lesson.toml`` holds under ``id``."""
         return cls(**vars(lessons.find(id)), **computed)
+
+    def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
+        """Return what ``judge`` says, or else that the numbers are not the student's own.
+
+        A result that a judge never expected, and that makes it raise, is a finding, too.
+        """
+        try:
+            found = self.judge(case, observed, expected)
+            if found is None and observed.provenance is not None:
+                return observed.provenance.finding(observed.result)
+            return found
+        except Exception as error:
+            says = f"your result cannot be compared with the right one ({type(error).__name__})."
+            return Finding("the form", says)

@@ -13,8 +13,9 @@ import os
 import resource
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from course_lib.sandbox import allowed, landlock, seccomp, syscalls
@@ -32,10 +33,10 @@ class Limits:
     open_files: int = 64
 
 
-def confine_computing(limits: Limits) -> None:
-    """Confine this process for good."""
+def confine_computing(limits: Limits, closed: Collection[str] = ()) -> None:
+    """Confine this process for good; packages named ``closed`` are not readable either."""
     _limit(limits, file_bytes=0, processes=0)
-    _confine([], [], seccomp.confine_to_computing)
+    _confine([], [], seccomp.confine_to_computing, closed)
 
 
 def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> None:
@@ -44,11 +45,16 @@ def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) ->
     _confine([folder], [*programs, *_loaders()], seccomp.forbid_leaving)
 
 
-def _confine(writable: list[Path], runs: list[Path], filter_calls: Callable[[], None]) -> None:
+def _confine(
+    writable: list[Path],
+    runs: list[Path],
+    filter_calls: Callable[[], None],
+    closed: Collection[str] = (),
+) -> None:
     """Put on every layer that this system has; what is missing is found out by the probe."""
     with contextlib.suppress(OSError, AttributeError):
         _no_new_privileges()
-    readable, listable = _readable()
+    readable, listable = _readable(closed)
     with contextlib.suppress(OSError, AttributeError):
         landlock.restrict(readable, writable, runs, listable)
     if syscalls.machine():
@@ -95,10 +101,11 @@ def _no_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs")
 
 
-def _readable() -> tuple[list[Path], list[Path]]:
+def _readable(closed: Collection[str]) -> tuple[list[Path], list[Path]]:
     """Return what a student's code may read (Python, packages, libraries), and may only list.
 
-    Where the course is installed among the packages, its neighbours are readable and it is not.
+    Neighbours of what is not readable (the course among the packages, packages named ``closed``)
+    are listed one by one.
     """
     paths = sysconfig.get_paths()
     places = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -108,17 +115,25 @@ def _readable() -> tuple[list[Path], list[Path]]:
     readable += allowed.readable()
     listable = []
     waiting = [Path(place) for place in sorted(places)]
+    hidden = {allowed.COURSE, *_packages(waiting, closed)}
     while waiting:
         place = waiting.pop()
-        if place.resolve() == allowed.COURSE or not place.is_dir():
-            if place.resolve() != allowed.COURSE and place.exists():
-                readable.append(place)
-        elif allowed.COURSE.is_relative_to(place.resolve()):
+        real = place.resolve()
+        if real in hidden:
+            continue
+        if place.is_dir() and any(one.is_relative_to(real) for one in hidden):
             listable.append(place)
             waiting += place.iterdir()
-        else:
+        elif place.exists():
             readable.append(place)
     return readable, listable
+
+
+def _packages(places: Iterable[Path], names: Collection[str]) -> Iterator[Path]:
+    """Yield where packages of these names lie, in the folders that Python may find them in."""
+    for place, name in product(places, names):
+        for above in ("", "*-packages/", "python3*/*-packages/"):
+            yield from (found.resolve() for found in place.glob(above + name))
 
 
 def _loaders() -> list[Path]:

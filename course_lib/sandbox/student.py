@@ -65,6 +65,11 @@ def _use_torch_once() -> None:
 def serve(channel: Channel, settings: dict[str, Any]) -> None:
     """Confine this process, then obey the parent until it closes the channel."""
     confine_computing(Limits(**settings))
+    obey(channel)
+
+
+def obey(channel: Channel) -> None:
+    """In a confined process: do what the parent asks until it closes the channel."""
     student = _Student(channel)
     while True:
         request = channel.receive()
@@ -141,11 +146,11 @@ def _execute(text: str, name: str) -> types.ModuleType:
 
 def _intercept_launches(channel: Channel) -> None:
     """From now on ``kernel[grid](...)`` is done by the interpreter, at the parent's other hand."""
-    try:
-        from triton.runtime.autotuner import Autotuner
-        from triton.runtime.interpreter import InterpretedFunction
-    except ImportError:
+    if "triton" not in sys.modules:  # the zygote found none
         return
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.interpreter import InterpretedFunction
+
     from course_lib.accounting.autotune import first_config
     from course_lib.accounting.eager_ledger import paused
 

@@ -30,10 +30,13 @@ _START = (
 _STUDENT = "course_lib.sandbox.student"
 _INTERPRETER = "course_lib.sandbox.interpreter"
 _COMPILER = "course_lib.sandbox.compiler"
+_WITHOUT_TORCH = "course_lib.sandbox.without_torch"
 _IMPORTS = {
     "interpreter": ("numpy", "torch", "triton", "triton.language", _STUDENT, _INTERPRETER),
     "compile": ("numpy", "torch", "triton", "triton.language", _COMPILER),
+    "without torch": ("numpy", _WITHOUT_TORCH),
 }
+Mode = Literal["interpreter", "compile", "without torch"]
 
 Level = Literal["full", "limits-only", "none"]
 
@@ -92,7 +95,7 @@ class Zygote:
     ``also`` names modules of tasks that its children are to run, besides the sandbox's own.
     """
 
-    def __init__(self, mode: Literal["interpreter", "compile"], also: Sequence[str] = ()) -> None:
+    def __init__(self, mode: Mode, also: Sequence[str] = ()) -> None:
         if not hasattr(os, "fork"):
             raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
         self.mode = mode
@@ -193,6 +196,10 @@ class Workshop:
         """Return a child for a student's function (`sandbox.student.serve`)."""
         return self._fork("interpreter", f"{_STUDENT}:serve", **limits)
 
+    def without_torch(self, **limits: int) -> Child:
+        """Return a child for a function that is to be NumPy (`sandbox.without_torch.serve`)."""
+        return self._fork("without torch", f"{_WITHOUT_TORCH}:serve", **limits)
+
     def interpreter(self, **limits: int) -> Child:
         """Return a child that runs kernels and nothing else (`sandbox.interpreter.serve`)."""
         return self._fork("interpreter", f"{_INTERPRETER}:serve", **limits)
@@ -215,16 +222,17 @@ class Workshop:
         """What this machine's sandbox holds back, found out by trying it."""
         return probe(self)[0]
 
-    def _fork(self, mode: str, task: str, **settings: Any) -> Child:
+    def _fork(self, mode: Mode, task: str, **settings: Any) -> Child:
         try:
             return self._zygote(mode).fork(task, **settings)
         except InfrastructureError:  # it died between two requests: once more, with a new one
             self._zygotes.pop(mode).close()
             return self._zygote(mode).fork(task, **settings)
 
-    def _zygote(self, mode: str) -> Zygote:
+    def _zygote(self, mode: Mode) -> Zygote:
         if mode not in self._zygotes:
-            self._zygotes[mode] = Zygote(mode, self._also)  # type: ignore[arg-type]
+            also = () if mode == "without torch" else self._also
+            self._zygotes[mode] = Zygote(mode, also)
         return self._zygotes[mode]
 
 
@@ -239,7 +247,7 @@ def probe(workshop: Workshop) -> tuple[Level, dict[str, bool]]:
     return ("limits-only" if held.get("memory") and held.get("disk") else "none"), held
 
 
-def _environment(mode: str, folder: str) -> dict[str, str]:
+def _environment(mode: Mode, folder: str) -> dict[str, str]:
     """Return the whole environment of a zygote: nothing of ours is inherited."""
     threads = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
     return {

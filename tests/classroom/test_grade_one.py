@@ -234,6 +234,31 @@ def test_what_cannot_be_tried_again_is_for_a_person_unless_it_is_wrong(
         assert needs_a_person([line])
 
 
+def test_a_replayed_result_that_a_judge_never_expected_is_the_students(workshop):
+    exercise = find("5.2")
+
+    def judge(case, observed, expected):
+        if observed.provenance is None:  # of the launches that were done again
+            raise KeyError("never expected")
+        return exercise.judge(case, observed, expected)
+
+    submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
+    (line,) = grade(workshop, submission, [replace(exercise, judge=judge)], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect", "is computed by the kernel")
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError, OverflowError])
+def test_forged_data_that_cannot_be_done_again_are_for_a_person(workshop, monkeypatch, error):
+    def launch_again(*args):
+        raise error
+
+    monkeypatch.setattr(Replay, "_launch_again", launch_again)
+    submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
+    (line,) = grade(workshop, submission, [find("5.2")], b"a secret")
+    assert line["outcome"] == "unclear"
+    assert error.__name__ in reason_for_a_person(line)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in all_lessons()])
 def test_every_solution_passes_in_the_sandbox(workshop, lesson):

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -70,6 +71,70 @@ UNGUARDED = """
 import sys; sys.path.append(sys.argv[1]); from course_lib.sandbox import seccomp
 seccomp._only_own_flags = lambda: [(seccomp._RETURN, 0, 0, seccomp._ALLOW)]
 """
+
+
+AGAIN = (Path(__file__).parents[1] / "hostile" / "import_torch_once_more.py").read_text()
+NO_PACKAGE_IS_CLOSED = """
+import sys; sys.path.append(sys.argv[1]); from course_lib.sandbox import profile
+profile._packages = lambda *names: []
+"""
+
+
+def _attention_without_torch(workshop, program):
+    """Return what the function says where there is no torch, and the child's memory map."""
+    ones = np.ones((2, 4), np.float32)
+    with workshop.without_torch() as child:
+        _ask(child, do="load", program=program, slug="ex-1-2", function="naive_attention", run=None)
+        return _case(child, ones, ones, ones), Path(f"/proc/{child.pid}/maps").read_text()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_torch_is_found_again_only_where_its_files_are_open(monkeypatch, is_closed):
+    if not is_closed:
+        monkeypatch.setattr(
+            workshop_module, "_START", NO_PACKAGE_IS_CLOSED + workshop_module._START
+        )
+    with Workshop() as fresh:
+        answer, memory = _attention_without_torch(fresh, AGAIN)
+    assert ("libtorch" in memory) is not is_closed
+    if is_closed:
+        assert {"PermissionError", "ModuleNotFoundError"} & set(answer["error"]["kinds"])
+    else:
+        np.testing.assert_allclose(answer["result"], 1)
+
+
+def test_no_file_of_torch_can_be_read_where_there_is_none(workshop):
+    files = [str(file) for file in Path(torch.__file__).parent.rglob("*") if file.is_file()]
+    assert any(name.endswith("libtorch_cpu.so") for name in files)
+    with workshop.without_torch() as child:
+        assert _ask(child, do="probe", victim=os.getpid(), closed=files)["answers"]
+    with workshop.student() as child:
+        assert not _ask(child, do="probe", victim=os.getpid(), closed=files)["answers"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import torch.nn.functional as F",
+        "from torch import Tensor, nn",
+        "import torch; from torch.nn import functional",
+    ],
+)
+def test_torch_may_be_named_where_there_is_none(workshop, line):
+    program = f"""{line}
+import numpy as np
+import torch
+
+
+@torch.no_grad()
+def naive_attention(q: torch.Tensor, k, v):
+    if isinstance(q, torch.Tensor) or torch.is_tensor(q):
+        q = q.numpy()
+    with torch.inference_mode():
+        return q + 1
+"""
+    answer, _ = _attention_without_torch(workshop, program)
+    assert (answer["result"] == 2).all()
 
 
 def test_the_list_of_what_is_open_holds_no_answers_and_nothing_that_is_gone(monkeypatch):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.launch_message import clean_launch
 from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
-from course_lib.judging.replay import Replay, Unclear
-from course_lib.judging.spec import Case, Exercise, Observed
+from course_lib.judging.replay import OF_FORGED_DATA, Replay, Unclear
+from course_lib.judging.spec import NUMPY_ONLY, Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.inputs import TAMPERING
@@ -32,15 +33,6 @@ from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 _TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
 _KEPT_TO_COMPILE = 8  # launches of a case
-# what forged integers, books and tensors may provoke while they are looked at
-_OF_FORGED_DATA = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
@@ -79,24 +71,26 @@ class Sandboxed:
         self._is_kernel = exercise.kind == "kernel"
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
+        self._program: dict[str, Any] = {}  # what a student's process is asked to load
+        self._without_torch: Child | None = None
         self._has_launched = False
         self._replay: Replay | None = None
         self._origins: Origins | None = None
         self._clock = self._whole = self._new_clock(ALL_CASES)
 
     def __enter__(self) -> Sandboxed:
-        cpu = int(ALL_CASES * self.exercise.seconds) + 5  # the clocks come first
-        self._student = self._start(self.workshop.student(cpu_seconds=cpu))
+        self._student = self._start(self.workshop.student)
         if self._is_kernel:
-            self._interpreter = self._start(self.workshop.interpreter(cpu_seconds=cpu))
+            self._interpreter = self._start(self.workshop.interpreter)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
         self.cpu_seconds = sum(child.usage.get("cpu_seconds", 0.0) for child in self._children)
 
-    def _start(self, child: Child) -> Child:
-        self._children.append(child)
+    def _start(self, start: Callable[..., Child]) -> Child:
+        cpu = int(ALL_CASES * self.exercise.seconds) + 5  # the clocks come first
+        self._children.append(child := start(cpu_seconds=cpu))
         return self._stack.enter_context(child)
 
     def _new_clock(self, cases: int = 1) -> Clock:
@@ -110,10 +104,10 @@ class Sandboxed:
         """Let the child execute the student's program; return what went wrong, if anything."""
         exercise, self._clock = self.exercise, self._new_clock()
         request: dict[str, Any] = {"do": "load", "program": program, "slug": exercise.slug}
-        request |= {"function": exercise.function, "run": self._run()}
+        self._program = request | {"function": exercise.function, "run": self._run()}
         try:
             with self._the_students_fault():
-                answer = _message(self._student.ask(request, self._clock))
+                answer = _message(self._student.ask(self._program, self._clock))
         except _Over as over:
             return over.failure
         if "launch" in answer:
@@ -143,7 +137,7 @@ class Sandboxed:
     def _answered(self, case: Case, provenance: Provenance | None) -> Ran:
         if self._is_kernel:
             self._open_books()
-        self._call(case, counted=case.counted)
+        self._student.send(self._request(case, case.counted), deadline=self._clock)
         answer = self._next(case, provenance)
         if failure := _failure(answer):
             return Ran(case, failure=failure)
@@ -158,26 +152,48 @@ class Sandboxed:
         )
         return Ran(case, observed, found=_tampering(answer.get("tampering")))
 
-    def _call(self, case: Case, *, counted: bool) -> None:
-        """Have the student's process call the function; what it says next is the answer's."""
+    def _request(self, case: Case, counted: bool = False) -> dict[str, Any]:
+        """Return what to say to a student's process, so that it calls the function."""
         request: dict[str, Any] = {"do": "case", "counted": counted, "kernel": self._is_kernel}
-        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
-        self._student.send(request, deadline=self._clock)
+        return request | {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
 
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
 
-        And call the function once more while launches store nothing: its answer must change.
+        And call the function once more while launches store nothing: its answer must change. One
+        that is to be NumPy is called where there is no PyTorch, and judged once more.
         """
+        if self.exercise.without_torch:
+            return self._by_torch(case, observed)
         if not self._is_kernel:
             return None
         return self._not_replayed(case, observed) or self._idle_too(case, observed)
+
+    def _by_torch(self, case: Case, observed: Observed) -> Finding | None:
+        self._clock = self._new_clock()
+        answer: dict[str, Any] = {}
+        with contextlib.suppress(TooLate, BadFrame, Closed):
+            if self._without_torch is None:
+                self._without_torch = self._start(self.workshop.without_torch)
+                self._without_torch.ask(self._program, self._clock)
+            answer = _message(self._without_torch.ask(self._request(case), self._clock))
+        seen = replace(observed, result=answer.get("result"))
+        if (
+            self.exercise.finding(case, seen, self.exercise.truth(*case.args, **case.kwargs))
+            is None
+        ):
+            return None
+        return Finding(
+            NUMPY_ONLY,
+            "the answer is right, but where there is no PyTorch your function does not give it: "
+            "write the lines.",
+        )
 
     def _idle_too(self, case: Case, observed: Observed) -> Finding | None:
         self._clock = self._new_clock()
         try:
             with self._the_students_fault():
-                self._call(case, counted=False)
+                self._student.send(self._request(case), deadline=self._clock)
                 while "launch" in (answer := _message(self._student.receive(self._clock))):
                     self._student.send({"written": {}}, deadline=self._clock)
                 return idle_finding(observed.result, answer.get("result"))
@@ -202,20 +218,14 @@ class Sandboxed:
             )
         except _Over:
             seen = Observed(None)
-        if self._is_right(other, seen):
+        expected = self.exercise.truth(*other.args, **other.kwargs)
+        if self.exercise.finding(other, seen, expected) is None:
             return None
         return Finding(
             BY_THE_KERNEL,
             "the answer is right, but the same launches on other inputs do not give theirs: some "
             "of its numbers come from beside the kernel.",
         )
-
-    def _is_right(self, case: Case, seen: Observed) -> bool:
-        expected = self.exercise.truth(*case.args, **case.kwargs)
-        try:
-            return self.exercise.judge(case, seen, expected) is None
-        except Exception:  # only a result that the judge never expected gets here
-            return False
 
     def _all_too_long(self) -> Finding:
         most = ALL_CASES * self.exercise.seconds
@@ -299,7 +309,7 @@ class Sandboxed:
         except BadFrame as error:
             says = f"what came back cannot be read as a result ({error})."
             raise _Over(Failure(("the form",), says)) from None
-        except _OF_FORGED_DATA as error:
+        except OF_FORGED_DATA as error:
             says = f"what came back cannot be judged ({type(error).__name__})."
             raise _Over(Failure(("the form",), says)) from None
         except Closed:

@@ -15,7 +15,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
 
 
@@ -63,7 +63,7 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
         return finding
     if observed.ledger.crossings:
         says = f"PyTorch computed `{observed.ledger.crossings[0].op}` for you"
-        return Finding("is written in NumPy", f"the answer is right, but {says}: write the lines.")
+        return Finding(NUMPY_ONLY, f"the answer is right, but {says}: write the lines.")
     return None
 
 
@@ -227,6 +227,7 @@ IN_NUMPY = Exercise.of(
     truth=attention_truth,
     answer=output_only,
     judge=_judge_numpy,
+    without_torch=True,
     mistakes=(*_ROW_MISTAKES, *_max_mistakes(), _SUM_MISTAKE),
 )
 
