@@ -1,21 +1,18 @@
-# Everything runs in .venv, made once; nothing is registered outside this folder.
+# Everything runs in .venv, made once by start.py; nothing is registered outside this folder.
 #   make lab                              open the course in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
 #   make test                             lint, build check and the test suite
 #   make test LESSON=03                   what concerns one lesson
-# PYTHON= chooses the interpreter (3.11 or newer), PIP_ARGS= is handed to pip, and BIN=/some/bin
-# uses an environment of your own (a GPU machine's, conda's) instead of making .venv.
+# PYTHON= chooses the interpreter (3.11 or newer), TORCH_INDEX= where torch comes from, PIP_ARGS= is
+# handed to pip, and BIN=/some/bin uses an environment of your own (a GPU machine's, conda's) instead
+# of making .venv.
 PYTHON ?= python3
 BIN ?= .venv/bin
 ARGS ?=
-PIP_ARGS ?=
+export PIP_ARGS TORCH_INDEX
 
-PIP_INSTALL = .venv/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 FAST = -n 2 --dist worksteal -m "not gpu and not slow"
-# The kernel named python3 is this environment's own, whatever the user has registered elsewhere.
-OWN_KERNEL = unset JUPYTER_PATH; export JUPYTER_PREFER_ENV_PATH=1 PATH="$(abspath $(BIN)):$$PATH"
-FIRST = $(firstword $(sort $(wildcard notebooks/*.ipynb)))
 
 ifeq ($(BIN),.venv/bin)
 LAB := .venv/.lab
@@ -34,8 +31,7 @@ help:
 	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts | mutants | rewrites"
 
 lab: $(LAB)
-	@$(OWN_KERNEL); exec $(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
-	    --LabApp.default_url=/lab/tree/$(FIRST) $(ARGS)
+	@exec $(BIN)/python -m course_lib.cli lab $(ARGS)
 
 ifdef LESSON
 test: $(DEV)
@@ -118,17 +114,5 @@ test-colab: .env-colab/.done
 	    hypothesis pytest pytest-timeout
 	@touch $@
 
-.venv/.lab: .venv/.made pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e .
-	@touch $@
-
-.venv/.dev: .venv/.made pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e '.[dev]'
-	@touch .venv/.lab $@
-
-.venv/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "The course needs\
-	 Python 3.11 or newer; name one with: make lab PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing; on Debian and Ubuntu:\
-	 apt install python3-venv" >&2; rm -rf .venv; exit 1; }
-	@touch $@
+.venv/.lab .venv/.dev: pyproject.toml constraints.txt
+	@$(PYTHON) start.py --install $(@:.venv/.%=%)

@@ -14,6 +14,7 @@ from course_lib import _mode
 
 __version__ = "0.1.0"  # of the last release; pyproject.toml and the badges read it here
 
+_mode.require_python()
 _mode.choose()
 
 # name a student types -> module that defines it; imported on first use
@@ -28,6 +29,7 @@ _LAZY = {
     "Predict": "course_lib.widgets.predict",
     "Quiz": "course_lib.widgets.quiz",
     "demo": "course_lib.demo",
+    "export": "course_lib.authoring.export",
 }
 
 __all__ = ["__version__", *_LAZY]

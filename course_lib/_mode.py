@@ -17,6 +17,15 @@ _TRUE = {"1", "true", "yes", "on", "y"}
 Mode = Literal["gpu", "interpreter", "none"]
 
 
+def require_python() -> None:
+    """Stop in one sentence if this Python is too old to read the course's other files."""
+    if sys.version_info < (3, 11):  # noqa: UP036  an old Python gets as far as this file
+        raise SystemExit(
+            f"The course needs Python 3.11 or newer, and this is {sys.version.split()[0]} "
+            f"({sys.executable})."
+        )
+
+
 def cuda_devices() -> int:
     """Return how many CUDA devices the driver reports (0 without a driver), without torch."""
     if sys.platform == "darwin" or os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:

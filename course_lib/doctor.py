@@ -169,7 +169,7 @@ def _python(facts: Facts) -> Iterator[Line]:
     if facts.python >= (3, 11):
         yield Line("ok", f"Python {version} on {where}.")
     else:
-        fix = "Install Python 3.11 or newer, then: make lab PYTHON=python3.12"
+        fix = "Install Python 3.11 or newer, then: PYTHON=python3.12 ./course lab"
         yield Line("problem", f"Python {version} is too old: the course needs 3.11.", fix)
 
 
@@ -268,7 +268,7 @@ def _interpreted(facts: Facts) -> bool:
 
 
 def _install(facts: Facts, what: str) -> str:
-    return f"pip install {what}" + ("" if facts.colab else ", or simply: make lab")
+    return f"pip install {what}" + ("" if facts.colab else ", or simply: ./course lab")
 
 
 def _mode_in_words() -> str:

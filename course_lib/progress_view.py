@@ -19,8 +19,7 @@ class _Progress:
     def __repr__(self) -> str:
         attempts = store.load()["attempts"]
         lines = [_lesson_line(lesson, attempts) for lesson in lessons.all_lessons()]
-        ahead = (e for lesson in lessons.in_order() for e in lesson.exercises)
-        following = next((e for e in ahead if not _passed(e, attempts)), None)
+        following = next_exercise(attempts)
         lines.append(
             f"Next: {following.label} {following.function}: {following.title} "
             f"(about {following.minutes} min)"
@@ -40,6 +39,12 @@ class _Progress:
         """Merge an exported file into the store: what was passed anywhere stays passed."""
         store.merge(json.loads(Path(file).read_text(encoding="utf-8")))
         self()
+
+
+def next_exercise(attempts: dict) -> ExerciseFacts | None:
+    """Return the first exercise, in the order of the lessons, that has not passed."""
+    ahead = (e for lesson in lessons.in_order() for e in lesson.exercises)
+    return next((e for e in ahead if not _passed(e, attempts)), None)
 
 
 def _passed(exercise: ExerciseFacts, attempts: dict) -> bool:

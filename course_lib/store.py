@@ -59,6 +59,13 @@ def record_attempt(exercise_id: str, verdict: str) -> None:
         entry["when"] = _now()
 
 
+def record_give_up(exercise_id: str) -> None:
+    """Note when the solution of an exercise was shown that had not passed; the first time stays."""
+    with _edit() as data:
+        entry = data["attempts"].setdefault(exercise_id, {"tries": 0, "passed": False})
+        entry.setdefault("gave_up", _now())
+
+
 def next_hint(exercise_id: str, available: int) -> int:
     """Return the number (from 0) of the hint to show now, and remember that it was shown."""
     with _edit() as data:
@@ -109,7 +116,8 @@ def _add(data: dict[str, Any], other: dict[str, Any], moved: dict[str, str]) -> 
         mine = data["attempts"].setdefault(moved.get(key, key), {"tries": 0, "passed": False})
         later = entry.get("when", "") >= mine.get("when", "")
         tries, passed = mine["tries"] + entry.get("tries", 0), mine["passed"] or entry.get("passed")
-        mine |= (entry if later else {}) | {"tries": tries, "passed": bool(passed)}
+        gave_up = {k: entry[k] for k in ("gave_up",) if k in entry}
+        mine |= (entry if later else gave_up) | {"tries": tries, "passed": bool(passed)}
     for key, count in other.get("hints", {}).items():
         key = moved.get(key, key)
         data["hints"][key] = max(count, data["hints"].get(key, 0))

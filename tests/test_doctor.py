@@ -89,7 +89,7 @@ def test_colab_with_a_t4():
     text = said(facts)
     assert can_start(facts)
     assert "on Colab" in text
-    assert "make lab" not in text
+    assert "./course lab" not in text
     assert "no tensor-core" in text
     assert "All lessons run here" in text
 

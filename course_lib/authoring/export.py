@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from course_lib.authoring.compact import compact
-from course_lib.authoring.regions import STUBS
-from course_lib.handin.course_file import CodeCell, FileProblem
+from course_lib.handin.blank import is_blank
+from course_lib.handin.course_file import FileProblem
 from course_lib.judging.spec import Exercise
 
 _ALLOWED = {"torch", "triton", *sys.stdlib_module_names}
@@ -44,18 +48,42 @@ def require_exportable(spec: Exercise) -> None:
         )
 
 
-def exported(spec: Exercise, cells: Sequence[CodeCell]) -> str:
+def export(
+    function: Callable[..., Any], out: str | Path | None = None, *, force: bool = False
+) -> Path:
+    """Write your launcher, as it stands in this notebook, as one file; return the file.
+
+    Raises FileProblem, in one sentence, for what is no complete attention, for a file that exists
+    already (unless ``force``), and as `exported` does.
+    """
+    from course_lib.specs import find
+
+    exercise = find(getattr(function, "__name__", str(function)))
+    require_exportable(exercise)
+    file = Path(out or f"{exercise.function}.py")
+    if file.exists() and not force:
+        raise FileProblem(f"{file} exists already: name another one, or say force=True.")
+    text = exported(exercise, function)
+    file.write_text(text, encoding="utf-8")
+    print(written(file, text))
+    return file
+
+
+def written(file: Path, text: str) -> str:
+    """Return the sentence that says what was written and how to run it."""
+    return f"{file}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {file}"
+
+
+def exported(spec: Exercise, function: Callable[..., Any]) -> str:
     """Return the text of the file: the kernel, its helpers, and a main that checks and times it.
 
-    Raises FileProblem if the exercise is not attempted yet, or imports more than torch, triton
-    and the standard library; BrokenCell if its cells cannot be loaded.
+    Raises FileProblem if the exercise is not attempted yet, cannot stand alone, or imports more
+    than torch, triton and the standard library.
     """
     from course_lib.child.extract import NotExtractable, to_source
-    from course_lib.handin.cells import load, program
 
-    if any(stub in program(cells, spec) for stub in STUBS):
+    if _is_unwritten(function):
         raise FileProblem(f"{spec.id} is not attempted yet: there is no kernel to export.")
-    function: Callable[..., Any] = load(cells, spec)
     try:
         source = compact(to_source(function, inline_library=True))
     except NotExtractable as problem:
@@ -68,6 +96,19 @@ def exported(spec: Exercise, cells: Sequence[CodeCell]) -> str:
     missing = "".join(line + "\n" for line in needed if line not in lines)
     head = _HEAD.format(id=spec.id)
     return head + missing + source + "\n" + _MAIN.format(function=spec.function)
+
+
+def _is_unwritten(function: Any) -> bool:
+    """Return whether the launcher, or a kernel that it names, is still a stub."""
+    from course_lib.child.homes import unwrap
+
+    if not isinstance(function, FunctionType):
+        return False
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    written = [unwrap(part) for part in (function, *named)]
+    with contextlib.suppress(OSError):  # without its source it cannot be written out, either
+        return any(is_blank(inspect.getsource(f)) for f in written if isinstance(f, FunctionType))
+    return False
 
 
 def _imports(source: str) -> set[str]:

@@ -15,7 +15,6 @@ END = "### END SOLUTION"
 _PYTHON_STUB = 'raise NotImplementedError("not attempted")'
 # inside a kernel nothing can be raised; this stops compiler and interpreter alike
 _KERNEL_STUB = 'tl.static_assert(False, "not attempted")'
-STUBS = (_PYTHON_STUB, _KERNEL_STUB)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
-from course_lib.authoring.notebook import to_json
+from course_lib.authoring.notebook import EXERCISE, to_json
+from course_lib.authoring.originals import GIVEN_BLANKS
 
 # files and folders that students get; `course_lib` is thinned out below
 GIVEN = (
@@ -19,6 +20,9 @@ GIVEN = (
     "GLOSSARY.md",
     "LICENSE",
     "Makefile",
+    "start.py",
+    "course",
+    "course.cmd",
     "pyproject.toml",
     "constraints.txt",
     "environment.yml",
@@ -31,7 +35,7 @@ GIVEN = (
 # modules that answer an exercise (9.3); no lesson and no check needs them
 ANSWERS = ("course_lib/attention/backward.py",)
 _LEFT_OUT = re.compile(
-    r"__pycache__|\.ipynb_checkpoints|.*\.pyc|course_progress\.json.*|my_.*\.py|flash_from_scratch\.py"
+    r"__pycache__|\.ipynb_checkpoints|.*\.pyc|course_progress\.json.*|my_.*\.(?:py|ipynb)|flash_from_scratch\.py"
 )
 _SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\)")
 _SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
@@ -77,9 +81,10 @@ def write(root: Path, out: Path) -> list[str]:
         if source.is_dir():
             shutil.copytree(source, target, ignore=left_out)
         else:
-            shutil.copyfile(source, target)
+            shutil.copy(source, target)  # with its mode: ./course is a program
     for notebook in sorted(out.glob("*/*.ipynb")):
         notebook.write_text(_without_solutions(notebook), encoding="utf-8")
+    shutil.copytree(out / EXERCISE, out / GIVEN_BLANKS / EXERCISE)  # for `course reset`
     readme = out / "README.md"
     readme.write_text(_NOTE + readme.read_text(encoding="utf-8"), encoding="utf-8")
     return list(GIVEN)

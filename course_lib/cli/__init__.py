@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib import __version__
-from course_lib.cli import authors, students, teachers
+from course_lib.cli import authors, given, jupyter, students, teachers, watch
 from course_lib.cli.shared import UsageError
 
 
@@ -20,7 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from course_lib.authoring.percent import BuildError
     from course_lib.handin.course_file import FileProblem
 
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    options.rest = rest
+    if rest and options.run not in (jupyter.lab, jupyter.open_):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return options.run(options)
     except (UsageError, FileProblem, BuildError) as problem:
@@ -39,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add(commands, "doctor", students.doctor)
     _add(commands, "list", students.list_exercises)
+    _add(commands, "lab", jupyter.lab)
+    opened = _add(commands, "open", jupyter.open_)
+    opened.add_argument("what", metavar="NN or ID", nargs="?", help="default: what comes next")
     made = _add(commands, "build", authors.build)
     made.add_argument("--check", action="store_true", help="change nothing; say what drifts")
     begun = commands.add_parser("new", help=authors.NEW, description=authors.NEW)
@@ -51,10 +58,19 @@ def _parser() -> argparse.ArgumentParser:
     exercise.add_argument("function", nargs="?", help="default: exercise_9_2")
     checked = _add(commands, "check", students.check)
     checked.add_argument("file", metavar="FILE", help="a notebook or a Python script")
-    checked.add_argument("exercise", metavar="EXERCISE", nargs="?", help="only this one, e.g. 3.3")
+    checked.add_argument("exercises", metavar="EXERCISE", nargs="*", help="only these, e.g. 3.3")
+    watched = _add(commands, "watch", watch.watch)
+    watched.add_argument("file", metavar="FILE", help="a notebook or a Python script")
+    watched.add_argument("exercise", metavar="EXERCISE", nargs="?", help="only this one, e.g. 3.3")
     _add(commands, "hint", students.hint).add_argument("exercise", metavar="ID")
     _add(commands, "progress", students.progress)
-    _add(commands, "catch-up", students.catch_up).add_argument("exercise", metavar="ID")
+    _add(commands, "catch-up", given.catch_up).add_argument("exercise", metavar="ID")
+    solved = _add(commands, "solution", given.solution)
+    solved.add_argument("exercise", metavar="ID")
+    solved.add_argument("--give-up", action="store_true", help="show it though it has not passed")
+    _add(commands, "reset", given.reset).add_argument(
+        "what", metavar="ID or NN", help="an exercise, or a lesson's exercises all at once"
+    )
     sent = _add(commands, "export", students.export)
     sent.add_argument("exercise", metavar="ID", help="7.4 or 7-star")
     sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from course_lib import __version__
-from course_lib.cli.shared import UsageError, course_root, exercise_called, write
+from course_lib.cli import given
+from course_lib.cli.shared import UsageError, exercise_called, write
 
 
 def doctor(_options: argparse.Namespace) -> int:
@@ -42,12 +43,13 @@ def check(options: argparse.Namespace) -> int:
     from course_lib.handin.cells import present
     from course_lib.handin.course_file import code_cells
 
-    wanted = [exercise_called(options.exercise)] if options.exercise else lessons.all_exercises()
+    wanted = [exercise_called(name) for name in options.exercises] or lessons.all_exercises()
     path = Path(options.file)
     cells = code_cells(path)
     found = present(cells, wanted)
     if not found:
-        what = f"exercise {wanted[0].label}" if options.exercise else "an exercise of this course"
+        asked = " or ".join(e.label for e in wanted) if options.exercises else ""
+        what = f"exercise {asked}" if asked else "an exercise of this course"
         raise UsageError(f"{path}: nothing in it is {what} (course list shows what is).")
     sys.path.insert(0, str(path.resolve().parent))  # a script may import its neighbours
     passed = True
@@ -79,38 +81,20 @@ def progress(_options: argparse.Namespace) -> int:
     return 0
 
 
-def catch_up(options: argparse.Namespace) -> int:
-    """Put the solution of the step before an exercise in place; your own text is kept."""
-    from course_lib import lessons, store
-    from course_lib.authoring.catch_up import catch_up, previous_step
-
-    step = previous_step(exercise_called(options.exercise), lessons.all_exercises())
-    done = catch_up(course_root("exercises", "solutions"), step)
-    if done is None:
-        print(f"The solution of {step.label} is in place already: nothing was changed.")
-        return 0
-    notebook, backup, kept = done
-    store.note_catch_up(step.id, kept)
-    print(
-        f"{notebook.name} now holds the solution of {step.label}; your own text is in "
-        f"{backup.name} beside it. If the notebook is open, reload it from disk."
-    )
-    return 0
-
-
 def export(options: argparse.Namespace) -> int:
     """Write your attention kernel as one file that needs only torch and triton."""
-    from course_lib.authoring.catch_up import lesson_notebook
-    from course_lib.authoring.export import exported, require_exportable
-    from course_lib.handin.cells import BrokenCell, present
+    from course_lib.authoring.export import exported, require_exportable, written
+    from course_lib.handin.cells import BrokenCell, load, present
     from course_lib.handin.course_file import code_cells
 
     exercise = exercise_called(options.exercise)
     require_exportable(exercise)
-    source = options.source
-    path = (
-        Path(source) if source else lesson_notebook(course_root("exercises"), "exercises", exercise)
-    )
+    path = Path(options.source) if options.source else given.notebook_of(exercise)
+    if path is None:
+        raise UsageError(
+            "There is no notebook of yours here: name one with --from, or type in the notebook "
+            f"itself: from course_lib import export; export({exercise.function})"
+        )
     cells = code_cells(path)
     if not present(cells, [exercise]):
         raise UsageError(f"{path}: it has no exercise {exercise.label} ({exercise.function}).")
@@ -118,11 +102,11 @@ def export(options: argparse.Namespace) -> int:
     if out.exists() and not options.force:
         raise UsageError(f"{out} exists already: choose another name with -o, or add --force.")
     try:
-        text = exported(exercise, cells)
+        text = exported(exercise, load(cells, exercise))
     except BrokenCell as problem:
         raise UsageError(f"{path}: {problem}") from None
     write(out, text)
-    print(f"{out}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {out}")
+    print(written(out, text))
     return 0
 
 
@@ -160,7 +144,9 @@ def _call(exercise: Any, width: int = 50) -> str:
 def _status(attempt: dict[str, Any] | None) -> str:
     if not attempt:
         return "–"
-    return "passed" if attempt.get("passed") else attempt.get("last", "–")
+    if attempt.get("passed"):
+        return "passed"
+    return "gave up" if attempt.get("gave_up") else attempt.get("last", "–")
 
 
 def _table(rows: Sequence[Sequence[str]], right: set[int]) -> str:

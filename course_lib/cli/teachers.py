@@ -42,7 +42,7 @@ def export_student(options: argparse.Namespace) -> int:
         raise UsageError(str(problem)) from None
     except OSError as error:
         raise UsageError(f"{out} cannot be written to ({error.strerror}).") from None
-    print(f"{out}: the course without solutions. Students type there: make lab")
+    print(f"{out}: the course without solutions. Students type there: ./course lab")
     return 0
 
 

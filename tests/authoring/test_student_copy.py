@@ -28,7 +28,10 @@ def sources(notebook: Path) -> list[str]:
 
 
 def test_only_what_is_listed_is_copied(copy):
-    assert {path.name for path in copy.iterdir()} == {name.split("/")[0] for name in GIVEN}
+    assert {path.name for path in copy.iterdir()} == {
+        *(name.split("/")[0] for name in GIVEN),
+        ".given",
+    }
     names = {path.relative_to(copy).as_posix() for path in copy.rglob("*")}
     assert not [n for n in names if re.search(r"(^|/)(solutions|sources|tests|benchmarks)(/|$)", n)]
     assert not [n for n in names if n.endswith(".pyc") or "course_progress" in n]
@@ -85,6 +88,27 @@ def test_commands_and_checks_work_in_the_copy(copy):
     assert "not attempted" in unsolved.stdout
     kernel = run(copy, "-c", "import course_lib, course_lib.kernels.flash_forward")
     assert kernel.returncode == 0, kernel.stderr
+
+
+def test_an_exercise_goes_back_to_what_the_copy_gave(copy):
+    notebook = copy / "exercises" / "03_online_softmax_by_hand.ipynb"
+    given = notebook.read_bytes()
+    notebook.write_bytes(given.replace(b"# your code here", b"# mine"))
+    assert run(copy, "-m", "course_lib.cli", "reset", "3.3").returncode == 0
+    assert notebook.read_bytes() != given  # the other exercises are as the student left them
+    assert run(copy, "-m", "course_lib.cli", "reset", "03").returncode == 0
+    assert notebook.read_bytes() == given
+
+
+def test_a_solution_is_not_in_the_copy_and_that_is_said(copy):
+    done = run(copy, "-m", "course_lib.cli", "solution", "3.3", "--give-up")
+    assert done.returncode == 2
+    assert done.stderr.startswith("This copy of the course has no folder solutions/")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_launcher_is_a_program(copy):
+    assert os.access(copy / "course", os.X_OK)
 
 
 def test_what_needs_the_solutions_says_so(copy):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -16,6 +15,8 @@ from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from course_lib.cli import jupyter
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [
@@ -90,23 +91,16 @@ def dry_run(*arguments: str, cwd: Path = ROOT) -> str:
 @pytest.fixture
 def fresh(tmp_path) -> Path:
     """Return a clone without .venv: the files that the installation looks at."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "start.py"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    (tmp_path / "notebooks").mkdir()
-    for name in ("01_second.ipynb", "00_start_here.ipynb"):
-        (tmp_path / "notebooks" / name).touch()
     return tmp_path
 
 
-def test_lab_on_a_fresh_machine_installs_then_opens_the_first_notebook(fresh):
-    commands = dry_run("lab", "ARGS=--no-browser --port 8899", "PIP_ARGS=-i URL", cwd=fresh)
-    made, installed, opened = (
-        commands.index(text) for text in ("-m venv .venv", "-e .", "notebooks/00_start_here.ipynb")
-    )
-    assert made < installed < opened
-    assert "--quiet -i URL -c constraints.txt -e .\n" in commands
-    assert "00_start_here.ipynb --no-browser --port 8899" in commands
-    assert "[dev]" not in commands
+def test_lab_on_a_fresh_machine_installs_then_opens_the_course(fresh):
+    commands = dry_run("lab", "ARGS=--no-browser --port 8899", cwd=fresh)
+    installed = commands.index("python3 start.py --install lab\n")
+    opened = commands.index(".venv/bin/python -m course_lib.cli lab --no-browser --port 8899\n")
+    assert installed < opened
 
 
 def stamp(folder: Path, *names: str) -> None:
@@ -118,49 +112,34 @@ def stamp(folder: Path, *names: str) -> None:
 @pytest.mark.parametrize("target", ["lab", "test"])
 def test_second_call_installs_nothing(fresh, target):
     stamp(fresh, ".made", ".lab", ".dev")
-    assert "pip" not in dry_run(target, cwd=fresh)
+    assert "--install" not in dry_run(target, cwd=fresh)
 
 
 def test_changed_constraints_install_again(fresh):
     stamp(fresh, ".made", ".lab", ".dev")
     later = (fresh / ".venv" / ".dev").stat().st_mtime + 5
     os.utime(fresh / "constraints.txt", (later, later))
-    assert "pip" in dry_run("lab", cwd=fresh)
+    assert "--install lab" in dry_run("lab", cwd=fresh)
 
 
-def test_an_old_python_gets_a_sentence(fresh):
-    fake = fresh / "python3.10"
-    fake.write_text("#!/bin/sh\nexit 1\n")
-    fake.chmod(0o755)
-    done = subprocess.run(
-        ["make", "lab", f"PYTHON={fake}"], cwd=fresh, capture_output=True, text=True
-    )
-    assert done.returncode != 0
-    assert "The course needs Python 3.11 or newer" in done.stderr
-    assert not (fresh / ".venv").exists()
-
-
-def test_a_kernel_that_the_user_registered_does_not_replace_ours(tmp_path):
+def test_a_kernel_that_the_user_registered_does_not_replace_ours(tmp_path, monkeypatch):
     """The kernel python3 is that of this environment, even with another one under that name."""
     foreign = tmp_path / "jupyter" / "kernels" / "python3"
     foreign.mkdir(parents=True)
     spec = {"argv": ["/usr/bin/false"], "display_name": "foreign", "language": "python"}
     (foreign / "kernel.json").write_text(json.dumps(spec))
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    shell = re.search(r"^OWN_KERNEL = (.*)$", makefile, re.MULTILINE)[1]
-    shell = shell.replace("$(abspath $(BIN))", str(Path(sys.executable).parent))
-    shell = shell.replace("$$", "$")
+    for name, value in {
+        "JUPYTER_DATA_DIR": str(tmp_path / "jupyter"),
+        "JUPYTER_PREFER_ENV_PATH": "0",
+        "JUPYTER_PATH": str(tmp_path / "jupyter"),
+    }.items():
+        monkeypatch.setenv(name, value)
     code = (
         "from jupyter_client.kernelspec import KernelSpecManager as K; "
         "print(K().get_kernel_spec('python3').display_name)"
     )
-    environment = os.environ | {
-        "JUPYTER_DATA_DIR": str(tmp_path / "jupyter"),
-        "JUPYTER_PREFER_ENV_PATH": "0",
-        "JUPYTER_PATH": str(tmp_path / "jupyter"),
-    }
-    python = f'{sys.executable} -c "{code}"'
-    unguarded = subprocess.check_output(python, shell=True, env=environment, text=True)
-    guarded = subprocess.check_output(f"{shell}; {python}", shell=True, env=environment, text=True)
+    python = [sys.executable, "-c", code]
+    unguarded = subprocess.check_output(python, text=True)
+    guarded = subprocess.check_output(python, env=jupyter.own_kernel(), text=True)
     assert unguarded.strip() == "foreign"
     assert guarded.strip() != "foreign"

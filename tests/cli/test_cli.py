@@ -8,100 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import ROOT
+from small_course import SPECS, solve
 
 from course_lib import store
-from course_lib.authoring.build import write
 from course_lib.authoring.compact import compact
 from course_lib.authoring.export import exported
 from course_lib.cli import main
+from course_lib.handin.cells import load
 from course_lib.handin.course_file import CodeCell
-from course_lib.judging.finding import Finding
-from course_lib.judging.spec import Case, Exercise
-
-SOURCE = """\
-# %% title [markdown]
-# # 03 · Small
-
-# %% imports
-import numpy as np
-
-from course_lib import check
-
-# %% constants
-OFFSET = np.float64(0)
-EXPENSIVE = 1 / 0
-
-# %% ex-3-1
-def twice(x):
-    \"\"\"Return 2x — «2ℓ».\"\"\"
-    ### BEGIN SOLUTION
-    return x + x + OFFSET
-    ### END SOLUTION
-
-# %% check-3-1
-check(twice)
-
-# %% use
-x = twice(np.arange(3))
-print("this cell never runs in course check")
-
-# %% ex-3-2
-def four_times(x):
-    ### BEGIN SOLUTION
-    return twice(twice(x))
-    ### END SOLUTION
-
-# %% check-3-2
-check(four_times)
-"""
-
-
-def judge(case, observed, expected):
-    right = np.array_equal(observed.result, expected)
-    return None if right else Finding("equals the truth", "the numbers differ.")
-
-
-def spec(id: str, function: str, factor: int) -> Exercise:
-    return Exercise(
-        id=id,
-        function=function,
-        signature="(x)",
-        title=f"Multiply by {factor}",
-        minutes=5,
-        points=factor,
-        hints=("first", "second", "third"),
-        cases=lambda rng: [Case("four numbers", (rng.standard_normal(4),))],
-        truth=lambda x: factor * x,
-        judge=judge,
-        notice="Addition is enough.",
-    )
-
-
-SPECS = (spec("3.1", "twice", 2), spec("3.2", "four_times", 4))
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch, given) -> Path:
-    """Return a small course of one lesson, built; it is the current folder."""
-    folder = tmp_path / "sources" / "03_small"
-    folder.mkdir(parents=True)
-    (folder / "exercises.py").write_text(SOURCE, encoding="utf-8")
-    write(tmp_path, SPECS)
-    monkeypatch.chdir(tmp_path)
-    given(*SPECS)
-    return tmp_path
-
-
-def solve(course: Path, slug: str, source: str, name: str = "exercises/03_small.ipynb") -> None:
-    """Type ``source`` into a cell and save, as a student does."""
-    path = course / name
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    (cell,) = (cell for cell in raw["cells"] if cell["id"] == slug)
-    cell["source"] = source
-    path.write_text(json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+from course_lib.judging.spec import Exercise
 
 
 def test_list_shows_every_exercise_aligned_with_its_status(course, capsys):
@@ -263,6 +180,15 @@ def test_build_and_build_check(course, capsys):
         (["catch-up", "9.9"], "No exercise is called '9.9'"),
         (["export", "3.1"], "no complete attention"),
         (["export", "9.9"], "No exercise is called '9.9'"),
+        (["solution", "3.1"], "3.1 has not passed yet: course hint 3.1 helps"),
+        (["solution", "9.9"], "No exercise is called '9.9'"),
+        (["reset", "9.9"], "No exercise is called '9.9'"),
+        (["reset", "42"], "There is no lesson 42 with exercises"),
+        (["watch", "nowhere.ipynb"], "there is no such file"),
+        (["watch", "empty.py"], "nothing in it is an exercise"),
+        (["watch", "broken.ipynb"], "no Jupyter notebook"),
+        (["open", "42"], "There is no lesson 42; there are 03."),
+        (["open", "9.9"], "No exercise is called '9.9'"),
     ],
 )
 def test_every_bad_request_gets_one_sentence_and_status_2(course, capsys, arguments, says):
@@ -338,7 +264,7 @@ FLASH = Exercise(
 
 
 def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
-    text = exported(FLASH, [CodeCell("", LAUNCHER)])
+    text = exported(FLASH, load([CodeCell("", LAUNCHER)], FLASH))
     file = tmp_path / "mine.py"
     file.write_text(text)
     imports = re.findall(r"^\s*(?:import|from) (\w+)", text, re.MULTILINE)

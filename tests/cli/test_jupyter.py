@@ -1,0 +1,102 @@
+"""course lab and course open: what is opened, and where."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from course_lib import lessons, store
+from course_lib.cli import jupyter, main
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[list[str]]:
+    """Return the list that gets each command that would have become JupyterLab."""
+    commands: list[list[str]] = []
+
+    def become(_python: str, command: list[str], environment: dict[str, str]) -> None:
+        assert environment["PATH"].startswith(str(Path(sys.executable).parent))
+        commands.append(command)
+
+    monkeypatch.setattr(jupyter.os, "execve", become)
+    monkeypatch.setattr(jupyter, "_servers", lambda root: [])
+    monkeypatch.chdir(ROOT)
+    return commands
+
+
+def place(command: list[str]) -> str:
+    assert f"--ServerApp.root_dir={ROOT}" in command
+    (found,) = (word for word in command if word.startswith("--LabApp.default_url=/lab/tree/"))
+    return found.removeprefix("--LabApp.default_url=/lab/tree/")
+
+
+def test_lab_opens_the_first_lesson_and_hands_options_on(opened):
+    main(["lab", "--no-browser", "--port", "8899"])
+    assert place(opened[0]) == "notebooks/00_start_here.ipynb"
+    assert opened[0][-3:] == ["--no-browser", "--port", "8899"]
+
+
+def test_open_goes_from_a_lesson_to_its_exercises_to_the_next_lesson(opened):
+    first, second = lessons.in_order()[:2]
+    main(["open"])
+    store.record_attempt("7-star:autumn", "incorrect")  # a variant says nothing of the path
+    main(["open"])
+    store.record_attempt(first.exercises[0].id, "incorrect")
+    main(["open"])
+    for exercise in first.exercises:
+        store.record_attempt(exercise.id, "passed")
+    main(["open"])
+    folders = [place(command)[:12] for command in opened]
+    assert folders == ["notebooks/00", "notebooks/00", "exercises/00", "notebooks/01"]
+    assert second.number == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [
+        ("03", "notebooks/03_online_softmax_by_hand.ipynb"),
+        ("4", "notebooks/04_tiles.ipynb"),
+        ("3.3", "exercises/03_online_softmax_by_hand.ipynb"),
+        ("stream_average", "exercises/03_online_softmax_by_hand.ipynb"),
+    ],
+)
+def test_open_takes_a_lesson_or_an_exercise(opened, what, where):
+    main(["open", what, "--no-browser"])
+    assert place(opened[0]) == where
+
+
+def test_open_uses_the_jupyterlab_that_runs_on_this_folder(opened, monkeypatch, capsys):
+    server = {"url": "http://localhost:8888/", "token": "abc", "root_dir": str(ROOT)}
+    other = server | {"root_dir": str(ROOT / "docs")}
+    monkeypatch.undo()
+    monkeypatch.setattr("jupyter_server.serverapp.list_running_servers", lambda: [other, server])
+    shown: list[str] = []
+    monkeypatch.setattr(jupyter.webbrowser, "open", shown.append)
+    monkeypatch.chdir(ROOT)
+    assert main(["open", "3.3"]) == 0
+    address = "http://localhost:8888/lab/tree/exercises/03_online_softmax_by_hand.ipynb"
+    assert shown == [f"{address}?token=abc#cell-id=ex-3-3"]
+    assert shown[0] in capsys.readouterr().out
+    assert opened == []
+
+
+def test_when_everything_is_done_a_sentence(opened, capsys):
+    for exercise in lessons.all_exercises():
+        store.record_attempt(exercise.id, "passed")
+    assert main(["open"]) == 2
+    assert capsys.readouterr().err.startswith("Everything is done")
+
+
+def test_without_jupyterlab_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(jupyter.importlib.util, "find_spec", lambda name: None)
+    assert main(["lab"]) == 2
+    assert "JupyterLab is not installed here" in capsys.readouterr().err
+
+
+def test_only_jupyterlabs_options_are_handed_on(capsys):
+    with pytest.raises(SystemExit):
+        main(["list", "--no-browser"])
+    assert "unrecognized arguments: --no-browser" in capsys.readouterr().err
