@@ -11,10 +11,12 @@ import html
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from course_lib.style.palette import hex_of
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-READ_COLOUR, WRITTEN_COLOUR = "#0072B2", "#E69F00"  # Okabe-Ito blue and orange
+READ_COLOUR, WRITTEN_COLOUR = hex_of("blue"), "#e69f00"  # Okabe-Ito blue and orange
 _INK = "#808080"  # mid-grey: legible on white and on a dark page alike
 
 

@@ -1,6 +1,7 @@
 """``course build``: sources/ → notebooks/, exercises/ and solutions/, or a list of what drifts.
 
-README's table of lessons is written as well, from every ``lesson.toml``.
+README's table of lessons is written as well, from every ``lesson.toml``, and the widgets' colours,
+from the table that figures use.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from course_lib.authoring.mirror import require_mirror
 from course_lib.authoring.notebook import EXERCISE, LESSON, METADATA, SOLUTION, render
 from course_lib.authoring.percent import BuildError, read_cells
 from course_lib.lessons import ExerciseFacts
+from course_lib.style import tokens
 
 FOLDERS = (LESSON, EXERCISE, SOLUTION)
 _MADE = {"lesson.py": (LESSON,), "exercises.py": (EXERCISE, SOLUTION)}
@@ -23,7 +25,7 @@ NAME = re.compile(r"^\d\d_[a-z0-9_]+$")
 
 
 def built(root: Path, specs: Sequence[ExerciseFacts]) -> dict[Path, str]:
-    """Return path and text of every notebook that the sources under ``root`` make, and README's.
+    """Return path and text of what the sources under ``root`` make: notebooks, README, tokens.
 
     Raises BuildError, ``file:line: what is wrong``, for the first source that cannot be built.
     """
@@ -38,6 +40,8 @@ def built(root: Path, specs: Sequence[ExerciseFacts]) -> dict[Path, str]:
             made[root / folder / f"{name}.ipynb"] = text
     if (file := root / "README.md").exists():
         made[file] = readme.written(file)
+    if (static := root / "course_lib" / "widgets" / "static").is_dir():
+        made |= {static / "tokens.css": tokens.css(), static / "tokens.js": tokens.javascript()}
     return made
 
 
@@ -105,10 +109,12 @@ def _sources(root: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 
 def _source_of(path: Path) -> Path:
-    """Return the file that makes a notebook (its suffix may be missing), or README's table."""
+    """Return the file that makes a notebook (its suffix may be missing), or what else is built."""
     root, folder = path.parent.parent, path.parent.name
     if path.suffix == ".md":
         return path.parent / readme.SOURCE
+    if path.suffix in (".css", ".js"):
+        return path.parents[2] / "style" / "palette.py"
     return root / "sources" / path.stem / ("lesson.py" if folder == LESSON else "exercises.py")
 
 

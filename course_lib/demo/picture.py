@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.accounting.format import bytes_binary
 from course_lib.demo.peak import METHODS, Peak
+from course_lib.style.palette import hex_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {"naive": "#D55E00", "fused": "#0072B2"}  # Okabe-Ito vermilion and blue
+_COLOURS = {"naive": hex_of("naive"), "fused": hex_of("flash")}
 _INK = "#808080"  # mid-grey: legible on white and on a dark page alike
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from course_lib.judging.spec import Exercise
+from course_lib.style.palette import hex_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,11 +34,11 @@ class Verdict(enum.Enum):
 # Okabe-Ito colours as ANSI 256 and hex; the sign and the word carry the meaning without colour.
 _LOOK = {
     Verdict.NOT_ATTEMPTED: ("·", 244, "#767676"),
-    Verdict.ERROR: ("!", 166, "#d55e00"),
-    Verdict.INCORRECT: ("✗", 166, "#d55e00"),
+    Verdict.ERROR: ("!", 166, hex_of("vermilion")),
+    Verdict.INCORRECT: ("✗", 166, hex_of("vermilion")),
     Verdict.NOT_ON_A_GPU: ("◐", 178, "#b57f00"),
     Verdict.CANNOT_RUN: ("–", 244, "#767676"),
-    Verdict.PASSED: ("✓", 36, "#009e73"),
+    Verdict.PASSED: ("✓", 36, hex_of("green")),
 }
 
 

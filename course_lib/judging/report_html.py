@@ -24,9 +24,10 @@ from course_lib.judging.picture import (
     pool,
 )
 from course_lib.judging.report_text import span
+from course_lib.style.palette import hex_of
 
 MOST_CELLS = 64  # a side
-_VERMILION, _BLUE, _PURPLE = "#d55e00", "#0072b2", "#cc79a7"
+_VERMILION, _BLUE, _PURPLE = map(hex_of, ("vermilion", "blue", "purple"))
 _LOOK = {  # code: colour, thickness of the line in cells, dashes
     1: (_VERMILION, 0.3, ""),
     2: (_VERMILION, 0.6, ""),

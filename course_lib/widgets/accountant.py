@@ -86,8 +86,8 @@ class HBMAccountant(CourseWidget):
         gpu: a name in `hardware.GPUS`. extra: what was added, in bytes.
     """
 
-    _esm = static_text("common.js", "accountant.js")
-    _css = static_text("common.css", "accountant.css")
+    _esm = static_text("tokens.js", "common.js", "accountant.js")
+    _css = static_text("tokens.css", "common.css", "accountant.css")
     parts = (
         *(f"accountant-{name}" for name in MODELS),
         "accountant-words", "accountant-over-n", "accountant-n", "accountant-gqa",

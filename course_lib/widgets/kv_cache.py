@@ -85,8 +85,8 @@ class KVCacheCalculator(CourseWidget):
         ValueError: for an unknown setting or preset. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("common.js", "kv_cache.js")
-    _css = static_text("common.css", "kv_cache.css")
+    _esm = static_text("tokens.js", "common.js", "kv_cache.js")
+    _css = static_text("tokens.css", "common.css", "kv_cache.css")
     parts = ("kv-variants",)
     height_px = 760
 

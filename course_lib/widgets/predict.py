@@ -48,8 +48,8 @@ class Predict(CourseWidget):
         >>> p.reveal("softmax", "It reads and writes all N x N scores.")
     """
 
-    _esm = static_text("common.js", "predict.js")
-    _css = static_text("common.css", "quiz.css")
+    _esm = static_text("tokens.js", "common.js", "predict.js")
+    _css = static_text("tokens.css", "common.css", "quiz.css")
 
     key = traitlets.Unicode().tag(sync=True)
     question = traitlets.Unicode().tag(sync=True)

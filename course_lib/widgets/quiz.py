@@ -48,8 +48,8 @@ class Quiz(CourseWidget):
         chosen: places of the options last checked.
     """
 
-    _esm = static_text("common.js", "quiz.js")
-    _css = static_text("common.css", "quiz.css")
+    _esm = static_text("tokens.js", "common.js", "quiz.js")
+    _css = static_text("tokens.css", "common.css", "quiz.css")
 
     question = traitlets.Unicode().tag(sync=True)
     options: traitlets.List = traitlets.List().tag(sync=True)

@@ -46,8 +46,8 @@ class RooflineChart(CourseWidget):
         ValueError: for an unknown setting or GPU. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("common.js", "roofline.js")
-    _css = static_text("common.css", "roofline.css")
+    _esm = static_text("tokens.js", "common.js", "roofline.js")
+    _css = static_text("tokens.css", "common.css", "roofline.css")
     parts = ("roofline-plot", "roofline-table")
     height_px = 760
 

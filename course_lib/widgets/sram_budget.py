@@ -76,8 +76,8 @@ class SramBudget(CourseWidget):
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("common.js", "sram_budget.js")
-    _css = static_text("common.css", "sram_budget.css")
+    _esm = static_text("tokens.js", "common.js", "sram_budget.js")
+    _css = static_text("tokens.css", "common.css", "sram_budget.css")
     parts = ("sram-layout", "sram-gpus", "sram-buffers")
     height_px = 800
 

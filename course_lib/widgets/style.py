@@ -11,17 +11,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.style.palette import hex_of
+
 INK = "#808080"
 """Text, axes and grid: contrast 3.9 on white, 4.8 on #111."""
 
 OKABE_ITO = MappingProxyType(
     {
-        "blue": "#0072B2",
-        "vermilion": "#D55E00",
-        "green": "#009E73",
-        "purple": "#CC79A7",
-        "orange": "#E69F00",
-        "sky": "#56B4E9",
+        **{name: hex_of(name) for name in ("blue", "vermilion", "green", "purple")},
+        "orange": "#e69f00",
+        "sky": hex_of("sky"),
         "grey": INK,
     }
 )

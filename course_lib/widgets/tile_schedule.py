@@ -68,8 +68,8 @@ class TileSchedule(CourseWidget):
             1024 tiles, and unless kv_heads divides heads.
     """
 
-    _esm = static_text("common.js", "tile_schedule.js")
-    _css = static_text("common.css", "tile_schedule.css")
+    _esm = static_text("tokens.js", "common.js", "tile_schedule.js")
+    _css = static_text("tokens.css", "common.css", "tile_schedule.css")
     parts = (
         "schedule-kind", "schedule-mask", "schedule-steps", "schedule-grid", "schedule-loads",
     )  # fmt: skip

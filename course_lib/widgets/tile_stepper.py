@@ -91,8 +91,8 @@ class TileStepper(CourseWidget):
         mistake: ``"none"`` or a name in `VARIANTS`, run beside the right recurrence.
     """
 
-    _esm = static_text("common.js", "tile_stepper.js")
-    _css = static_text("common.css", "tile_stepper.css")
+    _esm = static_text("tokens.js", "common.js", "tile_stepper.js")
+    _css = static_text("tokens.css", "common.css", "tile_stepper.css")
     parts = ("stepper-tiles", "stepper-code", "stepper-notes", "stepper-mistake")
     height_px = 760
 

@@ -12,6 +12,7 @@ import ipywidgets
 import pytest
 import traitlets
 from matplotlib.colors import to_hex
+from style.contrast import contrast
 
 from course_lib import widgets
 from course_lib.widgets import style
@@ -117,17 +118,6 @@ def test_static_files_are_package_data():
     for module in ("accountant", "tile_schedule", "tile_stepper", "quiz"):
         assert (static / f"{module}.js").is_file()
         assert (static / f"{module}.css").is_file()
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(a: str, b: str) -> float:
-    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#111111"])

@@ -1,0 +1,1 @@
+"""What everything looks like: one table of colours, figures, tables and pages made from it."""
