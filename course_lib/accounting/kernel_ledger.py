@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,24 +34,11 @@ from course_lib.accounting.launch_arguments import (
     tensors_in,
     unwrapped,
 )
-from course_lib.accounting.ledger import Ledger, LedgerUnavailable
+from course_lib.accounting.ledger import Ledger, LedgerUnavailable, Visit
 from course_lib.accounting.pointer_tables import PointerTable, with_targets
 
 if TYPE_CHECKING:
     from course_lib.accounting.guard_band import GuardedCopy, View
-
-
-class Visit(NamedTuple):
-    """One load or store instruction of one program, on one tensor.
-
-    ``rows`` is (first, last + 1) of the rows it touched, along the tensor's last axis but one (of
-    a 1-D tensor: of the elements). An atomic makes a "load" and a "store".
-    """
-
-    program: tuple[int, int, int]
-    tensor: str
-    rows: tuple[int, int]
-    kind: Literal["load", "store"]
 
 
 @dataclass
@@ -168,7 +155,7 @@ class KernelLedger(Ledger):
 
     def rows_of(self, tensor: str, kind: str = "load") -> list[tuple[int, int]]:
         """Return the row ranges in which ``tensor`` was visited, in order."""
-        return [visit.rows for visit in self.visits if visit[1::2] == (tensor, kind)]
+        return [visit.rows for visit in self.visits if (visit.tensor, visit.kind) == (tensor, kind)]
 
     def to_plain(self) -> dict[str, Any]:
         """Return the books as plain data, for another process; `from_plain` reads them."""
@@ -318,10 +305,10 @@ class KernelLedger(Ledger):
         program, rows, n_bytes = self._hooks.program(), view.rows(addresses), addresses.size * width
         if kind != "store":
             self.note_read(view.name, n_bytes)
-            self.visits.append(Visit(program, view.name, rows, "load"))
+            self.visits.append(Visit(program, view.name, rows, "load", n_bytes))
         if kind != "load":
             self.note_written(view.name, n_bytes)
-            self.visits.append(Visit(program, view.name, rows, "store"))
+            self.visits.append(Visit(program, view.name, rows, "store", n_bytes))
             self._owner[view.name].dirty = True
 
     def _access_mixed(self, kind: str, addresses: np.ndarray, width: int) -> None:

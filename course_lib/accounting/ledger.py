@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from course_lib.style.palette import hex_of
 
 from course_lib.style.palette import hex_of
 
@@ -29,6 +31,21 @@ class ByteCounts(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         return 0
+
+
+class Visit(NamedTuple):
+    """One load or store instruction of one program, on one tensor.
+
+    ``rows`` is (first, last + 1) of the rows it touched, along the tensor's last axis but one (of
+    a 1-D tensor: of the elements). An atomic makes a "load" and a "store". ``n_bytes`` is what it
+    added to the books.
+    """
+
+    program: tuple[int, int, int]
+    tensor: str
+    rows: tuple[int, int]
+    kind: Literal["load", "store"]
+    n_bytes: int
 
 
 class Ledger:

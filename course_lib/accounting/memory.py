@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from course_lib.accounting.ledger import ByteCounts, Ledger
+from course_lib.accounting.ledger import ByteCounts, Ledger, Visit
 
 GAP = 64
 """Unused elements before, between and after tensors: addresses there belong to no tensor."""
@@ -36,6 +36,12 @@ class Placement:
         """First address after the tensor."""
         return self.offset + int(np.prod(self.shape))
 
+    def rows(self, addresses: NDArray[np.int64]) -> tuple[int, int]:
+        """Return (first, last + 1) of the rows of the last axis but one that these touch."""
+        along = (addresses - self.offset) // (self.shape[-1] if len(self.shape) > 1 else 1)
+        along = along % self.shape[-2 if len(self.shape) > 1 else 0]
+        return int(along.min()), int(along.max()) + 1
+
 
 class FlatMemory(Ledger):
     """One flat float32 array that holds named tensors and counts what crosses.
@@ -43,6 +49,7 @@ class FlatMemory(Ledger):
     Attributes:
         loads: how often `load` was called.
         largest: tensor name -> the most bytes of it that one load read.
+        visits: every load and store, in order. The memory knows no programs: all say (0, 0, 0).
 
     Args:
         itemsize: bytes that one element counts: 4, or 2 to count as half precision (the arithmetic
@@ -69,6 +76,7 @@ class FlatMemory(Ledger):
         self.placements: dict[str, Placement] = {}
         self.loads = 0
         self.largest = ByteCounts()
+        self.visits: list[Visit] = []
         self._cells = np.full(GAP, np.nan, dtype=np.float32)
         self._owner = np.full(GAP, -1, dtype=np.int32)  # which tensor an address belongs to
 
@@ -145,7 +153,7 @@ class FlatMemory(Ledger):
         values = np.full(where.shape, other, dtype=np.float32)
         values[active] = self._cells[where[active]]
         self.loads += 1
-        self._count(where[active], self._note_load)
+        self._count("load", where[active], self._note_load)
         return values
 
     def store(self, addresses: ArrayLike, values: ArrayLike, mask: ArrayLike | None = None) -> None:
@@ -164,7 +172,7 @@ class FlatMemory(Ledger):
                 f"values must broadcast to the addresses' shape {where.shape}, got {values.shape}."
             ) from None
         self._cells[where[active]] = values[active]
-        self._count(where[active], self.note_written)
+        self._count("store", where[active], self.note_written)
 
     def _note_load(self, name: str, n_bytes: int) -> None:
         self.note_read(name, n_bytes)
@@ -212,8 +220,17 @@ class FlatMemory(Ledger):
             side = f"{address - place.stop + 1} after the last element of"
         return f"{what}; the first, {address}, is {side} {name!r}: is a mask missing?"
 
-    def _count(self, live: NDArray[np.int64], note: Callable[[str, int], None]) -> None:
-        counts = np.bincount(self._owner[live], minlength=len(self.placements))
-        for name, count in zip(self.placements, counts, strict=True):
-            if count:
-                note(name, int(count) * self.itemsize)
+    def _count(
+        self,
+        kind: Literal["load", "store"],
+        live: NDArray[np.int64],
+        note: Callable[[str, int], None],
+    ) -> None:
+        owners = self._owner[live]
+        counts = np.bincount(owners, minlength=len(self.placements))
+        for index, (name, place) in enumerate(self.placements.items()):
+            if counts[index]:
+                n_bytes = int(counts[index]) * self.itemsize
+                note(name, n_bytes)
+                rows = place.rows(live[owners == index])
+                self.visits.append(Visit((0, 0, 0), name, rows, kind, n_bytes))

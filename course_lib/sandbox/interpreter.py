@@ -20,7 +20,7 @@ from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 if TYPE_CHECKING:
-    from course_lib.accounting.kernel_ledger import Visit
+    from course_lib.accounting.ledger import Visit
 
 _TOO_LARGE = "MemoryError: this launch needs more memory than the exercise."
 

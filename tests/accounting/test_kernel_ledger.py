@@ -105,9 +105,18 @@ def test_keys_are_loaded_exactly_once_per_visited_tile_and_in_order():
             mine = [v for v in ledger.visits if v.program == (program, 0, 0) and v.tensor == name]
             assert [visit.rows for visit in mine] == expected
     own = [visit for visit in ledger.visits if visit.program == (1, 0, 0)]
-    assert own[0] == Visit((1, 0, 0), "q", (32, 64), "load")
-    assert own[-2] == Visit((1, 0, 0), "o", (32, 64), "store")
+    assert own[0] == Visit((1, 0, 0), "q", (32, 64), "load", 32 * 16 * 4)
+    assert own[-2] == Visit((1, 0, 0), "o", (32, 64), "store", 32 * 16 * 4)
     assert [v.program[0] for v in ledger.visits] == sorted(v.program[0] for v in ledger.visits)
+
+
+def test_the_visits_bytes_are_the_books():
+    with KernelLedger() as ledger:
+        flash_attention_with_lse(*qkv(50, 70, 16), causal=True, block_q=32, block_k=16)
+    for books, kind in ((ledger.read, "load"), (ledger.written, "store")):
+        for name, n_bytes in books.items():
+            visits = [v for v in ledger.visits if (v.tensor, v.kind) == (name, kind)]
+            assert sum(visit.n_bytes for visit in visits) == n_bytes
 
 
 def test_flops_of_dot_and_what_was_launched():
@@ -161,7 +170,7 @@ def test_descriptors_of_both_kinds_are_counted_and_named():
     assert torch.equal(out, x + y)
     assert ledger.read == {"x_desc": 40 * 64, "y": 40 * 64}
     assert ledger.written == {"out": 40 * 64}
-    assert ledger.visits[-1] == Visit((1, 0, 0), "out", (32, 40), "store")
+    assert ledger.visits[-1] == Visit((1, 0, 0), "out", (32, 40), "store", 8 * 64)
 
 
 @triton.jit

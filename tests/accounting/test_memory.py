@@ -114,3 +114,15 @@ def test_a_tile_loop_on_flat_memory_moves_what_the_model_says(n, block_q, block_
     assert memory.read == model["read"]
     assert memory.written == model["written"]
     assert memory.array("o").all()
+
+
+def test_visits_say_which_rows_were_touched_and_their_bytes_are_the_books():
+    memory = FlatMemory(itemsize=2)
+    start, line = memory.place("k", np.zeros((2, 5, 3))), memory.place("l", np.zeros(7))
+    memory.load(start + np.arange(6, 12))
+    memory.load(start + 15 + np.arange(3))  # the second head begins again with row 0
+    memory.store(line + np.arange(2, 6), 1.0, mask=np.arange(4) < 3)
+    assert [visit[1:] for visit in memory.visits] == [
+        ("k", (2, 4), "load", 12), ("k", (0, 1), "load", 6), ("l", (2, 5), "store", 6),
+    ]  # fmt: skip
+    assert sum(visit.n_bytes for visit in memory.visits) == memory.total
