@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from course_lib.style.palette import hex_of
 
-from course_lib.style.palette import hex_of
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
