@@ -38,7 +38,9 @@ def folded(cell: Cell) -> Cell:
     if not cell.metadata.get(MARK, title is not None):
         return replace(cell, metadata=metadata)
     metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
-    source = f"# @title {title or 'The code of this cell'}\n{cell.source}"
+    source = cell.source
+    if not source.startswith("# @title "):  # not folded yet: a notebook may be made of a notebook
+        source = f"# @title {title or 'The code of this cell'}\n{source}"
     return replace(cell, source=source, metadata=metadata)
 
 
