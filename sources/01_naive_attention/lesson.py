@@ -593,8 +593,8 @@ for attend in (naive_torch, fused_attention):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps. `torch.compile`, for example, can recognise the whole pattern and
-#   replace it by the fused operation. So our "naive" runs are always eager.
+#   join steps; lesson 02 looks at what one does. So our "naive" runs are always
+#   eager.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
 
