@@ -675,8 +675,8 @@ Quiz(
 # %% next [markdown]
 # ## Your turn
 #
-# `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, now as
-# knowledge · **1.2** attention in NumPy · **1.3** the bytes of every trip ·
+# `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, on
+# another program · **1.2** attention in NumPy · **1.3** the bytes of every trip ·
 # **1.4** from six trips to four.
 #
 # **Next:** lesson 02 asks what a byte costs compared with a FLOP. Then the
