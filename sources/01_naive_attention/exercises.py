@@ -23,22 +23,34 @@ import torch
 from course_lib import EagerLedger, check, hint, progress
 
 # %% about-1-1 [markdown]
-# ## 1.1 · What doubles, and what costs most? (3 minutes)
+# ## 1.1 · What grows, and what costs most? (3 minutes)
+#
+# Somebody writes attention in five lines. Each token pair has a `bias`, a number
+# that is added to its score. The division has been moved to `q`:
+#
+# ```python
+# q = q / sqrt(d)            # line 1: (N, d)
+# scores = q @ k.T           # line 2: (N, N)
+# scores = scores + bias     # line 3: (N, N); bias is (N, N), too
+# weights = softmax(scores)  # line 4: (N, N)
+# o = weights @ v            # line 5: (N, d)
+# ```
 #
 # Return two whole numbers.
 #
-# 1. N doubles. **How many times as many** numbers does `scores` hold?
-# 2. Which of the three lines above moves **most bytes** to and from memory, when
-#    eager PyTorch runs them at large N? Give its number: 1, 2 or 3.
+# 1. N becomes **three times** as large. **How many times as many** numbers does
+#    `scores` hold?
+# 2. Which of these five lines moves **most bytes** to and from memory, when eager
+#    PyTorch runs them at large N? Give its number: 1, 2, 3, 4 or 5.
 #
-# For example, `return 8, 3` says "eight times, line 3". (8.0 would do as well.)
+# For example, `return 8, 1` says "eight times, line 1". (8.0 would do as well.)
 
 
 # %% ex-1-1
 def predict_doubling():
     """Return (how many times as many scores, number of the line that moves most)."""
     ### BEGIN SOLUTION
-    return 4, 2
+    return 9, 3
     ### END SOLUTION
 
 

@@ -593,8 +593,8 @@ for attend in (naive_torch, fused_attention):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps. `torch.compile`, for example, can recognise the whole pattern and
-#   replace it by the fused operation. So our "naive" runs are always eager.
+#   join steps; lesson 02 looks at what one does. So our "naive" runs are always
+#   eager.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
 
@@ -675,8 +675,8 @@ Quiz(
 # %% next [markdown]
 # ## Your turn
 #
-# `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, now as
-# knowledge · **1.2** attention in NumPy · **1.3** the bytes of every trip ·
+# `exercises/01_naive_attention.ipynb`: **1.1** the two predictions, on
+# another program · **1.2** attention in NumPy · **1.3** the bytes of every trip ·
 # **1.4** from six trips to four.
 #
 # **Next:** lesson 02 asks what a byte costs compared with a FLOP. Then the

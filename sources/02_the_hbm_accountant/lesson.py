@@ -572,6 +572,7 @@ def whole_speedup(share, speedup):
     return 1 / (1 - share + share / speedup)
 
 
+# %% reveal-amdahl
 p_amdahl.reveal(
     whole_speedup(0.25, 4),
     "3/4 + 1/16 = 13/16. Even infinitely fast attention would give 1.33.",

@@ -14,12 +14,13 @@ from course_lib import check, hint, progress
 # %% about-3-1 [markdown]
 # ## 3.1 · By hand, in both orders (8 minutes)
 #
-# Paper and a calculator. One row of four scores, each with a value:
+# Paper and a calculator. One row of four scores, not the lesson's, each with a
+# value:
 #
 # | | pile A | pile B |
 # |---|---|---|
-# | scores | 1, 3 | 2, 5 |
-# | values | 10, 20 | 30, 40 |
+# | scores | 2, 3 | 6, 2 |
+# | values | 40, 20 | 60, 30 |
 #
 # Walk through the piles twice: first A then B (`first`), then B then A
 # (`reversed`). In each walk write down, with **five digits**:
@@ -51,8 +52,8 @@ def by_hand():
     """Return the numbers of both walks: two dicts of eight numbers."""
     ### BEGIN SOLUTION
     names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
-    first = (3, 1.13534, 21.353, 5, 0.13534, 1.20344, 44.383, 36.881)
-    reverse = (5, 1.04979, 41.494, 5, 1, 1.20344, 44.383, 36.881)
+    first = (3, 1.36788, 34.715, 6, 0.049787, 1.08642, 62.278, 57.324)
+    reverse = (6, 1.01832, 60.549, 6, 1, 1.08642, 62.278, 57.324)
     return {
         "first": dict(zip(names, first)),
         "reversed": dict(zip(names, reverse)),

@@ -113,8 +113,7 @@ schedule(8, 2)
 # grid, so the grid must exist.
 
 # %% schedule-widget
-grid = TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4)
-grid
+TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4)
 
 # %% code-text [markdown]
 # ## The code
@@ -450,6 +449,8 @@ p_reads
 # %% k-reads
 memory = launch(n=192, d=64, block_q=64, block_k=32)
 print(memory.table())
+
+# %% reveal-k-reads
 once = 192 * 64 * 2  # bytes of K
 p_reads.reveal(
     memory.read["k"] / once,
@@ -681,10 +682,10 @@ p_causal
 
 
 # %% causal-picture
-grid.mask = "causal"
+grid = TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4, mask="causal")
 for row in grid.tiles():
     print(*(f"{word:7}" for word in row))
-grid  # the schedule from above, now with the mask
+grid  # a schedule as above, now with the mask
 
 # %% reveal-causal
 counts = derived_counts(16, 16, 4, 4, causal=True)

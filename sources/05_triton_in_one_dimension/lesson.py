@@ -136,18 +136,18 @@ def who(n, block):
 # %% predict-who
 p_who = Predict(
     "5-who",
-    "`who(10, block=4)` has ten entries. What stands in the last one?",
-    options=["1", "2", "4", "9"],
+    "`who(13, block=4)` has 13 entries. What stands in the last one?",
+    options=["1", "3", "4", "12"],
 )
 p_who
 
 # %% run-who
-print(who(10, block=4).tolist())
+print(who(13, block=4).tolist())
 
 # %% reveal-who
 p_who.reveal(
-    str(who(10, block=4)[-1].item()),
-    "Programs 0 and 1 own four places each, program 2 owns the last two.",
+    str(who(13, block=4)[-1].item()),
+    "Programs 0, 1 and 2 own four places each, program 3 owns the last one.",
 )
 
 # %% not-a-thread [markdown]

@@ -264,7 +264,7 @@ o = weighted_values(p.half(), v)
 print(o.dtype, tuple(o.shape))
 
 # %% dtype-say [markdown]
-# ## Two dtypes do not multiply
+# ## Two dtypes in one product
 #
 # In a kernel the weights p come out of `tl.exp` and are float32. The values v
 # come from memory and are float16.
@@ -406,31 +406,27 @@ else:
 # along the inner size and adds up: `acc += tl.dot(...)`. The value `acc` is
 # **carried** from step to step.
 #
-# A carried value has a **type**: its dtype and its shape. In Python a variable
-# may change its type at any time. In a compiled loop it may not: the machine
-# code of step 1 is also that of step 100. So it must *start* with the type that
-# it will have at the end.
-#
-# Here is a small example, the column sums of a tall matrix.
+# Here is a small example, the column sums of a tall matrix, written twice. Look
+# for the one line in which the two kernels differ.
 
 
 # %% untyped-kernel
 @triton.jit
 def untyped_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
-    acc = 0.0  # a scalar ...
+    acc = 0.0
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
         ptrs = x + rows[:, None] * COLS + cols[None, :]
         tile = tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
-        acc += tl.sum(tile, 0)  # ... that becomes a block (COLS,)
+        acc += tl.sum(tile, 0)  # (COLS,)
     tl.store(out + cols, acc)
 
 
 @triton.jit
 def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
-    acc = tl.zeros((COLS,), tl.float32)  # a block from the start
+    acc = tl.zeros((COLS,), tl.float32)
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
         ptrs = x + rows[:, None] * COLS + cols[None, :]
@@ -489,6 +485,11 @@ p_untyped.reveal(
 )
 
 # %% what-fails [markdown]
+# A carried value has a **type**: its dtype and its shape. In Python a variable
+# may change its type at any time. In a compiled loop it may not: the machine
+# code of step 1 is also that of step 100. So it must *start* with the type that
+# it will have at the end.
+#
 # The interpreter runs Python, so it accepts nearly all of Python. All of these
 # are green in the interpreter, and none compiles:
 #

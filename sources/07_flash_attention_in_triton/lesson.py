@@ -5,8 +5,8 @@
 # (`tl.dot`, pointers by broadcasting). No GPU.
 #
 # **You will be able to:** read and write the whole kernel; prove from a ledger
-# that it never writes a score; say what `lse` is for; place your own kernel on
-# a chart beside PyTorch's.
+# what it moves and what it does not; say what `lse` is for; place your own
+# kernel on a chart beside PyTorch's.
 #
 # **Time:** 35 minutes for this lesson, 51 for its exercises, and 30 more for
 # the empty cell, 7★.
@@ -96,35 +96,38 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # right is Triton, for all keys, as you will write it in 7.3. Read each pair
 # aloud. Nearly all that differs is the names of the functions.
 #
+# Five places on the right are **yours**. Write them on paper before you open the
+# exercises: lesson 06 has all that they need.
+#
 # | what happens | lesson 04, NumPy | Triton |
 # |---|---|---|
 # | which tile am I? | `tile, head = pid` | `tile = tl.program_id(0)`<br>`head = tl.program_id(1)` |
 # | my rows | `rows = tile * block_q + np.arange(block_q)` | `rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)` |
 # | fetch Q once | `load_tile(memory, q, rows, n_q, ...)` | `load_tile(q, rows, n_q, ...)` |
-# | note m | `m = np.full(block_q, -np.inf)` | `m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)` |
+# | note m | `m = np.full(block_q, -np.inf)` | **yours (1)** |
 # | note ℓ | `l_sum = np.zeros(block_q)` | `l_sum = tl.zeros((BLOCK_Q,), tl.float32)` |
 # | note O | `acc = np.zeros((block_q, head_dim))` | `acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)` |
 # | along the shelf | `for start in range(0, n_k, block_k):` | `for start in range(0, n_k, BLOCK_K):` |
 # | which keys | `keys = start + np.arange(block_k)` | `keys = start + tl.arange(0, BLOCK_K)` |
 # | fetch K, and V alike | `load_tile(memory, k, keys, n_k, ...)` | `load_tile(k, keys, n_k, ...)` |
-# | scores | `s = q_tile @ k_tile.T` | `s = tl.dot(q_tile, tl.trans(k_tile), ...)` |
+# | scores | `s = q_tile @ k_tile.T` | **yours (2)** |
 # | scale | `s *= scale` | the same |
 # | exists? | `visible = keys[None, :] < n_k` | the same |
-# | past the end | `s = np.where(visible, s, -np.inf)` | `s = tl.where(visible, s, float("-inf"))` |
-# | new maximum | `m_new = np.maximum(m, s.max(1))` | `m_new = tl.maximum(m, tl.max(s, 1))` |
+# | past the end | `s = np.where(visible, s, -np.inf)` | **yours (3)** |
+# | new maximum | `m_new = np.maximum(m, s.max(1))` | **yours (4)** |
 # | how much to shrink | `alpha = np.exp(m - m_new)` | `alpha = tl.exp(m - m_new)` |
 # | what the keys count | `p = np.exp(s - m_new[:, None])` | `p = tl.exp(s - m_new[:, None])` |
 # | shrink ℓ, add | `l_sum = l_sum * alpha + p.sum(1)` | `l_sum = l_sum * alpha + tl.sum(p, 1)` |
 # | shrink O | `acc *= alpha[:, None]` | the same |
-# | add to O | `acc += p @ v_tile` | `acc += tl.dot(p.to(v_tile.dtype), v_tile, ...)` |
+# | add to O | `acc += p @ v_tile` | **yours (5)** |
 # | remember m | `m = m_new` | the same |
 # | divide once | `acc / l_sum[:, None]` | the same |
 # | store O once | `store_tile(memory, o, ...)` | `store_tile(o, ...)` |
 #
 # Three things in the right column are about the GPU, and lesson 06 showed why:
-# the notes have a **shape and a dtype** from the start; `p` is cast to V's
-# dtype before `tl.dot`; and `input_precision="ieee"`, left out above as `...`,
-# keeps float32 products from being rounded to TF32.
+# the notes have a **shape and a dtype** from the start; the two factors of a
+# `tl.dot` have **one dtype**; and `input_precision="ieee"` in both products keeps
+# float32 ones from being rounded to TF32.
 #
 # Causal attention adds two things: another condition on which keys are visible,
 # and an earlier end of the loop. That is exercise 7.4.
@@ -151,6 +154,19 @@ print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1
 # A ledger records each load and each store of each program. So we can look at
 # the order in which the tiles were visited.
 
+# %% predict-causal
+p_causal = Predict(
+    "7-causal-loads",
+    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
+    "of the K loads is left?",
+    options=["one half", "more than half", "less than half"],
+)
+p_causal
+
+
+# %% count-causal
+causal = count(flash_attention_with_lse, q, k, v, causal=True)
+
 
 # %% draw-visits
 def draw_visits(ax, ledger, n, block):
@@ -166,20 +182,10 @@ def draw_visits(ax, ledger, n, block):
         ax.text(column + 0.5, row + 0.5, number, ha="center", va="center")
 
 
-causal = count(flash_attention_with_lse, q, k, v, causal=True)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.5))
 for ax, books, title in zip(axes, (ledger, causal), ("all keys", "causal")):
     draw_visits(ax, books, 512, 64)
     ax.set_title(f"{title}: {len(books.rows_of('k'))} loads of K tiles")
-
-# %% predict-causal
-p_causal = Predict(
-    "7-causal-loads",
-    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
-    "of the K loads is left?",
-    options=["one half", "more than half", "less than half"],
-)
-p_causal
 
 # %% reveal-causal
 part = causal.read["k"] / ledger.read["k"]
@@ -313,6 +319,8 @@ axes[0].set(xlabel="N", ylabel="microseconds, median")
 axes[1].set(xlabel="N", ylabel="MiB above the inputs")
 axes[0].legend(frameon=False)
 fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}")
+plt.show()
+
 # %% table-gpu
 for length in (4096, 8192, 16384):
     at = {r["way"]: r for r in rows if r["n"] == length}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from course_lib.lessons import all_lessons
 LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
 EXERCISES = sorted(path.parent.name for path in (ROOT / "sources").glob("*/exercises.py"))
 SECONDS = 120  # for one notebook, on two busy cores
+LEAK = re.compile(r"<matplotlib\.|\bText\(|Container object of")  # what a plot's last line returns
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +87,29 @@ def test_the_arc_is_complete():
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("name", LESSONS)
 def test_lesson_runs(name):
+    """No cell raises, and none ends in the repr of something drawn."""
     for cell in run(name, "notebooks")[0]:
-        errors = [o for o in cell.get("outputs", []) if o.output_type == "error"]
-        assert errors == [], f"the cell {cell.id} raises"
+        outputs = cell.get("outputs", [])
+        assert [o for o in outputs if o.output_type == "error"] == [], f"the cell {cell.id} raises"
+        said = [o.data.get("text/plain", "") for o in outputs if o.output_type == "execute_result"]
+        assert not any(LEAK.search(text) for text in said), f"the cell {cell.id} says {said}"
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_no_object_is_shown_by_two_cells(name):
+    """A later cell changes it, and after Run All the earlier one shows the change too soon."""
+    shown: dict[str, str] = {}
+    for cell in nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4).cells:
+        if cell.cell_type != "code" or cell.id == "setup":
+            continue
+        body = ast.parse(cell.source).body
+        for node in body:
+            if isinstance(node, ast.Assign):  # a new object under the name
+                for target in node.targets:
+                    shown.pop(getattr(target, "id", ""), None)
+        if isinstance(body[-1], ast.Expr) and isinstance(body[-1].value, ast.Name):
+            at = shown.setdefault(body[-1].value.id, cell.id)
+            assert at == cell.id, f"{at} and {cell.id} show {body[-1].value.id}"
 
 
 @pytest.mark.timeout(2 * SECONDS)

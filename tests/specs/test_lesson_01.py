@@ -45,11 +45,11 @@ def test_the_stub_is_not_attempted(name):
 @pytest.mark.parametrize(
     ("answer", "name"),
     [
-        ((2, 2), "linear thinking"),
-        ((2, 1), "linear thinking"),
-        ((4, 1), "the matmuls dominate"),
-        ((4, 3), "the matmuls dominate"),
-        ((2, 4), "the two values are exchanged"),
+        ((3, 3), "linear thinking"),
+        ((3, 2), "linear thinking"),
+        ((9, 2), "the matmuls dominate"),
+        ((9, 5), "the matmuls dominate"),
+        ((3, 9), "the two values are exchanged"),
     ],
 )
 def test_wrong_predictions_are_recognised(answer, name):
@@ -58,7 +58,7 @@ def test_wrong_predictions_are_recognised(answer, name):
     assert report.misconception == name
 
 
-@pytest.mark.parametrize("answer", [4, (4,), "4, 2", (8, 2)])
+@pytest.mark.parametrize("answer", [9, (9,), "9, 3", (27, 3), (9, 4), (4, 2)])
 def test_other_predictions_are_incorrect(answer):
     report = report_on("predict_doubling", lambda: answer)
     assert report.verdict is Verdict.INCORRECT

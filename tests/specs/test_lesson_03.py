@@ -51,17 +51,17 @@ def rows(**orders):
 
 
 BY_HAND_WRONG = {
-    "O is not rescaled": rows(first={"o2": 62.847, "answer": 52.22}),
-    "l_sum is not rescaled": rows(first={"l2": 2.1851, "answer": 20.31}),
-    "nothing is rescaled": rows(first={"l2": 2.1851, "o2": 62.847, "answer": 28.76}),
+    "O is not rescaled": rows(first={"o2": 95.265, "answer": 87.69}),
+    "l_sum is not rescaled": rows(first={"l2": 2.3862, "answer": 26.10}),
+    "nothing is rescaled": rows(first={"l2": 2.3862, "o2": 95.265, "answer": 39.92}),
     "alpha is inverted": rows(
-        first={"alpha": 7.3891, "l2": 9.4389, "o2": 199.27, "answer": 21.11},
+        first={"alpha": 20.086, "l2": 28.493, "o2": 757.82, "answer": 26.60},
     ),
-    "each pile uses its own maximum": rows(reversed={"l2": 2.1851, "o2": 62.847, "answer": 28.76}),
+    "each pile uses its own maximum": rows(reversed={"l2": 2.3862, "o2": 95.265, "answer": 39.92}),
     "m forgets the earlier piles": rows(
-        reversed={"m2": 3, "alpha": 7.3891, "l2": 8.8923, "o2": 327.95}
+        reversed={"m2": 3, "alpha": 20.086, "l2": 21.821, "o2": 1250.9}
     ),
-    "not divided": rows(first={"answer": 44.383}, reversed={"answer": 44.383}),
+    "not divided": rows(first={"answer": 62.278}, reversed={"answer": 62.278}),
 }
 
 
@@ -80,34 +80,34 @@ def test_careful_four_digit_arithmetic_is_accepted():
 
 
 def test_three_digits_are_told_to_keep_five():
-    found = report(lambda: rows(first={"alpha": 0.135}), "by_hand")
-    assert "'alpha' of the 'first' order is 0.135: close. Keep five digits" in found.text()
+    found = report(lambda: rows(first={"alpha": 0.0500}), "by_hand")
+    assert "'alpha' of the 'first' order is 0.05: close. Keep five digits" in found.text()
 
 
 def test_an_inverted_alpha_alone_is_recognised():
-    found = report(lambda: rows(first={"alpha": 7.3891}), "by_hand")
+    found = report(lambda: rows(first={"alpha": 20.086}), "by_hand")
     assert found.misconception == "alpha is inverted"
 
 
-@pytest.mark.parametrize("changed", [{"o1": 18.808}, {"o2": 36.881}])
+@pytest.mark.parametrize("changed", [{"o1": 25.379}, {"o2": 57.324}])
 def test_an_o_that_is_already_divided_is_told_so(changed):
     found = report(lambda: rows(first=changed), "by_hand")
     assert found.failed_property == "divided too early"
 
 
 def test_an_answer_outside_the_values_is_called_impossible():
-    found = report(lambda: rows(first={"answer": 52.22}), "by_hand")
-    assert "cannot lie outside 10 to 40" in " ".join(found.text().split())
+    found = report(lambda: rows(first={"answer": 87.69}), "by_hand")
+    assert "cannot lie outside 20 to 60" in " ".join(found.text().split())
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         None,
-        36.88,
+        57.32,
         {},
-        {"first": 36.88, "reversed": 36.88},
-        rows(first={"l1": "1,135"}),
+        {"first": 57.32, "reversed": 57.32},
+        rows(first={"l1": "1,368"}),
         SHEET["first"],
     ],
 )

@@ -13,17 +13,18 @@ from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 _LINEAR = "The scores have a row and a column for every token: both sides double."
 _MATMULS = (
-    "Lines 1 and 3 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
-    "Count the trips of line 2."
+    "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
+    "Count the trips of the lines between them."
 )
 _WRONG_PREDICTIONS = [
-    *(wrong_answer((2, line), "linear thinking", _LINEAR) for line in (1, 2, 3)),
-    *(wrong_answer((4, line), "the matmuls dominate", _MATMULS) for line in (1, 3)),
-    wrong_answer((2, 4), "the two values are exchanged", "Return `how many times` first."),
+    *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
+    *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
+    wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
 ]
 
 
-PREDICTION = question("1.1", (4, 2), wrong=_WRONG_PREDICTIONS)
+# Not the lesson's two predictions: three times N, and lines whose dearest reads two matrices.
+PREDICTION = question("1.1", (9, 3), wrong=_WRONG_PREDICTIONS)
 
 
 _TRIPS = ("write_s", "read_s", "write_p", "read_p")

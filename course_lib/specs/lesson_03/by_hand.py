@@ -5,9 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from course_lib.judging.finding import Finding
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.specs.lesson_03.piles import ORDERS, STREAM_MISTAKES, walk
+from course_lib.specs.lesson_03.piles import STREAM_MISTAKES, walk
+
+# Other numbers than the lesson works out: A and B, each with its scores and its values.
+_A = np.array([2.0, 3.0]), np.array([[40.0], [20.0]])
+_B = np.array([6.0, 2.0]), np.array([[60.0], [30.0]])
+_ORDERS = {"first": (_A, _B), "reversed": (_B, _A)}
 
 
 def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str, float]]:
@@ -16,7 +23,8 @@ def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str
     ``inverted``: 1 / alpha stands where alpha should.
     """
     sheet = {}
-    for order, (piles, values) in ORDERS.items():
+    for order, both in _ORDERS.items():
+        piles, values = map(list, zip(*both, strict=True))
         ((m1, _, l1, o1), (m2, alpha, l2, o2)), answer = walk(piles, values, slip)
         numbers = (m1, l1, o1[0], m2, 1 / alpha if inverted else alpha, l2, o2[0], answer[0])
         names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
@@ -57,10 +65,10 @@ def _judge_entry(
     if l_sum and abs(float(got) * l_sum - wanted) <= 1e-3 * wanted:
         says = f"{place} is {got:.6g}: that is an average. O is a sum; divide only in 'answer'."
         return Finding("divided too early", says)
-    if name == "answer" and not 10 <= float(got) <= 40:
+    if name == "answer" and not 20 <= float(got) <= 60:
         return Finding(
             "the answer",
-            f"{place} is {got:.6g}. An average of 10, 20, 30 and 40 cannot lie outside 10 to 40.",
+            f"{place} is {got:.6g}. An average of 20, 30, 40 and 60 cannot lie outside 20 to 60.",
         )
     return Finding("the answer", f"{place} is {got:.6g}: that is not it.")
 
