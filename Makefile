@@ -101,10 +101,13 @@ test-nbgrader: $(DEV) .env-nbgrader/.done
 test-triton: $(DEV)
 	.ci/test_triton
 
-# Colab's older notebook stack, in an environment of its own
+# Colab's older notebook stack, in an environment of its own; the course comes as its wheel
 test-colab: .env-colab/.done
 	OMP_NUM_THREADS=1 .env-colab/bin/python -m pytest -W ignore -m "not browser and not slow and not gpu" \
 	    tests/widgets
+	rm -rf build .env-colab/wheel
+	.env-colab/bin/python -m pip wheel --quiet --no-deps --wheel-dir .env-colab/wheel .
+	.env-colab/bin/python -m pip install --quiet --no-deps --force-reinstall .env-colab/wheel/*.whl
 	PATH="$(CURDIR)/.env-colab/bin:$$PATH" python .ci/check_colab.py
 
 .env-colab/.done: .ci/constraints-colab.txt

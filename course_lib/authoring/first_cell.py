@@ -12,15 +12,22 @@ import sys
 
 if "google.colab" in sys.modules:  # Colab lacks the course; what it ships stays as it is
     !pip install --quiet --no-deps {address}
-
-import course_lib  # before torch and triton: it decides whether kernels compile or are interpreted
-
+try:
+    import course_lib  # before torch and triton: it decides whether kernels compile
+except ModuleNotFoundError:
+    sys.exit("{missing}")
 if "google.colab" in sys.modules:
     from course_lib.doctor import headline
 
     print(headline())"""
 
+# one line, that a notebook shows as it is
+_MISSING = (
+    "The course is not installed. On Colab: run this cell again, it needs the network; "
+    "elsewhere: start JupyterLab with ./course lab (README.md)."
+)
+
 
 def setup_source() -> str:
     """Return the source of the generated cell ``setup``."""
-    return _TEMPLATE.format(address=git_address())
+    return _TEMPLATE.format(address=git_address(), missing=_MISSING)

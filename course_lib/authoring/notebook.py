@@ -12,11 +12,16 @@ from course_lib.authoring import first_cell, nbgrader, regions
 from course_lib.authoring.folding import folded
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
-from course_lib.authoring.repository import colab_badge
+from course_lib.authoring.repository import colab_badge, colab_page
 from course_lib.lessons import ExerciseFacts
 
 LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
 _WORDS = {LESSON: "the lesson", EXERCISE: "its exercises", SOLUTION: "the solutions"}
+# what stands at the top of the exercises
+_HAND_IN = (
+    "On Colab, keep your work with *File > Save a copy in Drive*. To hand in: this file; on Colab\n"
+    "*File > Download > Download .ipynb*."
+)
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -61,9 +66,15 @@ def _with_links(file: Path, cells: Sequence[Cell], folder: str, siblings: Sequen
         raise BuildError(file, line, f"the first cell is '# %% title [markdown]' with '{title}…'")
     heading, _, rest = cells[0].source.partition("\n")
     name = f"{file.parent.name}.ipynb"
-    links = [f"[{_WORDS[f]}](../{f}/{name})" for f in siblings if f != folder]
+    links = [_link(f, name) for f in siblings if f != folder]
     row = " · ".join([colab_badge(f"{folder}/{name}"), *links])
-    return replace(cells[0], source=f"{heading}\n\n{row}\n{rest}".rstrip("\n"))
+    lines = [heading, "", row, *(["", _HAND_IN] if folder == EXERCISE else []), rest]
+    return replace(cells[0], source="\n".join(lines).rstrip("\n"))
+
+
+def _link(folder: str, name: str) -> str:
+    """Return the way to a sibling twice: the file beside this one, and, on Colab, its address."""
+    return f"[{_WORDS[folder]}](../{folder}/{name}) ([Colab]({colab_page(f'{folder}/{name}')}))"
 
 
 def _prepared(file: Path, cell: Cell, folder: str) -> Cell:

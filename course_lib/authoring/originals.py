@@ -62,7 +62,7 @@ def lesson_notebook(root: Path, folder: str, number: int) -> Path:
 def cell_of(notebook: Path, text: str, spec: ExerciseFacts) -> tuple[int, str]:
     """Return index and source of an exercise's cell in the ``text`` of a notebook."""
     for index, cell in enumerate(notebook_of(notebook, text)["cells"]):
-        if cell.get("id") == spec.slug:
+        if spec.slug in (cell.get("id"), cell.get("metadata", {}).get("id")):  # Colab's place
             return index, source_of(cell)
     raise FileProblem(f"{notebook}: there is no cell {spec.slug!r} any more.")
 

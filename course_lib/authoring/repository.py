@@ -22,6 +22,10 @@ def git_address() -> str:
 
 def colab_badge(path: str) -> str:
     """Return the Markdown badge that opens ``path`` (``notebooks/03_….ipynb``) on Colab."""
+    return f"[![Open in Colab]({_BADGE})]({colab_page(path)})"
+
+
+def colab_page(path: str) -> str:
+    """Return the address at which Colab opens ``path``."""
     owner_and_name = REPOSITORY.removeprefix(_GITHUB)
-    page = f"https://colab.research.google.com/github/{owner_and_name}/blob/{RELEASE}/{path}"
-    return f"[![Open in Colab]({_BADGE})]({page})"
+    return f"https://colab.research.google.com/github/{owner_and_name}/blob/{RELEASE}/{path}"

@@ -37,7 +37,7 @@ ANSWERS = ("course_lib/attention/backward.py",)
 _LEFT_OUT = re.compile(
     r"__pycache__|\.ipynb_checkpoints|.*\.pyc|course_progress\.json.*|my_.*\.(?:py|ipynb)|flash_from_scratch\.py"
 )
-_SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\)")
+_SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\) \(\[Colab\]\([^)]*\)\)")
 _SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
 _KERNEL = re.compile(r"course_lib\.kernels(?:\.| import )(\w+)")
 # in a module, where a docstring may name its neighbours

@@ -6,6 +6,8 @@ import ast
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -313,10 +315,36 @@ def test_setup_cell_is_short_and_only_imports_outside_colab():
     tree = ast.parse(re.sub(r"^( *)!pip .*", r"\1pass", source, flags=re.MULTILINE))
     guarded = [node for node in tree.body if isinstance(node, ast.If)]
     assert all("google.colab" in ast.unparse(node.test) for node in guarded)
-    rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.If)]
-    assert rest == ["import sys", "import course_lib"]
+    first, tried = [node for node in tree.body if not isinstance(node, ast.If)]
+    assert ast.unparse(first) == "import sys"
+    assert [ast.unparse(node) for node in tried.body] == ["import course_lib"]
     assert "--no-deps" in source
     assert f"git+{REPOSITORY}@v{__version__}" in source
+
+
+def test_where_the_course_is_missing_the_setup_cell_says_one_sentence(tmp_path):
+    """As on Colab when pip failed: nothing but the sentence, and no traceback."""
+    code = re.sub(r"^( *)!pip .*", r"\1pass", setup_source(), flags=re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("The course is not installed. On Colab: run this cell again")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_each_link_to_a_neighbour_has_an_address_for_colab_beside_it(course):
+    for folder in ("notebooks", "exercises", "solutions"):
+        title = cells(course, folder)["title"].source
+        relative = re.findall(r"\]\(\.\./([^)]*)\)", title)
+        assert len(relative) == 2
+        for path in relative:
+            assert re.search(rf"\]\(https://colab[^)]*/blob/{RELEASE}/{re.escape(path)}\)", title)
+
+
+def test_exercises_say_how_to_hand_in(course):
+    assert "File > Download > Download .ipynb" in cells(course, "exercises")["title"].source
+    assert "Download" not in cells(course, "solutions")["title"].source
 
 
 def test_repository_address_stands_in_one_place():

@@ -18,7 +18,8 @@ from packaging.utils import canonicalize_name
 
 from course_lib.cli import jupyter
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 DIRECT = [
     Requirement(line) for line in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
 ]
@@ -36,6 +37,19 @@ def constraints() -> dict[str, str]:
 def test_each_direct_dependency_is_pinned_inside_its_bounds(requirement):
     version = constraints()[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version)
+
+
+def test_uv_installs_the_same_versions_and_the_same_torch():
+    uv = PYPROJECT["tool"]["uv"]
+    assert dict(pin.split("==") for pin in uv["constraint-dependencies"]) == dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    )
+    (index,) = uv["index"]
+    assert index["explicit"] is True  # it gives torch and nothing else
+    assert f'CPU_INDEX = "{index["url"]}"' in (ROOT / "start.py").read_text(encoding="utf-8")
+    assert uv["sources"] == {"torch": {"index": index["name"], "marker": "sys_platform == 'linux'"}}
 
 
 def test_the_pair_of_torch_and_triton():
