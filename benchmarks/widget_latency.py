@@ -38,6 +38,7 @@ WIDGETS = {
     "KVCacheCalculator": "KVCacheCalculator()",
     "Predict": "Predict('latency', 'Which?', options=['a', 'b', 'c'])",
     "Quiz": "Quiz('Which?', [('a', True, 'Yes.'), ('b', False, 'No.'), ('c', False, 'No.')])",
+    "Race": "Race()",
     "RooflineChart": "RooflineChart()",
     "SramBudget": "SramBudget()",
     "TileSchedule": "TileSchedule(n_q=64, n_k=64, block_q=4, block_k=4, mask='causal')",

@@ -8,6 +8,8 @@ What crosses to the chip's cores is an upper bound on what crosses HBM, since L2
 ``least`` of an event is its share of a lower bound, with caches that start empty: every input row
 crosses once, every output row once, and of a matrix that is written and read again (S, P) each trip
 crosses with what does not fit into L2.
+
+What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ EVERY = {
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "Predict": lambda: widgets.Predict("key", "How many?"),
     "Quiz": lambda: widgets.Quiz("Which?", [("a", True, "Because."), ("b", False, "No.")]),
+    "Race": lambda: widgets.Race(),
     "RooflineChart": lambda: widgets.RooflineChart(),
     "SramBudget": lambda: widgets.SramBudget(),
     "TileSchedule": lambda: widgets.TileSchedule(mask="causal", step=6),
@@ -75,8 +76,9 @@ def test_exports_can_carry_a_picture(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "trait", "value"),
-    [("HBMAccountant", "n", 4096), ("KVCacheCalculator", "n", 4096), ("RooflineChart", "n", 4096),
-     ("SramBudget", "d", 64), ("TileSchedule", "step", 3), ("TileStepper", "step", 3)],
+    [("HBMAccountant", "n", 4096), ("KVCacheCalculator", "n", 4096), ("Race", "n", 1024),
+     ("RooflineChart", "n", 4096), ("SramBudget", "d", 64), ("TileSchedule", "step", 3),
+     ("TileStepper", "step", 3)],
 )  # fmt: skip
 def test_values_are_observed_and_linked_like_any_ipywidget(name, trait, value):
     """Both ways through `traitlets.link`, and inside a VBox."""

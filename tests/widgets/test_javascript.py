@@ -25,10 +25,12 @@ from course_lib.widgets import (
     HBMAccountant,
     KVCacheCalculator,
     Quiz,
+    Race,
     RooflineChart,
     SramBudget,
     TileSchedule,
     TileStepper,
+    race_lanes,
 )
 from course_lib.widgets.kv_cache import CAPACITY_GB, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
@@ -122,6 +124,40 @@ def quiz(rng: random.Random) -> list[Case]:
     return cases
 
 
+def race(rng: random.Random) -> list[Case]:
+    """Moves, their schedule and the first difference, on random shapes, ragged and coarse ones."""
+    cases: list[Case] = []
+    for number in range(30):
+        n_q = rng.choice([1, rng.randint(1, 70)])
+        n_k, blocks = n_q + rng.randint(0, 40), [rng.randint(1, 30), rng.randint(1, 30)]
+        if number == 0:
+            n_q, n_k, blocks = 640, 640, [8, 8]  # more than 4000 events
+        shape = race_lanes.Shape(n_q, n_k, 8, *blocks, rng.random() < 0.5, rng.choice([2, 4]))
+        both = race_lanes.flash_kernels(shape), race_lanes.naive_kernels(shape)
+        cases.append(("flashKernels", [shape._asdict()], plain(both[0])))
+        cases.append(("naiveKernels", [shape._asdict(), race_lanes.NAIVE], plain(both[1])))
+        lanes = []
+        for kernels in both:
+            settings = [rng.randint(1, 9), rng.uniform(1, 9000), rng.choice([0, 3000, 10**9])]
+            lanes.append(race_lanes.schedule(kernels, *settings))
+            cases.append(("schedule", [kernels, *settings], plain(map(in_javascript, lanes[-1]))))
+        mixed = [lanes[0], lanes[1], lanes[0][:-1]]
+        for mine in mixed:
+            want = race_lanes.first_difference(mine, lanes[0])
+            args = [[in_javascript(event) for event in lane] for lane in (mine, lanes[0])]
+            cases.append(("firstDifference", args, want))
+    return cases
+
+
+def in_javascript(event: race_lanes.Event) -> dict[str, Any]:
+    """Return an event as the module has it: ``bytes`` is a name there."""
+    return {"bytes" if name == "n_bytes" else name: x for name, x in event._asdict().items()}
+
+
+def plain(value: Any) -> Any:
+    return [plain(x) for x in value] if isinstance(value, list | tuple | map) else value
+
+
 def roofline(rng: random.Random) -> list[Case]:
     cases: list[Case] = []
     for _ in range(40):
@@ -205,6 +241,7 @@ GOLDEN: dict[str, tuple[type, Callable[[random.Random], list[Case]]]] = {
     "accountant": (HBMAccountant, accountant),
     "kv_cache": (KVCacheCalculator, kv_cache),
     "quiz": (Quiz, quiz),
+    "race_lanes": (Race, race),
     "roofline": (RooflineChart, roofline),
     "sram_budget": (SramBudget, sram_budget),
     "tile_schedule": (TileSchedule, tile_schedule),

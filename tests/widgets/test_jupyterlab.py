@@ -23,6 +23,7 @@ WIDGETS = {
     "KVCacheCalculator": ("KVCacheCalculator()", "layers"),
     "Predict": ("Predict('lab', 'How many times?', unit='x')", "answer"),
     "Quiz": ("Quiz('Which?', [('a', True, 'Because.'), ('b', False, 'No.')])", "tries"),
+    "Race": ("Race()", "at"),
     "RooflineChart": ("RooflineChart()", "n"),
     "SramBudget": ("SramBudget()", "block_q"),
     "TileSchedule": ("TileSchedule(mask='causal')", "step"),

@@ -1,0 +1,471 @@
+// The Race's picture, handles and clock (bytes over bandwidth, never measured time); lanes: race_lanes.js.
+
+const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : [n]));
+const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
+const PROGRAMS = [...powersOfTwo(1, 128), 132];
+const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data"];
+const STEPS = {
+  naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
+  flash: { qload: "take Qᵢ and keep it", kload: "for each key tile: S = Qᵢ Kⱼᵀ on the desk", vload: "shrink O by α, add P Vⱼ", ostore: "write Oᵢ / ℓ", lsestore: "write the log-sum-exp" },
+};
+const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
+const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
+const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
+const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
+const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
+const clamp = (x) => Math.max(0, Math.min(1, x));
+const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
+
+function render({ model, el }) {
+  const data = () => model.get("data"), get = (name) => model.get(name);
+  const b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
+  const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
+  let lanes = [], axis = 1, end = 1, clock = 0, box = null, playing = 0, visible = true, difference = null;
+  const canvas = h("canvas", { class: "fac-race-canvas", "aria-hidden": "true" }), layer = document.createElement("canvas");
+  const over = s("svg", { class: "fac-race-over", role: "img" });
+  const stage = part("race-picture", h("div", { class: "fac-race" }, canvas, over));
+  const words = h("p", { class: "fac-race-words" }), voice = announcer();
+
+  // Data: lanes on the clock ------------------------------------------------------------------------
+  function prepare() {
+    const shape = { n_q: get("decode") ? 1 : get("n"), n_k: get("n"), d: get("d"), block_q: get("block_q"), block_k: get("block_k"), causal: get("causal"), b: b() };
+    lanes = get("lanes").map((name) => {
+      const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations));
+      const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
+      let total = 0;
+      const from = events.map((e) => (total += e.bytes) - e.bytes);
+      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), badge: data().replays[name]?.badge ?? "schedule model" };
+    });
+    axis = Math.max(...lanes.map((lane) => lane.total));
+    for (const lane of lanes) lane.ink = inked(lane);
+    end = Math.max(...lanes.map((lane) => lane.events.at(-1).t1));
+    difference = lanes[1]?.name === "replay" && lanes[0].name !== "naive" ? firstDifference(lanes[1].events, lanes[0].events) : null;
+    clock = get("at") * end;
+  }
+
+  /** Where each event lies on the tape; what is too thin to be told apart is sorted by tensor. */
+  function inked(lane) {
+    const ink = [], thin = axis / 300;
+    for (let i = 0, j; i < lane.events.length; i = j) {
+      for (j = i + 1; j < lane.events.length && lane.from[j] - lane.from[i] < 3 * thin && lane.events[i].bytes < thin; ) j += 1;
+      let x = lane.from[i];
+      for (const k of lane.events.slice(i, j).map((e, k) => [e.tensor, i + k]).sort().map(([, k]) => k)) {
+        ink[k] = x;
+        x += lane.events[k].bytes;
+      }
+    }
+    return ink;
+  }
+
+  // Layout: everything in CSS pixels, every area at one scale -----------------------------------------
+  function arrange() {
+    const width = stage.clientWidth || 1000, big = get("presenter"), fs = big ? 22 : 15;
+    const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = lanes.length;
+    const lw = stacked || count === 1 ? width : (width - gap) / count;
+    const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
+    const H = Math.min(big ? 335 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
+    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), bill = desk + deskH + 3.6 * fs;
+    const height = bill + 4.6 * fs;
+    box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, bill, tape: 1.7 * fs, thin: 0.55 * fs, zoom: H / 512, height: stacked ? height * count + (count - 1) * fs : height };
+    lanes.forEach((lane, i) => {
+      lane.x = stacked ? 0 : i * (lw + gap);
+      lane.y = stacked ? i * (height + fs) : 0;
+      lane.scores = n * (get("decode") ? 1 : n) * b();
+      const rows = get("decode") ? 1 : n;
+      let x = lane.x + 0.9 * fs;
+      lane.at = {};
+      for (const t of ["q", "k", "v", "o", "s"]) {
+        const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
+        lane.at[t] = { x, y: lane.y + shelf + 1.7 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
+        x += w + Math.max((t === "o" ? 1.9 : 1.45) * fs, 2.7 * fs - w);
+      }
+    });
+  }
+  const wall = () => ((chip().shared / b()) * box.zoom ** 2) / box.deskH;
+  const slot = (rows, cols) => (rows * cols * box.zoom ** 2) / box.deskH;
+  const place = (lane, e) => {
+    const at = lane.at[isScore(e.tensor) ? "s" : e.tensor];
+    if (!at) return null;
+    const whole = e.tensor === "lse";
+    return whole ? null : { x: at.x + e.cols[0] * at.sx, y: at.y + e.rows[0] * at.sy, w: Math.max(2, lengthOf(e.cols) * at.sx), h: Math.max(2, lengthOf(e.rows) * at.sy) };
+  };
+  /** Where the tiles of a program lie on the desk: x and width of each, and of S. */
+  function slots(lane) {
+    const q = Math.min(get("block_q"), get("decode") ? 1 : get("n")), k = Math.min(get("block_k"), get("n"));
+    const sizes = { q: slot(q, get("d")), o: slot(q, get("d")), k: slot(k, get("d")), v: slot(k, get("d")), s: slot(q, k) };
+    let x = lane.x + 2;
+    return Object.fromEntries([...ORDER, "s"].map((t) => [t, { x, w: sizes[t] }, (x += sizes[t] + 3)]));
+  }
+
+  // The pictures: what stays on a layer, what moves on top ---------------------------------------------
+  const hatch = {};
+  function paint(g, tensor, x, y, w, tall, alpha = 1) {
+    g.globalAlpha = alpha;
+    const second = isScore(tensor) && tensor !== "s";
+    if (isScore(tensor)) g.fillStyle = hatch[second] ??= stripes(second);
+    else g.fillStyle = colourOf(tensor);
+    g.fillRect(x, y, w, tall);
+    g.globalAlpha = 1;
+  }
+  function stripes(second) {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 8;
+    const g = tile.getContext("2d");
+    g.strokeStyle = COLOUR.s;
+    g.lineWidth = second ? 5 : 3.6;
+    for (const shift of [-8, 0, 8]) {
+      g.beginPath();
+      g.moveTo(shift, second ? 8 : 0);
+      g.lineTo(shift + 8, second ? 0 : 8);
+      g.stroke();
+    }
+    return canvas.getContext("2d").createPattern(tile, "repeat");
+  }
+  const pixels = () => Math.min(2, devicePixelRatio || 1);
+  function blank() {
+    const k = pixels();
+    for (const c of [canvas, layer]) {
+      const w = Math.round(box.width * k), tall = Math.round(box.height * k);
+      if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
+      c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
+    }
+    layer.getContext("2d").clearRect(0, 0, box.width, box.height);
+    for (const lane of lanes) {
+      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0 });
+      for (const t of "qkv") paint(layer.getContext("2d"), t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
+    }
+  }
+  /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
+  function finish(lane, e, i) {
+    const g = layer.getContext("2d"), { lw, bill, tape, thin } = box, px = lw / axis, p = place(lane, e);
+    paint(g, e.tensor, lane.x + lane.ink[i] * px, lane.y + bill, Math.max(0.3, e.bytes * px), tape);
+    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.y + bill + tape + 2, Math.max(0.3, e.least * px), thin);
+    lane.least0 += e.least;
+    lane.moved = lane.from[i] + e.bytes;
+    const t = isScore(e.tensor) ? "s" : e.tensor;
+    lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
+    if (!p) return;
+    if (e.kind === "store") {
+      if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
+      paint(g, e.tensor, p.x, p.y, p.w, p.h);
+    } else if (t !== "s") { // wear marks: each time that a row is read it wears one more line
+      const key = t + e.rows[0], most = 1.1 * box.fs, pitch = Math.min(2, most / Math.max(1, Math.ceil(get("n") / get("block_q"))));
+      lane.wear[key] = (lane.wear[key] ?? 0) + 1;
+      paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (lane.wear[key] - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
+    }
+  }
+  function draw() {
+    if (!visible || !box) return;
+    if (lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
+    const g = canvas.getContext("2d"), still = reducedMotion();
+    for (const lane of lanes) while (lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);
+    g.clearRect(0, 0, box.width, box.height);
+    g.drawImage(layer, 0, 0, box.width, box.height);
+    for (const lane of lanes) {
+      const at = slots(lane), top = lane.y + box.desk, now = [];
+      for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
+      const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
+      if (lane.name !== "naive" && first) { // what this program has on its desk
+        const has = {};
+        for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= true;
+        for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, box.deskH);
+        if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, box.deskH);
+      }
+      let moved = lane.moved;
+      now.forEach((e, k) => {
+        const p = place(lane, e), px = box.lw / axis;
+        paint(g, e.tensor, lane.x + moved * px, lane.y + box.bill, e.bytes * u * px, box.tape);
+        moved += e.bytes * u;
+        if (!p) return;
+        const spread = lane.x + ((k + 0.5) / now.length) * box.lw, size = Math.min(9, p.w);
+        const home = at[isScore(e.tensor) ? "s" : e.tensor], most = Math.min(home.w, wall());
+        const to = k ? { x: spread, y: top - 0.3 * box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: box.deskH };
+        const share = e.kind === "load" ? flies : 1 - flies;
+        const r = Object.fromEntries("xywh".split("").map((c) => [c, p[c] + (to[c] - p[c]) * share]));
+        if (!still) paint(g, e.tensor, r.x, r.y, r.w, r.h);
+        g.lineWidth = 1.5;
+        g.strokeStyle = COLOUR.other;
+        for (const o of still ? [p, to] : [p, r]) g.strokeRect(o.x, o.y, o.w, o.h);
+      });
+      lane.now = moved;
+      lane.current = first;
+    }
+    label();
+  }
+
+  // Words, lines and handles stand above the canvas, in SVG -------------------------------------------
+  const text = (x, y, cls, content = "", more = {}) => s("text", { x, y, class: cls, ...more }, content);
+  function build() {
+    prepare();
+    arrange();
+    over.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
+    stage.style.height = `${box.height}px`;
+    over.replaceChildren(...lanes.flatMap(frame));
+    blank();
+    draw();
+  }
+  function frame(lane, number) {
+    const { fs, lw, shelf, H, l2, desk, deskH, bill, tape, thin, scale, base } = box, { x, y } = lane, naive = lane.name === "naive";
+    const last = number === lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
+    const nodes = [
+      text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
+      s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 3.3 * fs, rx: 6 }),
+      text(x + lw - 8, y + shelf + 1.15 * fs, "fac-race-soft", "HBM", { "text-anchor": "end" }),
+    ];
+    lane.wearText = {};
+    for (const [t, p] of Object.entries(lane.at)) {
+      const ghost = t === "s" && !naive;
+      nodes.push(s("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
+      nodes.push(text(p.x + p.w / 2, p.y - 0.4 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
+      nodes.push((lane.wearText[t] = text(t === "s" ? p.x : p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": t === "s" ? "start" : "middle" })));
+      if (ghost) nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
+    }
+    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), bx = x + lw - 10 - bar * scale, by = y + shelf + H + 2.5 * fs;
+    if (last) nodes.push(s("path", { class: "fac-race-line", d: `M${bx} ${by - 4}v4h${bar * scale}v-4` }), text(bx - 6, by, "fac-race-soft", `${bar} rows`, { "text-anchor": "end" }));
+    // L2: its width is its capacity
+    const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = get("n") * get("d") * b();
+    let left = x;
+    nodes.push(s("rect", { class: "fac-race-panel", x, y: y + l2, width: lw, height: 1.9 * fs, rx: 4 }));
+    for (const [t, many] of Object.entries(sizes)) {
+      const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / get("n") : 1))) / chip().l2;
+      nodes.push(s("rect", { class: `fac-race-fill fac-race-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+      left += w;
+    }
+    nodes.push(text(x + 6, y + l2 + 1.5 * fs, "fac-race-soft", `L2 ${bytesText(chip().l2, 1024)}`), text(x + lw - 6, y + l2 + 1.5 * fs, left > x + lw ? "fac-race-small fac-race-bad" : "fac-race-small", `${naive ? "S and P" : "K and V"} ${left > x + lw ? "do not fit: they cross HBM" : naive ? "fit: it can keep them" : "fit: it can serve what is read again"}`, { "text-anchor": "end" }));
+    // the desk: one wall, and what goes over it
+    const w = wall(), at = slots(lane), used = at.s.x + at.s.w - x, lens = base / 512;
+    nodes.push(s("rect", { class: "fac-race-desk", x, y: y + desk - 2, width: w, height: deskH + 4 }));
+    nodes.push(text(x, y + desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, seen ×${lens}` : ""}`));
+    if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: y + desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, y + desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
+    const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
+    if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: y + desk, width: Math.min(used, lw) - w, height: deskH }));
+    const beside = naive ? ["emptied after", "each kernel"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
+    beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, y + desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
+    if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: y + desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, y + desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
+    // the bill
+    const px = lw / axis;
+    nodes.push(s("rect", { class: "fac-race-edge", x, y: y + bill, width: lw, height: tape }), (lane.odometer = text(x, y + bill - 0.45 * fs, "fac-race-odometer")), (lane.leastText = text(x + lw, y + bill - 0.45 * fs, "fac-race-small", "", { "text-anchor": "end" })));
+    const left_ = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
+    nodes.push((lane.clockText = text(left_ ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": left_ ? "start" : "end" })));
+    const seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)));
+    lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
+    lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
+    const hit = grip("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (axis / (chip().gb_per_s * 1e9))));
+    hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left - x) / px));
+    hit.addEventListener("pointerleave", () => point(lane, -1));
+    nodes.push(hit, lane.mark, lane.differs);
+    if (!fixed) nodes.push(...handles(lane, naive, last));
+    if (last && lanes.length > 1) nodes.push(...flag(lane));
+    return nodes;
+  }
+  /** Something to drag: `act` gets the pointer in the picture's pixels. */
+  function grip(tag, attributes, act) {
+    const node = s(tag, attributes);
+    const move = (e) => {
+      const r = over.getBoundingClientRect();
+      act(e.clientX - r.left, e.clientY - r.top);
+    };
+    node.addEventListener("pointerdown", (e) => {
+      e.preventDefault();
+      stop();
+      const up = () => removeEventListener("pointermove", move);
+      addEventListener("pointermove", move); // the handle is drawn anew while it moves
+      addEventListener("pointerup", up, { once: true });
+      move(e);
+    });
+    return node;
+  }
+  const set = (values) => put(model, { ...values, at: 0, flag: -1 });
+  const knob = (x, y, kind, act, title) => {
+    const node = grip("circle", { cx: x, cy: y, r: box.fs * 0.45, class: `fac-race-knob fac-race-${kind}` }, act);
+    node.append(s("title", {}, title));
+    return node;
+  };
+  function handles(lane, naive, last) {
+    const { s: S, q, k } = lane.at, { scale } = box, nodes = [];
+    if (naive || lanes[0] === lane) {
+      nodes.push(knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
+    }
+    if (!last || naive) return nodes;
+    if (!get("decode")) {
+      nodes.push(s("rect", { class: "fac-race-tile", x: q.x, y: q.y, width: q.w, height: get("block_q") * scale }));
+      nodes.push(knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
+    }
+    nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
+    nodes.push(knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
+    const chips = Object.entries(data().gpus), side = box.zoom ** 2 / box.deskH / b();
+    nodes.push(knob(lane.x + wall(), lane.y + box.desk + box.deskH / 2, "wall", (x) => {
+      const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
+      if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
+    }, "drag: the desk's wall, another GPU"));
+    return nodes;
+  }
+  function flag(lane) {
+    const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = box;
+    if (locked && !planted) return [];
+    const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
+    const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
+    const grab = grip("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
+    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * axis))}` : "your flag: where does this tape end?";
+    return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
+  }
+  const write = (node, content) => node.textContent !== content && (node.textContent = content);
+  function label() {
+    for (const lane of lanes) {
+      write(lane.odometer, bytesText(Math.round(lane.now)));
+      const over_ = lane.events.at(-1).t1 <= clock;
+      write(lane.clockText, clock ? `${over_ ? "done: " : ""}${timeText(Math.min(clock, lane.events.at(-1).t1))} of traffic clock` : "");
+      write(lane.leastText, clock ? `HBM sees ${bytesText(Math.round(lane.least0))} to ${bytesText(Math.round(lane.now))} of it` : "");
+      for (const t of ["q", "k", "v", "s"]) {
+        const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : box.n * box.d * b() * (t === "q" && get("decode") ? 1 / box.n : 1));
+        write(lane.wearText[t], times >= 1 || (times && t === "s") ? (t === "s" ? (lane.name === "naive" ? `${short(times, 2)} trip${times === 1 ? "" : "s"} of ${bytesText(lane.scores)}` : "") : `×${short(times, times < 10 ? 2 : 3)}`) : "");
+      }
+    }
+    const other = lanes[1];
+    if (difference != null && other.events[difference]?.t0 <= clock) outline(other.differs, other, other.events[difference]);
+    else other?.differs.setAttribute("visibility", "hidden");
+    write(words, sentence());
+    seekBar.value = clock / end;
+    seekBar.setAttribute("aria-valuetext", words.textContent);
+    over.setAttribute("aria-label", words.textContent);
+  }
+  function outline(node, lane, e) {
+    const p = e && place(lane, e);
+    node.setAttribute("visibility", p ? "visible" : "hidden");
+    if (p) fill(node, { x: p.x - 2, y: p.y - 2, width: p.w + 4, height: p.h + 4 }, []);
+  }
+  const says = (lane, e) => {
+    const line = STEPS[lane.name === "naive" ? "naive" : "flash"][(isScore(e.tensor) && e.tensor !== "p" ? "s" : e.tensor) + e.kind] ?? "";
+    return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${line && `: ${line}`}`;
+  };
+  /** Point at the event of a tape's byte, if it has been laid down. */
+  function point(lane, byte) {
+    let i = byte < 0 || byte > lane.moved ? -1 : lane.from.findIndex((from, j) => byte < from + lane.events[j].bytes);
+    if (i >= lane.done) i = -1;
+    outline(lane.mark, lane, lane.events[i]);
+    write(words, i < 0 ? sentence() : `${data().titles[lane.name]}, event ${i + 1} of ${lane.events.length}: ${says(lane, lane.events[i])}, ${bytesText(lane.events[i].bytes)}.`);
+  }
+  function sentence() {
+    const rate = `bytes ÷ ${chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
+    if (!clock) return `Nothing has moved yet. ${fixed ? "" : "Drag the corner of S, the edge of a tile, the desk's wall. "}${lanes.length > 1 ? "Plant your flag, then play." : "Play."} The clock is ${rate}.`;
+    if (clock < end) return lanes.map((lane) => `${data().titles[lane.name]}: ${lane.current ? says(lane, lane.current) : "done"}`).join(" · ");
+    const parts = lanes.map((lane) => `${data().titles[lane.name]} asked for ${bytesText(lane.total)}, HBM sees at least ${bytesText(Math.round(lane.least))} of it`);
+    const wrong = difference == null ? "" : ` The first difference is event ${difference + 1}: ${lanes[1].events[difference] ? says(lanes[1], lanes[1].events[difference]) : "yours has ended"}${lanes[0].events[difference] ? `, where the other does: ${says(lanes[0], lanes[0].events[difference])}` : ""}.`;
+    const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * axis))}.` : "";
+    return `${parts.join("; ")}.${wrong}${flagged} Clock: ${rate}.`;
+  }
+
+  // Time ------------------------------------------------------------------------------------------------
+  const keep = () => {
+    put(model, { at: clamp(clock / end) });
+    voice.say(words.textContent);
+  };
+  const show = (time) => {
+    const began = clock > 0;
+    clock = Math.max(0, Math.min(end, time));
+    if (began !== clock > 0) build0();
+    else draw();
+  };
+  const build0 = () => {
+    const kept = clock;
+    over.replaceChildren(...lanes.flatMap(frame));
+    clock = kept;
+    draw();
+  };
+  const seek = (time) => {
+    stop();
+    show(time);
+    keep();
+  };
+  function step(way) {
+    const times = lanes.flatMap((lane) => lane.events.map((e) => e.t1)), tiny = end * 1e-9;
+    const ahead = way > 0 ? Math.min(...times.filter((t) => t > clock + tiny)) : Math.max(0, ...times.filter((t) => t < clock - tiny));
+    seek(Number.isFinite(ahead) ? ahead : end);
+  }
+  function stop() {
+    if (!playing) return;
+    cancelAnimationFrame(playing);
+    playing = 0;
+    button.textContent = "▶ Play";
+    button.setAttribute("aria-pressed", "false");
+    keep();
+  }
+  function start() {
+    if (clock >= end) show(0);
+    button.textContent = "❚❚ Pause";
+    button.setAttribute("aria-pressed", "true");
+    let last = null, waited = 0;
+    const frame_ = (now) => {
+      if (!el.isConnected) return;
+      playing = requestAnimationFrame(frame_);
+      const passed = last === null ? 0 : Math.min(100, now - last);
+      last = now;
+      if (!visible) return; // off the screen nothing moves and nothing is drawn
+      waited += passed;
+      if (reducedMotion() && waited < 500) return;
+      show(clock + (waited / 64000) * get("speed") * end);
+      waited = 0;
+      if (clock >= end) stop();
+    };
+    playing = requestAnimationFrame(frame_);
+  }
+  const toggle = () => (playing ? stop() : start());
+  const button = h("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "▶ Play");
+  const seekBar = h("input", { type: "range", class: "fac-seek", min: 0, max: 1, step: "any", "aria-label": "Tape", oninput: () => seek(Number(seekBar.value) * end) });
+  seekBar.addEventListener("keydown", (e) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
+    if (way) step(way);
+    else if (e.key === " ") toggle();
+    else return;
+    e.preventDefault();
+  });
+
+  // Controls: play, tape and N; the rest under "more" -----------------------------------------------------
+  const count = (trait, label_, places) => field(label_, places, () => get(trait), (value) => {
+    if (!Number.isInteger(value) || value < 1 || value > data().limits[trait]) return `A whole number from 1 to ${data().limits[trait]}, please.`;
+    set({ [trait]: value });
+  });
+  const fields = { n: count("n", "N, rows", SIZES), block_q: count("block_q", "B_q, rows of a Q tile", TILES), block_k: count("block_k", "B_k, rows of a K tile", TILES), d: count("d", "d", DIMS), at_once: count("at_once", "programs at once", PROGRAMS) };
+  const flagField = field("your flag, % of the tape", Array.from({ length: 101 }, (_, i) => i), () => (get("flag") < 0 ? 50 : Math.round(100 * get("flag"))), (value) => {
+    if (!(value >= 0 && value <= 100)) return "A number from 0 to 100, please.";
+    put(model, { flag: value / 100 });
+  });
+  const gpus = select("desk's wall, GPU", Object.entries(data().gpus).map(([name, c]) => [name, `${name}, ${c.shared / 1024} KiB`]), (gpu) => set({ gpu }));
+  const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
+  const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
+  const mine = (node) => (fixed ? null : node);
+  const more = h("details", { class: "fac-race-more" }, h("summary", {}, "more"),
+    h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
+    h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
+  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row" }, button, seekBar)), mine(fields.n.node), more), voice.node);
+
+  function follow() {
+    for (const f of [...Object.values(fields), flagField]) f.follow();
+    gpus.node.value = get("gpu");
+    speed.node.value = get("speed");
+    causal.node.checked = get("causal");
+    decode.node.checked = get("decode");
+    flagField.node.hidden = clock > 0 || lanes.length < 2;
+  }
+  const redraw = () => (stop(), build(), follow());
+  onChanges(model, [...SETTINGS, "presenter"], redraw);
+  onChanges(model, ["flag"], () => (build0(), follow()));
+  onChanges(model, ["speed"], follow);
+  onChanges(model, ["at"], () => {
+    if (!playing && Math.abs(get("at") * end - clock) > end * 1e-9) show(get("at") * end);
+    follow();
+  });
+  const size = new ResizeObserver(() => stage.clientWidth && stage.clientWidth !== box?.width && build());
+  size.observe(stage);
+  const watch = new IntersectionObserver((seen) => {
+    visible = seen.at(-1).isIntersecting;
+    if (visible) draw();
+  });
+  watch.observe(stage);
+  build();
+  follow();
+  return () => (stop(), size.disconnect(), watch.disconnect());
+}
+
+export default { render };

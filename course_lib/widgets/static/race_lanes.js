@@ -1,0 +1,86 @@
+// The lanes of the Race: what naive attention and FlashAttention move, in order, on a traffic clock.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
+
+const MOST_EVENTS = 4000;
+const tilesOf = (n, block) => Array.from({ length: Math.ceil(n / block) }, (_, i) => [i * block, Math.min((i + 1) * block, n)]);
+const lengthOf = (span) => span[1] - span[0];
+
+/** One program a Q tile; a move is [tensor, rows, cols, kind, bytes]. */
+export function flashKernels({ n_q, n_k, d, block_q, block_k, causal, b }) {
+  const move = (tensor, rows, kind = "load") => [tensor, rows, [0, d], kind, lengthOf(rows) * d * b];
+  return [tilesOf(n_q, block_q).map((rows) => {
+    const end = causal ? rows[1] + n_k - n_q : n_k;
+    const keys = tilesOf(n_k, block_k).filter((tile) => tile[0] < end);
+    return [move("q", rows), ...keys.flatMap((tile) => [move("k", tile), move("v", tile)]), move("o", rows, "store")];
+  })];
+}
+
+/** One kernel after the other, each a list of [what it reads, what it writes]. */
+export function naiveKernels({ n_q, n_k, d, block_q, block_k, b }, operations) {
+  const keys = tilesOf(n_k, block_k);
+  const moves = (tensor, rows, kind) => {
+    let cut = keys.map((tile) => [rows, tile]);
+    if ("kv".includes(tensor)) cut = rows[0] ? [] : keys.map((tile) => [tile, [0, d]]);
+    if ("qo".includes(tensor)) cut = [[rows, [0, d]]];
+    return cut.map(([r, c]) => [tensor, r, c, kind, lengthOf(r) * lengthOf(c) * b]);
+  };
+  return operations.map(([reads, writes]) => tilesOf(n_q, block_q).map((rows) =>
+    [...reads.flatMap((t) => moves(t, rows, "load")), ...writes.flatMap((t) => moves(t, rows, "store"))]));
+}
+
+/** Every move on the clock; `atOnce` programs share the bandwidth, a kernel waits for the one before. */
+export function schedule(kernels, atOnce, gbPerS, l2) {
+  if (kernels.flat(2).length > MOST_EVENTS) kernels = kernels.map((kernel) => kernel.map(coarse));
+  const least = leastOf(kernels, l2), events = [], rate = gbPerS * 1e9;
+  let done = 0;
+  for (const kernel of kernels) {
+    let next = 0, active = [];
+    while (next < kernel.length || active.length) {
+      for (; active.length < atOnce && next < kernel.length; next += 1) if (kernel[next].length) active.push([next, 0]);
+      const now = active.map(([program, place]) => [program, kernel[program][place]]);
+      active = active.map(([program, place]) => [program, place + 1]).filter(([program, place]) => place < kernel[program].length);
+      const t0 = done / rate;
+      for (const [, move] of now) done += move[4];
+      for (const [program, m] of now) events.push({ tensor: m[0], rows: m[1], cols: m[2], kind: m[3], program, bytes: m[4], t0, t1: done / rate, least: least(m) });
+    }
+  }
+  return events;
+}
+
+const hull = (a, b) => [Math.min(a[0], b[0]), Math.max(a[1], b[1])];
+
+function coarse(program) {
+  const merged = new Map();
+  for (const m of program) {
+    const before = merged.get(m[0] + m[3]) ?? [...m.slice(0, 4), 0];
+    merged.set(m[0] + m[3], [m[0], hull(before[1], m[1]), hull(before[2], m[2]), m[3], before[4] + m[4]]);
+  }
+  return [...merged.values()];
+}
+
+/** What of a move must cross HBM: rows not seen before; of what is written and read, what L2 has no room for. */
+function leastOf(kernels, l2) {
+  const size = {}, loaded = new Set(), seen = {}, moves = kernels.flat(2);
+  let rows = 0;
+  for (const m of moves) {
+    if (m[3] === "store") size[m[0]] = (size[m[0]] ?? 0) + m[4];
+    else loaded.add(m[0]);
+    rows = Math.max(rows, m[1][1]);
+  }
+  return ([tensor, [first, end], , , bytes]) => {
+    if (size[tensor] && loaded.has(tensor)) return bytes * (Math.max(0, size[tensor] - l2) / size[tensor]);
+    const marks = (seen[tensor] ??= new Uint8Array(rows)).subarray(first, end);
+    let fresh = 0;
+    for (const mark of marks) fresh += 1 - mark;
+    marks.fill(1);
+    return (bytes * fresh) / (end - first);
+  };
+}
+
+/** Index of the first event of `mine` that is another one in `right`; null if there is none. */
+export function firstDifference(mine, right) {
+  const key = (e) => e && [e.tensor, e.rows, e.cols, e.kind, e.program, e.bytes].join();
+  const place = mine.findIndex((event, i) => key(event) !== key(right[i]));
+  if (place >= 0) return place;
+  return mine.length === right.length ? null : mine.length;
+}

@@ -1,0 +1,273 @@
+"""The Race: its lanes' totals, replays of real kernels, the picture, its handles and its keys."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from traitlets import TraitError
+
+from course_lib.accounting.eager_ledger import EagerLedger
+from course_lib.accounting.kernel_ledger import KernelLedger
+from course_lib.accounting.memory import FlatMemory
+from course_lib.accounting.traffic import MODELS
+from course_lib.kernels.flash_forward import flash_attention_with_lse
+from course_lib.widgets import Race
+
+
+def counted(*, causal: bool = False, n: int = 96, tile: int = 32) -> KernelLedger:
+    q, k, v = torch.randn(3, 1, 1, n, 16)
+    with KernelLedger() as ledger:
+        flash_attention_with_lse(q, k, v, causal=causal, block_q=tile, block_k=tile)
+    return ledger
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_its_totals_are_the_models(decode):
+    race = Race(200, 32, 64, 48, causal=True, decode=decode, at_once=3)
+    sizes = {"n_q": 1 if decode else 200, "n_k": 200, "d": 32}
+    assert race.total("naive") == MODELS["naive_four_trips"].bytes(**sizes)
+    tiles = {"block_q": 64, "block_k": 48, "causal": True}
+    assert race.total("flash") == MODELS["flash_tile_loads"].bytes(**sizes, **tiles)
+    assert race.least("flash") == pytest.approx(MODELS["flash_compulsory"].bytes(**sizes))
+    assert f"{race.total('flash'):,} bytes (upper bound on HBM)" in race.to_table()
+    assert "not measured" in race.to_table()
+
+
+def test_the_naive_lane_can_be_somebodys_eager_code():
+    q, k, v = (torch.randn(96, 16) for _ in range(3))
+    with EagerLedger(q=q, k=k, v=v) as ledger:
+        torch.softmax(q @ k.T / 4, dim=-1) @ v
+    race = Race(96, 16, 32, 32, dtype="fp32", eager=ledger)
+    assert race.total("naive") == ledger.total
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_replay_has_the_ledgers_bytes_its_sizes_and_its_badge(at_once):
+    ledger = counted(causal=True)
+    race = Race.replay(ledger, at_once=at_once)
+    assert (race.n, race.d, race.block_q, race.block_k, race.dtype) == (96, 16, 32, 32, "fp32")
+    assert race.total("replay") == ledger.total
+    assert race.lanes == ["naive", "replay"]
+    assert race.badge("replay") == "replayed from your kernel"
+    assert race.badge("naive") == "schedule model"
+    assert "replayed from your kernel" in race.to_table()
+
+
+def test_flat_memory_is_replayed_program_by_program():
+    memory = FlatMemory(itemsize=2)
+    at = {name: memory.place(name, np.zeros((64, 16))) for name in "qkvo"}
+    tile = np.arange(32 * 16)
+    for pid in range(2):
+        memory.load(at["q"] + pid * tile.size + tile)
+        for start in (0, tile.size):
+            memory.load(at["k"] + start + tile)
+            memory.load(at["v"] + start + tile)
+        memory.store(at["o"] + pid * tile.size + tile, 0.0)
+    race = Race.replay(memory, beside="model")
+    assert race.total("replay") == memory.total == race.total("flash")
+    assert race.difference() is None
+
+
+def test_a_wrong_kernel_beside_the_right_one_shows_the_first_load_that_differs():
+    """Without the skip, program 0 goes on to the second key tile: its fourth event."""
+    race = Race.replay(counted(), beside=counted(causal=True))
+    assert race.lanes == ["beside", "replay"]
+    assert race.difference() == 3
+    assert race.events("replay")[3][:2] == ("k", (32, 64))
+    assert "first difference: event 3" in race.to_table()
+    assert Race.replay(counted(causal=True), beside=counted(causal=True)).difference() is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [({"rows": 3}, "no setting 'rows'"), ({"lanes": ["split"]}, "lanes must be of")],
+)
+def test_unknown_settings_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Race(**settings)
+
+
+def test_bad_counts_and_ledgers_without_attention_are_refused():
+    race = Race()
+    with pytest.raises(TraitError, match="n must be a whole number from 1 to 16384"):
+        race.n = 0
+    assert race.n == 512
+    with pytest.raises(ValueError, match="loads of q and of k; it saw nothing"):
+        Race.replay(FlatMemory())
+    with pytest.raises(ValueError, match="beside must be"):
+        Race.replay(counted(), beside="both")
+
+
+# In a browser -------------------------------------------------------------------------------------
+
+
+def words(page) -> str:
+    return page.locator(".fac-race-words").inner_text()
+
+
+def odometers(page) -> list[str]:
+    return page.locator(".fac-race-odometer").all_text_contents()
+
+
+@pytest.mark.browser
+def test_a_playthrough_by_keyboard_alone(mount, check_page):
+    """Plant the flag, play, pause, step both ways, change N and a tile, go to the end."""
+    page = mount(Race(speed=64))
+    check_page(page)
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("your flag, % of the tape").first.focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("facModel.get('flag')") == 0.49
+    assert "your flag: 1.156 MB" in page.locator(".fac-race-over").text_content()
+    tape = page.get_by_label("Tape", exact=True)
+    tape.focus()
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelector('.fac-race-odometer').textContent !== '0 B'")
+    page.keyboard.press("Space")
+    assert page.get_by_role("button", name="Play").is_visible()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert odometers(page) == ["8.192 kB", "8.192 kB"]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert odometers(page) == ["8.192 kB", "8.192 kB"]
+    page.keyboard.press("End")
+    race = Race()
+    assert odometers(page) == ["2.359 MB", "1.18 MB"]
+    assert (race.total("naive"), race.total("flash")) == (2359296, 1179648)
+    assert "Your flag stands at 1.156 MB" in words(page)
+    assert "not measured time" in words(page)
+    page.get_by_label("N, rows").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_label("B_q").first.focus()
+    page.keyboard.press("ArrowRight")
+    state = "['n', 'block_q', 'at', 'flag'].map((t) => facModel.get(t))"
+    assert page.evaluate(state) == [768, 128, 0, -1]
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_the_things_themselves_are_handles(mount):
+    """S's corner, a tile's edge, the desk's wall, the flag and the tape, each dragged."""
+    page = mount(Race(), width=1140)
+
+    def drag(selector: str, dx: float, dy: float) -> None:
+        box = page.locator(selector).first.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + dx / 2, y + dy / 2)
+        page.mouse.move(x + dx, y + dy)
+        page.mouse.up()
+
+    drag(".fac-race-grab", -100, 0)
+    assert 0 < page.evaluate("facModel.get('flag')") < 0.5
+    drag(".fac-race-corner", -100, -100)
+    assert page.evaluate("facModel.get('n')") == 256
+    drag(".fac-race-rim", 0, 30)
+    assert page.evaluate("facModel.get('block_q')") == 128
+    drag(".fac-race-wall", -70, 0)
+    assert page.evaluate("facModel.get('gpu')").startswith("A100")
+    tape = page.locator(".fac-race-scrub").first.bounding_box()
+    page.mouse.click(tape["x"] + tape["width"] / 4, tape["y"] + 8)
+    assert page.evaluate("facModel.get('at')") == pytest.approx(0.25, abs=0.01)
+    page.mouse.move(tape["x"] + 10, tape["y"] + 8)
+    assert "event 1 of" in words(page)
+    assert page.locator(".fac-race-mark").first.is_visible()
+
+
+@pytest.mark.browser
+def test_areas_are_to_one_scale(mount):
+    """S is N / d strips wide, and the desk holds as many numbers as the GPU says."""
+    page = mount(Race(512, 64), width=1140)
+    sizes = "ns => ns.map((n) => [n.width.baseVal.value, n.height.baseVal.value])"
+    edges = page.locator(".fac-race-over > .fac-race-edge").evaluate_all(sizes)
+    (q, q_tall), (s, s_tall) = edges[0], edges[4]
+    assert s / q == pytest.approx(512 / 64)
+    assert s_tall == q_tall == s
+    wide, tall = page.locator(".fac-race-desk").evaluate_all(sizes)[-1]
+    assert wide * (tall - 4) * (512 / s) ** 2 == pytest.approx(227 * 1024 / 2)
+
+
+@pytest.mark.browser
+def test_what_does_not_fit_goes_over_the_wall(mount):
+    page = mount(Race(512, 128, 128, 128, gpu="T4"))
+    assert "160 of 64 KiB" in page.locator(".fac-race-over").text_content()
+    assert page.locator(".fac-race-spill").count() == 1
+    assert mount(Race(512, 64, 64, 64)).locator(".fac-race-spill").count() == 0
+
+
+@pytest.mark.browser
+def test_a_wrong_kernels_first_difference_flashes_once_it_is_reached(mount):
+    page = mount(Race.replay(counted(), beside=counted(causal=True)))
+    assert page.locator(".fac-race-differs").last.get_attribute("visibility") == "hidden"
+    tape = page.get_by_label("Tape", exact=True)
+    for _ in range(4):
+        tape.press("ArrowRight")
+    assert page.locator(".fac-race-differs").last.get_attribute("visibility") == "visible"
+    tape.press("End")
+    assert "The first difference is event 4: program 0, load K rows 32–63" in words(page)
+    assert page.get_by_label("N, rows").count() == 0, "a replay has the sizes that it has"
+
+
+@pytest.mark.browser
+def test_off_the_screen_nothing_is_drawn(mount):
+    page = mount(Race(speed=1))
+    page.evaluate(
+        """() => { document.body.style.paddingBottom = '3000px'; globalThis.drawn = 0;
+           const draw = CanvasRenderingContext2D.prototype.drawImage;
+           CanvasRenderingContext2D.prototype.drawImage = function (...a) {
+             globalThis.drawn += 1; return draw.apply(this, a); }; }"""
+    )
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("drawn > 3")
+    page.evaluate("scrollTo(0, 2500)")
+    page.wait_for_timeout(300)
+    page.evaluate("drawn = 0")
+    page.wait_for_timeout(300)
+    assert page.evaluate("drawn") == 0
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_function("drawn > 3")
+
+
+@pytest.mark.browser
+def test_reduced_motion_steps_and_no_tile_flies(mount):
+    page = mount(Race(speed=1), reduced=True)
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("document.querySelector('.fac-race-odometer').textContent !== '0 B'")
+    began, seen = time.monotonic(), set()
+    for _ in range(20):
+        seen.add(tuple(odometers(page)))
+        page.wait_for_timeout(60)
+    assert len(seen) <= (time.monotonic() - began) / 0.5 + 2
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "least", "most"), [(1280, 0, 120), (480, 0, 200)])
+def test_the_first_mark_is_at_the_top_and_few_controls_come_before_more(mount, width, least, most):
+    page = mount(Race(), width=width)
+    top = page.locator(".fac").bounding_box()["y"]
+    mark = page.locator(".fac-race-over > .fac-race-edge").first.bounding_box()["y"]
+    assert least <= mark - top <= most
+    visible = page.locator(".fac :is(button, input[type=range], select):visible")
+    assert visible.count() == 3
+
+
+@pytest.mark.browser
+def test_lanes_stand_below_each_other_on_a_phone_and_beside_on_a_desktop(mount, check_page):
+    for width, same in ((480, "x"), (1140, "y")):
+        page = mount(Race(at=0.4), width=width)
+        heads = page.locator(".fac-race-head")
+        a, b = heads.nth(0).bounding_box(), heads.nth(1).bounding_box()
+        assert a[same] == pytest.approx(b[same], abs=1)
+        check_page(page)
+
+
+@pytest.mark.browser
+def test_presenter_mode_fits_a_full_hd_screen_without_scrolling(mount):
+    page = mount(Race(presenter=True, at=0.4), width=1920)
+    assert page.locator(".fac").bounding_box()["height"] <= 1080
