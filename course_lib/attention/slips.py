@@ -34,6 +34,15 @@ def _smallest_seen(part: Array) -> Array:
     return np.where(np.isposinf(least), -least, least)
 
 
+def _mean_of_all(part: Array) -> Array:
+    """Return the mean of all places, hidden ones too: -inf where there is one."""
+    return part.mean(axis=1, keepdims=True)
+
+
+def _smallest_of_all(part: Array) -> Array:
+    return part.min(axis=1, keepdims=True)
+
+
 def _mean_seen(part: Array) -> Array:
     seen = part > -np.inf
     number = seen.sum(axis=1, keepdims=True)
@@ -50,6 +59,10 @@ def _zero_where_empty(m: Array, l_sum: Array) -> Array:
     return finite_max(m) + np.log(np.where(l_sum == 0, 1, l_sum))
 
 
+def _low_where_empty(low: float) -> Callable[[Array, Array], Array]:
+    return lambda m, l_sum: np.where(np.isneginf(m), -low, _zero_where_empty(m, l_sum))
+
+
 def _power(exponent: float) -> Callable[[Array], Array]:
     return lambda alpha: alpha**exponent
 
@@ -60,18 +73,25 @@ class Slip:
 
     start: float = -np.inf  # of m
     use_max: bool = True
+    shifted: bool = True  # the scores are measured against the maximum; else alpha alone is
+    clip: float = np.inf  # scores above it are taken for it, and not shifted
+    p_power: float = 1.0  # p ** this: ln 2 makes 2 ** s of e ** s
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     first_max: bool = False  # m is that of the first tile in which a row sees a key
     own_max: bool = False  # p is measured against the tile's own maximum
-    one_max: bool = False  # for all rows
+    one_max: bool = False  # for all rows of a tile
     latest_max: bool = False  # m is that of the last tile
     keep_max: bool = False  # m is never updated
+    old_max: bool = False  # nor is m_new: scores are measured against the number m starts at
     rescale_l: Callable[[Array], Array] = _as_it_is  # alpha -> what the old l is multiplied by
     rescale_o: Callable[[Array], Array] = _as_it_is
     rescale_new: str = ""  # "later" tiles, or "all", are multiplied by alpha when they are new
+    rescaled: str = "lo"  # what of them: their sum, their part of O, or both
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
     divide: str = "once"  # "never", "each" tile, or "each and at the end"
+    backwards: bool = False  # from the last tile to the first
     half: bool = False  # O is rounded to half precision in every tile
+    half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
     past_end: int = 0  # how many places past the end have score 0, or `fill` (the others: -inf)
     weightless: bool = False  # ... but no weight: they were masked after the maximum
@@ -90,6 +110,16 @@ class State(NamedTuple):
     o: Array  # (n_q, d_v)
 
 
+# what stands for -inf in other people's programs, and where they clip scores
+LOW_NUMBERS = (
+    ("1e4", 1e4),
+    ("1e5", 1e5),
+    ("1e6", 1e6),
+    ("1e9", 1e9),
+    ("1e30", 1e30),
+    ("least", float(np.finfo(np.float32).max)),
+)
+MOST_SCORES = (20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
 _RIGHT = Slip()
 
 SLIPS: dict[str, Slip] = {
@@ -100,7 +130,11 @@ SLIPS: dict[str, Slip] = {
     "inverse": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(True,)),
     "inverse_at_once": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,)),
     "rescale_new": Slip(rescale_new="later", guards=(True,)),
+    "rescale_new_l": Slip(rescale_new="later", rescaled="l", guards=(True,)),
+    "rescale_new_o": Slip(rescale_new="later", rescaled="o", guards=(True,)),
     "rescale_all": Slip(rescale_new="all", guards=(False,)),  # alpha is 0 in the first tile
+    "rescale_all_l": Slip(rescale_new="all", rescaled="l"),
+    "rescale_all_o": Slip(rescale_new="all", rescaled="o"),
     "forget_o": Slip(rescale_o=np.zeros_like),
     "forget_l": Slip(rescale_l=np.zeros_like),
     "forget_both": Slip(rescale_o=np.zeros_like, rescale_l=np.zeros_like),
@@ -111,14 +145,22 @@ SLIPS: dict[str, Slip] = {
     "first_max": Slip(first_max=True),
     "mean_for_max": Slip(top=_mean_seen),
     "min_for_max": Slip(top=_smallest_seen),
+    "mean_of_all_for_max": Slip(top=_mean_of_all),
+    "min_of_all_for_max": Slip(top=_smallest_of_all),
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
+    "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
+    **{f"start_{name}": Slip(start=-low) for name, low in LOW_NUMBERS},
     "no_max": Slip(use_max=False),
+    "no_max_in_p": Slip(shifted=False),
+    **{f"clip_{most:g}": Slip(clip=most) for most in MOST_SCORES},
+    **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
     "no_divide": Slip(divide="never"),
     "tile_softmax": Slip(tile_softmax=True),
     "half": Slip(half=True),
+    "half_l": Slip(half_l=True),
     "no_guard": Slip(guards=(False,)),
     "no_guard_in_the_loop": Slip(guards=(False,), l_guarded=True),
     "no_guard_after_the_loop": Slip(guards=(True,), l_guarded=False),
@@ -128,17 +170,18 @@ SLIPS: dict[str, Slip] = {
     **{
         f"fill_{where}{name}": Slip(fill=-fill, past_end=past_end, guards=(True,))
         for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
-        for name, fill in (
-            ("1e4", 1e4),
-            ("1e5", 1e5),
-            ("1e6", 1e6),
-            ("1e9", 1e9),
-            ("1e30", 1e30),
-            ("least", float(np.finfo(np.float32).max)),
+        for name, fill in LOW_NUMBERS
+    },
+    **{
+        f"base_{base}_in_{where}": made
+        for base, power in (("2", LN_2), ("e", 1 / LN_2))
+        for where, made in (
+            ("l_and_o", Slip(rescale_o=_power(power), rescale_l=_power(power))),
+            ("l", Slip(rescale_l=_power(power))),
+            ("o", Slip(rescale_o=_power(power))),
+            ("p", Slip(p_power=power)),
         )
     },
-    "base_2_in_l_and_o": Slip(rescale_o=_power(LN_2), rescale_l=_power(LN_2)),
-    "base_e_in_l_and_o": Slip(rescale_o=_power(1 / LN_2), rescale_l=_power(1 / LN_2)),
     "lse_adds_l": Slip(lse=lambda m, l_sum: m + l_sum),
     "lse_is_l": Slip(lse=lambda m, l_sum: l_sum),
     "lse_is_ln_l": Slip(lse=lambda m, l_sum: np.log(l_sum)),
@@ -148,6 +191,7 @@ SLIPS: dict[str, Slip] = {
     "lse_with_m_in_base_2": Slip(lse=lambda m, l_sum: m / LN_2 + np.log(l_sum)),
     "lse_of_m_and_l": Slip(lse=lambda m, l_sum: np.log(m + l_sum)),
     "lse_is_0_where_empty": Slip(lse=_zero_where_empty),
+    **{f"lse_is_{name}_where_empty": Slip(lse=_low_where_empty(n)) for name, n in LOW_NUMBERS},
     "lse_is_0": Slip(lse=lambda m, l_sum: np.zeros_like(m)),
     "lse_with_m_twice": Slip(lse=lambda m, l_sum: 2 * m + np.log(l_sum)),
 }
@@ -184,7 +228,7 @@ def states(
         alpha = np.exp(m - _finite(m_new, guarded)) if slip.use_max else np.ones_like(m)
         untouched = np.isneginf(m) & (l_sum == 0)  # there is nothing to scale yet
         shrink = np.where(untouched, np.ones_like(m), alpha) if guarded else alpha
-        p = np.exp(part - _finite(top if slip.own_max else m_new, guarded))
+        p = _weights(slip, part, _finite(top if slip.own_max else m_new, guarded))
         if slip.weightless:
             p = p * (np.arange(first, stop) < n_real)
         if hidden is not None:
@@ -194,13 +238,16 @@ def states(
             weights, total = p / np.where(total == 0, 1, total), np.sign(total)
         if slip.rescale_new:
             factor = alpha if slip.rescale_new == "all" else shrink
-            weights, total = weights * factor, total * factor
+            weights = weights * factor if "o" in slip.rescaled else weights
+            total = total * factor if "l" in slip.rescaled else total
         l_new = l_sum * slip.rescale_l(shrink) + total
         o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
         if slip.divide.startswith("each"):
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
         if slip.half:
             o_new = o_new.astype(np.float16).astype(s.dtype)
+        if slip.half_l:
+            l_new = l_new.astype(np.float16).astype(s.dtype)
         met = np.ones_like(m, dtype=bool) if ends is None else (first < ends)[:, None]
         m = m if slip.keep_max else np.where(met, m_new, m)
         l_sum, o = np.where(met, l_new, l_sum), np.where(met, o_new, o)
@@ -215,9 +262,20 @@ def _empty_desk(slip: Slip, s: Array, v: Array) -> tuple[Array, Array, Array]:
 def _new_maximum(slip: Slip, m: Array, top: Array) -> Array:
     if not slip.use_max:
         return np.zeros_like(m)
+    if slip.old_max:
+        return m
     if slip.first_max:
         return np.where(np.isneginf(m), top, m)
     return top if slip.latest_max else np.maximum(m, top)
+
+
+def _weights(slip: Slip, part: Array, top: Array) -> Array:
+    """Return the weights of a tile of scores, measured against ``top``."""
+    if np.isfinite(slip.clip):
+        return np.exp(np.minimum(part, part.dtype.type(slip.clip)))
+    if not slip.shifted:
+        return np.exp(part)
+    return np.exp((part - top) * part.dtype.type(slip.p_power))
 
 
 def _finite(m: Array, guarded: bool) -> Array:
@@ -245,6 +303,7 @@ def stream(
     s = np.hstack([s, np.tile(padding, (len(s), 1))])
     v = np.pad(v, ((0, tile), (0, 0)))
     tiles = [(first, first + tile) for first in range(0, n_k, step or tile)]
+    tiles = tiles[::-1] if slip.backwards else tiles
     if hidden is not None:
         hidden = np.pad(hidden, ((0, 0), (0, tile)))
     m, l_sum, o = _empty_desk(slip, s, v)

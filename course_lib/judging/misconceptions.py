@@ -2,7 +2,8 @@
 
 Run only after a failure, on the input that failed, to see whose answer the student's looks like.
 A slip of the recurrence comes from ``attention.slips``, anything else is a `Misreading`; some
-names have several: mistakes that one sentence explains.
+names have several: mistakes that one sentence explains. Longer than 400 lines because it is one
+list, a name and a sentence for each mistake.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.attention.slips import LN_2, SLIPS
+from course_lib.attention.slips import LN_2, LOW_NUMBERS, SLIPS, Slip
 from course_lib.judging.mask_mistakes import MASKS
 from course_lib.judging.misread import (
     Known,
     Misreading,
     Model,
+    either_way,
     first_tile,
     k_not_transposed,
     k_reshaped,
@@ -26,6 +28,7 @@ from course_lib.judging.misread import (
     repeated,
     swapped,
     unit_columns,
+    unit_rows,
     with_strides_of,
     wrong_neighbours,
 )
@@ -37,24 +40,40 @@ def _at_n_q(number: np.ndarray, _block_q: int, _block_k: int, n_q: int, _n_k: in
 
 
 NOT_THE_MAXIMUM = "not the maximum is subtracted"
-NOT_THE_MAXIMUM_SLIPS = ("first_max", "mean_for_max", "min_for_max", "first_score_for_max")
+NOT_THE_MAXIMUM_SLIPS = (
+    "first_max",
+    "mean_for_max",
+    "min_for_max",
+    "mean_of_all_for_max",
+    "min_of_all_for_max",
+    "first_score_for_max",
+    "latest_max",
+)
+NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
+CLIPPED = "scores are clipped, not shifted"
+CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
+STARTS_LOW = "the maximum does not start at -inf"
+STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
+ALL_NAN = "-inf makes NaN of everything"
+BASES = "base 2 and base e are mixed"
+BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
 
 _KNOWN = (
     known(
         "O is not rescaled",
         "the running sum is rescaled by alpha but the running output is not: "
         "both were measured against the old maximum.",
-        "no_rescale_o",
+        *either_way("no_rescale_o"),
     ),
     known(
         "l is not rescaled",
         "the running output is rescaled by alpha but the running sum is not.",
-        "no_rescale_l",
+        *either_way("no_rescale_l"),
     ),
     known(
         "nothing is rescaled",
         "neither the sum nor the output is rescaled when a new maximum arrives.",
-        "neither",
+        *either_way("neither"),
     ),
     known(
         "alpha is inverted",
@@ -62,9 +81,10 @@ _KNOWN = (
         "inverse",
     ),
     known(
-        "alpha is inverted, or a mask multiplies",
-        "two things make NaN of everything: exp(m_new - m_old) is inf while m_old is -inf, and a "
-        "mask that multiplies by -inf makes 0 * -inf of what should be seen.",
+        ALL_NAN,
+        "m is -inf before the first tile. exp(m_new - m), or exp(s - m) of the old m, is infinite "
+        "there, and -inf - (-inf) and 0 * -inf (a mask that multiplies) are NaN. alpha is "
+        "exp(m - m_new), scores are measured against m_new, and a mask chooses: use where.",
         "inverse_at_once",
     ),
     known(
@@ -87,7 +107,13 @@ _KNOWN = (
     known(
         "no maximum is subtracted",
         "no maximum is subtracted before exp: large scores overflow.",
-        "no_max",
+        *NO_MAXIMUM_SLIPS,
+    ),
+    known(
+        CLIPPED,
+        "scores above some number are taken for that number, so that exp does not overflow: they "
+        "all weigh the same then. Subtract the maximum.",
+        *CLIPPED_SLIPS,
     ),
     known(
         "divided in every tile",
@@ -99,10 +125,15 @@ _KNOWN = (
         "the past is thrown away",
         "l or acc (or both) hold the last tile only. Either they are set anew in each tile, not "
         "added to, or m stays at -inf, so that alpha is 0.",
-        "forget_o",
-        "forget_l",
+        *either_way("forget_o", "forget_l"),
         "forget_both",
         "keep_max",
+    ),
+    known(
+        "m is never updated",
+        "m keeps the number that it starts at: scores must be measured against "
+        "m_new, the larger of m and the tile's maximum, and the step ends with m = m_new.",
+        "old_max",
     ),
     known(
         "each tile is normalised on its own",
@@ -110,12 +141,12 @@ _KNOWN = (
         "tile_softmax",
     ),
     known(
-        "base 2 and base e are mixed",
+        BASES,
         "exp and exp2 (or a factor log2(e)) do not belong together: exp2 everywhere with log2(e) "
         "in the scale, or exp everywhere without it.",
         Misreading(factor=LN_2),
         Misreading(factor=1 / LN_2),
-        "base_2_in_l_and_o",
+        *either_way(*BASES_SLIPS),
         Misreading(factor=LN_2, loop=SLIPS["lse_in_base_2"]),
         Misreading(factor=LN_2, loop=SLIPS["base_e_in_l_and_o"]),
     ),
@@ -173,6 +204,11 @@ _KNOWN = (
         "half",
     ),
     known(
+        "l is kept in half precision",
+        "the sum of the weights is rounded to half precision in every tile: keep it in float32.",
+        "half_l",
+    ),
+    known(
         "strides are ignored",
         "the tensor is not contiguous, but is read as if it were: use its strides, or "
         ".contiguous() in the launcher.",
@@ -188,7 +224,14 @@ _KNOWN = (
     known(
         "the wrong heads share",
         "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv.",
-        Misreading(inputs=wrong_neighbours),
+        *(
+            Misreading(inputs=wrong_neighbours(names, share))
+            for names in ("kv", "k", "v")
+            for share in (
+                lambda head, kv_heads: head % kv_heads,
+                lambda head, kv_heads: head % (len(head) // kv_heads),
+            )
+        ),
     ),
     known(
         "V is read at the wrong stride",
@@ -214,6 +257,10 @@ _KNOWN = (
         "not move: keys = start + tl.arange(0, BLOCK_K).",
         Misreading(end=lambda t, b_q, b_k, *_: np.full_like(t, b_k)),
         Misreading(inputs=first_tile(of_k=True, of_v=True)),
+        Misreading(
+            inputs=first_tile(of_k=True, of_v=True),
+            sees=lambda row, key, b_q, b_k, off: key % b_k <= row + off,
+        ),
     ),
     known(
         "every step reads the first tile of K, or of V",
@@ -221,6 +268,12 @@ _KNOWN = (
         "tl.arange(0, BLOCK_K).",
         Misreading(inputs=first_tile(of_k=True)),
         Misreading(inputs=first_tile(of_v=True)),
+    ),
+    known(
+        "the loop over the keys makes no step",
+        "no tile of keys is visited, so that o is 0 everywhere: look at where the loop begins and "
+        "ends.",
+        Misreading(loop=Slip(guards=(True,)), end=lambda t, *_: np.zeros_like(t)),
     ),
     known(
         "the loop ends at n_q",
@@ -231,8 +284,7 @@ _KNOWN = (
         "the new tile is rescaled as well",
         "alpha brings what is old to the new maximum; the new tile is measured against it "
         "already: rescale first, then add.",
-        "rescale_new",
-        "rescale_all",
+        *(name for name in SLIPS if name.startswith("rescale")),
     ),
     known(
         "K is read in place of V",
@@ -242,15 +294,16 @@ _KNOWN = (
     known(
         NOT_THE_MAXIMUM,
         "another number than the largest score so far is subtracted before exp: a mean, the "
-        "smallest score, or a maximum that never changes. Where a score lies far above it, exp "
-        "overflows.",
+        "smallest score, a maximum that never changes, or that of the newest tile alone. Where a "
+        "score lies far above it, exp overflows.",
         *NOT_THE_MAXIMUM_SLIPS,
     ),
     known(
         "K is reshaped, not transposed",
         "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
         "use tl.trans.",
-        Misreading(inputs=k_reshaped),
+        Misreading(inputs=k_reshaped(padded=True)),
+        Misreading(inputs=k_reshaped(padded=False)),
     ),
     known(
         "K is not transposed",
@@ -289,6 +342,12 @@ _KNOWN = (
         *(Misreading(strides=swapped(name, one, one + 1)) for name in "qkv" for one in (0, 1, 2)),
     ),
     known(
+        "the row stride is missing",
+        "rows begin at their number, not at their number times the stride: multiply each by the "
+        "tensor's row stride.",
+        *(Misreading(strides=unit_rows(names)) for names in ("qkv", "q", "k", "v", "kv")),
+    ),
+    known(
         "the column stride is taken for 1",
         "the numbers of a row need not stand side by side: multiply the column by its stride.",
         *(Misreading(strides=unit_columns(names)) for names in ("qkv", "q", "k", "v", "kv")),
@@ -306,6 +365,12 @@ _LSE = (
         "the m that is 0 in place of -inf, so that exp is no NaN, belongs in exp only: such a "
         "row's lse is -inf.",
         "lse_is_0_where_empty",
+    ),
+    known(
+        "lse of a row without keys is a large negative number",
+        "such a row's lse is -inf, not a number like -1e6: m must start at -inf, or -inf be put "
+        "there after the loop.",
+        *(f"lse_is_{name}_where_empty" for name, _ in LOW_NUMBERS),
     ),
     known("lse is m", "lse lacks ln(l).", "lse_is_m"),
     known("lse in base 2", "lse is in base 2: multiply by ln 2.", "lse_in_base_2"),
@@ -326,15 +391,30 @@ _LSE = (
     ),
 )
 
-SAYS = {one.name: one.says for one in _KNOWN}
+# What other mistakes make as well: asked for when none of them explains it.
+_LAST = (
+    known(
+        STARTS_LOW,
+        "m starts at a large negative number. Where all scores of a row lie below it, every "
+        "exponential vanishes, and the lse of a row without keys is that number. Start at -inf.",
+        *STARTS_LOW_SLIPS,
+    ),
+)
+
+SAYS = {one.name: one.says for one in _KNOWN + _LAST}
 """Name -> the sentence for it, for those who compute the same mistake in another way."""
 
 
 def streaming_slips() -> Iterator[Known]:
     """Yield the mistakes that any rule for pairs leaves possible."""
-    for one in _KNOWN + _LSE:
+    for one in _KNOWN + _LSE + _LAST:
         if one not in MASKS and not one.slips[0].columns:
             yield one
+
+
+def known_as(names: frozenset[str]) -> Iterator[Known]:
+    """Yield the mistakes with these names."""
+    return (one for one in _KNOWN + _LSE + _LAST if one.name in names)
 
 
 def attention_mistakes(
@@ -351,7 +431,7 @@ def attention_mistakes(
     """
     return tuple(
         Mistake(name, says, Model(slip, with_lse, dtype, guarded, skipping))
-        for name, says, slips in _KNOWN + (_LSE if with_lse else ())
+        for name, says, slips in _KNOWN + (_LSE if with_lse else ()) + _LAST
         if not without_masks or name in without_masks
         for slip in slips
         for guarded in slip.loop.guards

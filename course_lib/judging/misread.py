@@ -53,7 +53,7 @@ class Misreading:
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
     def loop_for(self, v: Any) -> Slip:
-        """Return the slip of the recurrence; half precision is one only where inputs are half."""
+        """Return the slip of the recurrence; half an O is one only where inputs are half."""
         return self.loop if "16" in str(getattr(v, "dtype", "")) else replace(self.loop, half=False)
 
     def o_stored(self, o: Array, like: Any) -> Array:
@@ -98,14 +98,24 @@ class Misreading:
             late = hidden if self.late and hidden.any() else None
             if late is None:
                 s[hidden] = loop.fill
-            with np.errstate(all="ignore"):
-                o[head], lse[head] = (
-                    _down_the_columns(s, v[head])
-                    if self.columns
-                    else stream(
-                        loop, s, v[head], tile, step=step, ends=ends, guarded=guarded, hidden=late
+            if self.columns:
+                o[head], lse[head] = _down_the_columns(s, v[head])
+                continue
+            height = block_q if loop.one_max and block_q else n_q  # rows that share a tile
+            for first in range(0, n_q, height):
+                rows = np.s_[first : first + height]
+                mine = None if late is None else late[rows]
+                with np.errstate(all="ignore"):
+                    o[head][rows], lse[head][rows] = stream(
+                        loop,
+                        s[rows],
+                        v[head],
+                        tile,
+                        step=step,
+                        ends=ends[rows],
+                        guarded=guarded,
+                        hidden=mine,
                     )
-                )
         o = self.o_stored(o, like_q)
         return (o, lse) if how.with_lse else o
 
@@ -151,8 +161,20 @@ class Model:
         """Return the model of somebody who makes both mistakes, None if nobody can."""
         if (self.guarded, self.skipping) != (other.guarded, other.skipping):
             return None
+        if _is_about_the_maximum(self.slip.loop) and _is_about_the_maximum(other.slip.loop):
+            return None  # together they make whatever overflows
         slip = self.slip.beside(other.slip)
         return replace(self, slip=slip) if slip else None
+
+
+_ABOUT_THE_MAXIMUM = (
+    "start", "use_max", "shifted", "clip", "p_power", "top", "first_max", "own_max", "one_max",
+    "latest_max", "keep_max", "old_max",
+)  # fmt: skip
+
+
+def _is_about_the_maximum(loop: Slip) -> bool:
+    return any(getattr(loop, name) != getattr(SLIPS["right"], name) for name in _ABOUT_THE_MAXIMUM)
 
 
 def _merged(one: Any, other: Any, right: Any) -> Any:
@@ -184,6 +206,19 @@ def known(name: str, says: str, *slips: str | Misreading) -> Known:
     """Return a mistake; a word stands for the slip of the recurrence that ``SLIPS`` calls so."""
     readings = (Misreading(loop=SLIPS[s]) if isinstance(s, str) else s for s in slips)
     return Known(name, says, tuple(readings))
+
+
+def either_way(*slips: str) -> tuple[Misreading, ...]:
+    """Return slips of which one that walks over the tiles from the last to the first is seen too.
+
+    A right loop may do that, and what is made of the first tiles is then made of the last ones.
+    """
+    loops = [SLIPS[slip] for slip in slips]
+    return tuple(
+        Misreading(loop=replace(loop, backwards=backwards))
+        for backwards in (False, True)
+        for loop in loops
+    )
 
 
 def _down_the_columns(s: Array, v: Array) -> tuple[Array, int]:
@@ -246,18 +281,37 @@ def every_second_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[...
     return read
 
 
-def wrong_neighbours(q: Any, k: Any, v: Any, _tile: int) -> Any:
-    """Return K and V as read with ``head % heads``, not ``head // group``."""
-    heads = np.arange(q.shape[-3]) % k.shape[-3]
-    return q, k[..., heads, :, :], v[..., heads, :, :]
+def wrong_neighbours(names: str, share: Callable[..., Any]) -> Callable[..., Any]:
+    """Return K or V ("k", "v", "kv") with the head ``share(head, heads of K)`` for each of Q's."""
+
+    def read(q: Any, k: Any, v: Any, _tile: int) -> Any:
+        every = np.arange(q.shape[-3])
+        right = every // (q.shape[-3] // k.shape[-3])
+        wrong = share(every, k.shape[-3])
+        of_k, of_v = (wrong if name in names else right for name in "kv")
+        return q, k[..., of_k, :, :], v[..., of_v, :, :]
+
+    return read
 
 
-def k_reshaped(q: Any, k: Any, v: Any, tile: int) -> Any:
-    """Return K whose tiles got the shape (head_dim, tile) with their numbers in the old order."""
-    n, d = k.shape[-2:]
-    tiles = np.pad(k, [(0, 0)] * (k.ndim - 2) + [(0, -n % tile), (0, 0)])
-    mixed = tiles.reshape(*k.shape[:-2], -1, d, tile).swapaxes(-1, -2)
-    return q, mixed.reshape(tiles.shape)[..., :n, :], v
+def k_reshaped(*, padded: bool) -> Callable[..., Any]:
+    """Return K whose tiles got the shape (head_dim, tile) with their numbers in the old order.
+
+    ``padded``: the last tile is filled up with zeros first, as in a kernel.
+    """
+
+    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
+        (n, d), out = k.shape[-2:], np.empty_like(k)
+        for first in range(0, n, tile):
+            part = k[..., first : first + tile, :]
+            rows = part.shape[-2]
+            if padded:
+                part = np.pad(part, [(0, 0)] * (k.ndim - 2) + [(0, tile - rows), (0, 0)])
+            turned = part.reshape(*k.shape[:-2], d, -1).swapaxes(-1, -2)
+            out[..., first : first + tile, :] = turned[..., :rows, :]
+        return q, out, v
+
+    return read
 
 
 def k_not_transposed(q: Any, k: Any, v: Any, tile: int) -> Any:
@@ -314,10 +368,18 @@ def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
 
 def unit_columns(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if a row's numbers stood side by side."""
+    return _unit(names, lambda strides: (*strides[:-1], 1))
 
+
+def unit_rows(names: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``names`` are read as if each row began one number further."""
+    return _unit(names, lambda strides: (*strides[:-2], 1, strides[-1]))
+
+
+def _unit(names: str, changed: Callable[..., Any]) -> Callable[..., Any]:
     def read(**tensors: Any) -> dict[str, Any]:
         return {
-            name: _at_strides(x, (*x.stride()[:-1], 1)) if name in names else x
+            name: _at_strides(x, changed(x.stride())) if name in names else x
             for name, x in tensors.items()
         }
 

@@ -40,7 +40,10 @@ def naming(mutant: Mutant, outcome: Outcome) -> str:
     """Return "right", "wrong" or "unnamed" for a mutant with a label, else "free, ...".
 
     A name is right if the operator's list has it; so is a property, where no mistake is named.
+    What ends in an exception has that for a name, Triton's in our words: "exception".
     """
+    if outcome.verdict == "error":
+        return "exception"
     if not mutant.names:
         return "free, named" if outcome.misconception else "free, unnamed"
     if outcome.misconception:
@@ -130,7 +133,7 @@ def _report_mutants(results: list[Result], asked: argparse.Namespace) -> bool:
             row["survivors"] += 1
             survivors.append(mutant)
     columns = ("mutants", "equivalent", "survivors", "right", "wrong", "unnamed",
-               "free, named", "free, unnamed")  # fmt: skip
+               "free, named", "free, unnamed", "exception")  # fmt: skip
     _table(rows, columns, before)
     for mutant in sorted(survivors, key=lambda m: (m.exercise, m.operator)):
         print("SURVIVES", mutant.id)

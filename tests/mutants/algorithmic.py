@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from mutants.blocks import blocks, is_kernel, is_launch, parameters, used, written
 from mutants.edits import New, Operator, pairs
@@ -20,28 +21,60 @@ _NOT_MAX = ("not the maximum is subtracted",)
 _OWN_MAX = (
     "each tile uses its own maximum", "each pile uses its own maximum",
     "each block uses its own maximum", "m forgets the earlier piles",
-    "m forgets the earlier blocks", *_NOT_MAX,
+    "m forgets the earlier blocks",
+    "m is taken from a", "m is taken from b",  # of two, in 3.4
+    *_NOT_MAX,
 )  # fmt: skip
+# a maximum that stays as it was
+_OLD_MAX = (
+    "m is never updated",
+    "m is taken from a",
+    "m is taken from b",
+    *_NOT_MAX,
+    "-inf makes NaN of everything",
+    "exp(+inf) in the first pile",  # exp(s - m) of m = -inf
+    "the past is thrown away",
+    "only the last pile is counted",  # both say: or alpha is always 0
+)
 _SUM_LEFT = ("l is not rescaled", "l_sum is not rescaled")
-_OUTPUT_LEFT = ("O is not rescaled",)
+_OUTPUT_LEFT = ("O is not rescaled", "nothing is rescaled")  # the sum may be a column of O
+_UNREACHED = ("stores every row", "writes every row of o", "writes every entry")
+_EMPTY_LSE = ("lse of a row without keys is a large negative number",)
 _FILL = (
+    *_EMPTY_LSE, "lse of a row without keys is 0",  # where that is what is filled
     "a hidden score is not -inf", "masked means score -10000", "masked means score zero",
     "keys past the end count as score 0", "masked keys count as score 0",
-    "places past the ends are not 0",
+    "places past the ends are not 0", "boundary tiles are not masked",  # 0.0 is added
 )  # fmt: skip
 _LAST_DROPPED = (
     "the last tile is dropped", "the short last tile is dropped",
     "the short last Q tile is dropped", "the short last step is left out",
-    "the short last block is left out", "stores every row",
-    "writes every row of o", "writes every entry", "every program has work",
+    "the short last block is left out", "the short last part is left out", *_UNREACHED,
+    "every program has work",
 )  # fmt: skip
 _ONE_ONLY = (
     "the past is thrown away", "only the last tile counts", "only the last step counts",
     "only the last block counts", "only the last pile is counted", "O holds the last pile only",
     "only the last part counts", "only the last tile of queries counts", "nothing is rescaled",
+    "l_sum holds the last pile only",
 )  # fmt: skip
 _SCALE = ("the scale is missing",)
-_TILES = ("moves only what it must", "one program per block", "only square tiles")
+_TILES = (
+    "moves only what it must", "one program per block", "only square tiles",
+    "uses the tile sizes of the call", "one tile at a time", "takes whole tiles",
+    "loads whole tiles", "holds tiles only", "the shape", *_UNREACHED,
+)  # fmt: skip
+# work that is done once too often, and where it leads
+_TOO_MANY = (
+    *ONCE,
+    "one tile too many",
+    "every load has work",
+    "every program has work",
+    "multiplies only the tiles it must",
+    "stays inside its tensors",
+    "the shape",
+    "does not race",
+)
 _ALIGNED = (
     "the causal mask is aligned at the start", "the boundary is aligned at the start",
     "positions are aligned at the start", "the offset is ignored",
@@ -95,7 +128,11 @@ def _root(node: ast.expr) -> str:
 
 
 def _is_output(name: str) -> bool:
-    return name.startswith(("o", "acc"))
+    return name in {"o", "acc", "out"} or name.startswith(("o_", "acc_"))
+
+
+def _is_sum(name: str) -> bool:
+    return name in {"l", "total"} or name.startswith("l_")
 
 
 @_operator("the output is not rescaled", *_OUTPUT_LEFT)
@@ -106,7 +143,7 @@ def output_not_rescaled(node: ast.AST) -> Iterator[New]:
 
 @_operator("the sum is not rescaled", *_SUM_LEFT)
 def sum_not_rescaled(node: ast.AST) -> Iterator[New]:
-    if (found := _rescaled(node)) and found[0].startswith("l"):
+    if (found := _rescaled(node)) and _is_sum(found[0]):
         yield found[1]
 
 
@@ -115,28 +152,61 @@ def nothing_rescaled(node: ast.AST) -> Iterator[New]:
     """Leave out every factor alpha of a block."""
     for body, put in blocks(node):
         found = [(_rescaled(one) or ("", one)) for one in body]
-        names = {name for name, _ in found if name.startswith("l") or _is_output(name)}
+        names = {name for name, _ in found if _is_sum(name) or _is_output(name)}
         if len(names) > 1:
             new = [x if name in names else one for one, (name, x) in zip(body, found, strict=True)]
             yield put([one for one in new if one != []])  # type: ignore[misc]
 
 
-@_operator("alpha is 1", "nothing is rescaled")
-def alpha_is_one(node: ast.AST) -> Iterator[New]:
-    if (parts := _of_two_maxima(node)) is not None:
-        kept = ast.BinOp(parts[0], ast.Sub(), parts[0])
-        yield ast.BinOp(
-            ast.BinOp(kept, ast.Mult(), ast.Constant(0.0)), ast.Add(), ast.Constant(1.0)
-        )
-        yield ast.Constant(1.0)
+def _other_alpha(change: Callable[[ast.Call], Iterator[ast.expr]], used_for: str) -> Any:
+    """Return a change of ``exp(m - m_new)`` in what is assigned to a sum, an output, or neither."""
+
+    def of(node: ast.AST) -> Iterator[New]:
+        if not isinstance(node, ast.Assign | ast.AugAssign):
+            return
+        name = _root(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        kind = "sum" if _is_sum(name) else "output" if _is_output(name) else "both"
+        for part in ast.walk(node.value) if kind == used_for else ():
+            if _of_two_maxima(part) is not None:
+                for new in change(part):  # type: ignore[arg-type]
+                    yield _with(node, part, new)
+
+    return of
 
 
-@_operator("alpha is inverted", "alpha is inverted", "alpha is inverted, or a mask multiplies")
-def alpha_inverted(node: ast.AST) -> Iterator[New]:
-    if (parts := _of_two_maxima(node)) is not None:
-        call = copy.deepcopy(node)
-        call.args = [ast.BinOp(parts[1], ast.Sub(), parts[0])]  # type: ignore[attr-defined]
-        yield call
+def _one(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield 1 in the shape of alpha: exp(0 * max(m, 0)), since 0 * -inf is NaN."""
+    old, _ = _of_two_maxima(call)  # type: ignore[misc]
+    module = call.func.value if isinstance(call.func, ast.Attribute) else None
+    larger: ast.expr = ast.Name("max", ast.Load())
+    if isinstance(module, ast.Name) and module.id != "math":
+        larger = ast.Attribute(module, "maximum", ast.Load())
+    above = ast.Call(larger, [old, ast.Constant(0.0)], [])
+    yield ast.Call(call.func, [ast.BinOp(ast.Constant(0.0), ast.Mult(), above)], [])
+
+
+def _inverted(call: ast.Call) -> Iterator[ast.expr]:
+    old, new = _of_two_maxima(call)  # type: ignore[misc]
+    yield ast.Call(call.func, [ast.BinOp(new, ast.Sub(), old)], [])
+
+
+_ONE_SIDE = ("only a is rescaled", "only b is rescaled")  # of two, in 3.4
+_INVERTED = (
+    "alpha is inverted", "-inf makes NaN of everything", "exp(+inf) in the first pile",
+    "one factor is upside down",
+)  # fmt: skip
+_ALPHAS = tuple(
+    Operator(f"{name}{where}", _KIND, _other_alpha(change, kind), frozenset(names))
+    for kind, where, left in (
+        ("both", "", ("nothing is rescaled", *_ONE_SIDE, "l_sum is not rescaled")),
+        ("sum", " for the sum", _SUM_LEFT),
+        ("output", " for the output", _OUTPUT_LEFT),
+    )
+    for name, change, names in (
+        ("alpha is 1", _one, left),
+        ("alpha is inverted", _inverted, _INVERTED),
+    )
+)
 
 
 def _of_two_maxima(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
@@ -154,11 +224,21 @@ def _of_two_maxima(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 @_operator("the past is thrown away", *_ONE_ONLY)
 def past_thrown_away(node: ast.AST) -> Iterator[New]:
     """In a loop, ``T = ...`` in place of ``T += ...`` or of ``T = T * alpha + ...``."""
+    yield from _set_anew(node, lambda name: _is_sum(name) or _is_output(name))
+
+
+@_operator("a count is set anew")
+def count_set_anew(node: ast.AST) -> Iterator[New]:
+    """The same with numbers that are no sum of a softmax or a product."""
+    yield from _set_anew(node, lambda name: not (_is_sum(name) or _is_output(name)))
+
+
+def _set_anew(node: ast.AST, wanted: Callable[[str], bool]) -> Iterator[New]:
     if not isinstance(node, ast.For | ast.While):
         return
     for i, one in enumerate(node.body):
         new = _without_past(one)
-        if new is not None:
+        if new is not None and any(map(wanted, written(one))):
             changed = copy.copy(node)
             changed.body = [*node.body[:i], new, *node.body[i + 1 :]]
             yield changed
@@ -202,7 +282,7 @@ def one_more_pass(node: ast.AST) -> Iterator[New]:
     """Run a loop twice, its notes set anew in between."""
     for body, put in blocks(node):
         for i, loop in enumerate(body):
-            if not isinstance(loop, ast.For | ast.While):
+            if not isinstance(loop, ast.For):  # a while is over when it is met again
                 continue
             start = i
             while start and _is_plain(body[start - 1]):
@@ -221,20 +301,26 @@ def maximum_first(node: ast.AST) -> Iterator[New]:
     """Run a loop for its maximum only, then once more with that."""
     for body, put in blocks(node):
         for i, loop in enumerate(body):
-            if not isinstance(loop, ast.For | ast.While):
+            first = not any(isinstance(b, ast.For | ast.While) for b in body[:i])
+            if not isinstance(loop, ast.For) or not first:
                 continue
             notes = [b for b in body[:i] if _is_plain(b) and written(b) & written(loop)]
+            if any(len(written(b)) > 1 for b in notes):  # m is set beside what is set anew
+                continue
             notes = [b for b in notes if not any(n.startswith("m") for n in written(b))]
             if notes and any(n.startswith("m") for n in written(loop)):
                 yield put([*body[: i + 1], *notes, *body[i:]])
 
 
-@_operator("what follows the loop is done in every step", *ONCE, "stores o once")
+@_operator("what follows the loop is done in every step", *ONCE, "stores o once",
+           "divided in every tile", "divided after every pile",
+           "divided after every pile and again at the end")  # fmt: skip
 def after_each_step(node: ast.AST) -> Iterator[New]:
     for body, put in blocks(node):
         for i, loop in enumerate(body[:-1]):
             rest = [one for one in body[i + 1 :] if not isinstance(one, ast.Return)]
-            if isinstance(loop, ast.For | ast.While) and rest:
+            again = any(isinstance(one, ast.For | ast.While) for one in rest)
+            if isinstance(loop, ast.For | ast.While) and rest and not again:
                 changed = copy.deepcopy(loop)
                 changed.body += copy.deepcopy(rest)
                 yield put([*body[:i], changed, *body[i + 1 :]])
@@ -279,14 +365,15 @@ def _beginning(node: ast.FunctionDef, text: str) -> ast.FunctionDef:
 
 @_operator("another tile size than the call's", *_TILES)
 def other_tile(node: ast.AST) -> Iterator[New]:
-    if isinstance(node, ast.FunctionDef) and not is_kernel(node):
+    works = any(word in ast.unparse(node) for word in ("@", "load", "["))
+    if isinstance(node, ast.FunctionDef) and not is_kernel(node) and works:
         sizes = [p for p in parameters(node) if p.startswith("block") or p == "tile"]
         for size in sizes:
             for value in ("16", "32", "64", f"2 * {size}", *(o for o in sizes if o != size)):
                 yield _beginning(node, f"{size} = {value}")
 
 
-@_operator("one program more", *ONCE)
+@_operator("one program more", *_TOO_MANY)
 def one_program_more(node: ast.AST) -> Iterator[New]:
     if is_launch(node):
         grid = node.value.func.slice  # type: ignore[attr-defined]
@@ -300,7 +387,8 @@ def one_program_more(node: ast.AST) -> Iterator[New]:
 # Maxima, masks, strides -------------------------------------------------------------------------
 
 
-@_operator("no maximum is subtracted", "no maximum is subtracted")
+@_operator("no maximum is subtracted", "no maximum is subtracted",
+           "lse is not used")  # fmt: skip  # in 7.5 the maximum is lse
 def no_maximum(node: ast.AST) -> Iterator[New]:
     if (scores := _of_scores(node)) is not None:
         yield ast.Call(node.func, [scores], [])  # type: ignore[attr-defined]
@@ -312,7 +400,9 @@ def clipped(node: ast.AST) -> Iterator[New]:
     if (scores := _of_scores(node)) is not None:
         function = node.func  # type: ignore[attr-defined]
         if isinstance(function, ast.Attribute):
-            least = ast.Attribute(function.value, "minimum", ast.Load())
+            least: ast.expr = ast.Attribute(function.value, "minimum", ast.Load())
+            if ast.unparse(function.value) == "math":
+                least = ast.Name("min", ast.Load())
             yield ast.Call(function, [ast.Call(least, [scores, ast.Constant(80.0)], [])], [])
 
 
@@ -332,7 +422,8 @@ _INFINITIES = {"float('-inf')", "-np.inf", "-math.inf", "-torch.inf"}
 _NUMBERS = (0.0, -1e4, -1e6, -1e9, -1e30)
 
 
-@_operator("the maximum starts at a number", "the maximum starts at 0")
+@_operator("the maximum starts at a number", "the maximum starts at 0",
+           "the maximum does not start at -inf", *_EMPTY_LSE)  # fmt: skip
 def starts_at_a_number(node: ast.AST) -> Iterator[New]:
     guards = any(isinstance(n, ast.Compare) for n in ast.walk(node))
     if isinstance(node, ast.Assign) and not guards and any(n[0] == "m" for n in written(node)):
@@ -357,8 +448,8 @@ def filled_with_a_number(node: ast.AST) -> Iterator[New]:
             yield ast.keyword("other", ast.Constant(number))
 
 
-@_operator("a stride is left out", "strides are ignored", "the strides are ignored",
-           "the column stride is missing", "the matrix is taken for contiguous")  # fmt: skip
+@_operator("a stride is left out", "the column stride is missing", "the row stride is missing",
+           "the column stride is taken for 1", *_UNREACHED)  # fmt: skip
 def column_stride(node: ast.AST) -> Iterator[New]:
     """Take ``rows[:, None]`` for ``rows[:, None] * stride_row``."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
@@ -368,18 +459,131 @@ def column_stride(node: ast.AST) -> Iterator[New]:
                 yield index
 
 
+def _running(node: ast.AST) -> tuple[ast.expr, ast.expr, Callable[..., ast.expr]] | None:
+    """Return (old, new, call) of ``maximum(m, the tile's)``, whichever stands first."""
+    if not isinstance(node, ast.Call) or len(node.args) != 2 or node.keywords:
+        return None
+    if ast.unparse(node.func).rpartition(".")[2] not in ("maximum", "max"):
+        return None
+    plain = [isinstance(x, ast.Name | ast.Subscript) for x in node.args]
+    if not any(plain) or any(
+        isinstance(x, ast.Constant | ast.BinOp | ast.UnaryOp) for x in node.args
+    ):
+        return None
+    old, new = node.args if plain[0] else node.args[::-1]
+    return old, new, lambda *args: ast.Call(node.func, list(args), [])
+
+
+def _of_maximum(name: str, *names: str, new: Callable[..., str]) -> Operator:
+    """Return the operator that puts ``new(old, tile's, function)`` for a running maximum."""
+
+    def change(node: ast.AST) -> Iterator[New]:
+        if (parts := _running(node)) is not None:
+            old, tiles, _ = parts
+            module = ast.unparse(node.func).rpartition(".")[0]  # type: ignore[attr-defined]
+            text = new(ast.unparse(old), ast.unparse(tiles), module)
+            yield ast.parse(text, mode="eval").body
+
+    return Operator(name, _KIND, change, frozenset(names))
+
+
+def _first_stays(old: str, new: str, module: str) -> str:
+    if module:
+        return f'{module}.where({old} == float("-inf"), {new}, {old})'
+    return f'{new} if {old} == float("-inf") else {old}'
+
+
+def _zero_at_least(old: str, new: str, module: str) -> str:
+    inner = f"{module}.maximum({old}, {new})"
+    return f"{module}.maximum({inner}, 0.0)" if module else f"max(0.0, {old}, {new})"
+
+
+_MAXIMA = (
+    _of_maximum("the first tile's maximum stays", *_OLD_MAX, new=_first_stays),
+    _of_maximum("the tile's own maximum", *_OWN_MAX, new=lambda old, new, _: new),
+    _of_maximum("the old maximum", *_OLD_MAX, new=lambda old, new, _: old),
+    _of_maximum("the maximum is 0 at least", "the maximum starts at 0", new=_zero_at_least),
+)
+
+
+@_operator("only the first tile", "only the first tile of keys counts",
+           "only the first tile is counted", "only the first pile is counted",
+           "only the first step counts", "only the first block counts",
+           "every step reads the first tiles", "only the first Q tile is written",
+           "every step reads the first tile of a", "every step reads the first tile of b",
+           "every step reads the first block",
+           *_UNREACHED)  # fmt: skip
+def only_first(node: ast.AST) -> Iterator[New]:
+    """Begin every tile at 0, or end a loop that computes after its first step."""
+    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
+        computes = any(word in ast.unparse(node) for word in ("exp", "dot", " @ "))
+        first, *rest = node.iter.args or [None]
+        begins = isinstance(first, ast.Constant) and first.value == 0 and len(rest) == 2
+        if computes and ast.unparse(node.iter.func) == "range" and begins:
+            changed = copy.copy(node)
+            changed.iter = ast.Call(node.iter.func, [first, rest[1], rest[1]], [])
+            yield changed
+    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+    if is_sum and ast.unparse(node.right).startswith("tl.arange(0"):  # type: ignore[attr-defined]
+        yield node.right  # type: ignore[attr-defined]
+
+
+@_operator("K is reshaped, not transposed", "K is reshaped, not transposed",
+           "k is reshaped, not transposed")  # fmt: skip
+def k_reshaped(node: ast.AST) -> Iterator[New]:
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.trans":
+        tile = ast.unparse(node.args[0])
+        new = f"tl.reshape({tile}, {tile}.shape[1], {tile}.shape[0])"
+    elif isinstance(node, ast.Attribute) and node.attr == "T":
+        tile = ast.unparse(node.value)
+        new = f"{tile}.reshape({tile}.shape[::-1])"
+    else:
+        return
+    if _root(node.args[0] if isinstance(node, ast.Call) else node.value).startswith("k"):
+        yield ast.parse(new, mode="eval").body
+
+
+@_operator("the wrong heads share", "the wrong heads share",
+           "heads take turns instead of sharing with their neighbours")  # fmt: skip
+def wrong_heads(node: ast.AST) -> Iterator[New]:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
+        return
+    if "head" in ast.unparse(node.left) and "head" not in ast.unparse(node.right):
+        yield ast.BinOp(node.left, ast.Mod(), node.right)
+
+
+@_operator("all heads read the first head", "all heads read the first head",
+           "all batches read the first batch", *_UNREACHED)  # fmt: skip
+def first_head(node: ast.AST) -> Iterator[New]:
+    """Put 0 for a program's number where that becomes a head or a batch."""
+    if isinstance(node, ast.Assign) and any("head" in n or "batch" in n for n in written(node)):
+        for part in ast.walk(node.value):
+            if isinstance(part, ast.expr) and ast.unparse(part) == "tl.program_id(1)":
+                yield _with(node, part, ast.Constant(0))
+
+
 # Precision --------------------------------------------------------------------------------------
 
 
-@_operator("a note is kept in half precision", "O is kept in half precision")
-def half_note(node: ast.AST) -> Iterator[New]:
+@_operator("the output is kept in half precision", "O is kept in half precision", "half precision")
+def half_output(node: ast.AST) -> Iterator[New]:
+    yield from _half(node, _is_output)
+
+
+@_operator("the sum is kept in half precision", "l is kept in half precision", "half precision")
+def half_sum(node: ast.AST) -> Iterator[New]:
+    yield from _half(node, _is_sum)
+
+
+def _half(node: ast.AST, wanted: Callable[[str], bool]) -> Iterator[New]:
     """Round one note of a loop to float16 in every step."""
     if isinstance(node, ast.For | ast.While):
-        for name in sorted(_carried(node)):
-            for rounded in (f"{name}.to(tl.float16).to(tl.float32)", f"np.float16({name}) * 1.0"):
-                changed = copy.copy(node)
-                changed.body = [*node.body, *ast.parse(f"{name} = {rounded}").body]
-                yield changed
+        triton = "tl." in ast.unparse(node)
+        for name in sorted(filter(wanted, _carried(node))):
+            rounded = f"{name}.to(tl.float16).to(tl.float32)" if triton else f"np.float16({name})"
+            changed = copy.copy(node)
+            changed.body = [*node.body, *ast.parse(f"{name} = {rounded}").body]
+            yield changed
 
 
 def _carried(loop: ast.For | ast.While) -> set[str]:
@@ -405,10 +609,11 @@ _IEEE = (
 )
 
 OPERATORS: tuple[Operator, ...] = (
-    output_not_rescaled, sum_not_rescaled, nothing_rescaled, alpha_is_one, alpha_inverted,
-    past_thrown_away, divided_each, one_more_pass, maximum_first, after_each_step,
+    output_not_rescaled, sum_not_rescaled, nothing_rescaled, *_ALPHAS, past_thrown_away,
+    count_set_anew, divided_each, one_more_pass, maximum_first, after_each_step,
     before_each_step, no_maximum, clipped, starts_at_a_number, filled_with_a_number, column_stride,
-    copied_inputs, scores_allocated, other_tile, one_program_more, half_note,
+    copied_inputs, scores_allocated, other_tile, one_program_more, half_output, half_sum,
+    *_MAXIMA, only_first, k_reshaped, wrong_heads, first_head,
     _algorithmic("the minimum for the maximum", *_NOT_MAX, "the minimum is taken",
                  "the smaller maximum is taken", of=(
         ("X.max(*A, **K)", "X.min(*A, **K)"), ("X.amax(*A, **K)", "X.amin(*A, **K)"),
@@ -429,19 +634,6 @@ OPERATORS: tuple[Operator, ...] = (
         ("tl.max(S, 1)", "tl.max(S)"), ("S.max(axis=1)", "S.max()"), ("S.max(1)", "S.max()"),
         ("S.max(axis=1, keepdims=True)", "S.max()"), ("S.max(1, keepdims=True)", "S.max()"),
     )),
-    _algorithmic("the first tile's maximum stays", *_NOT_MAX, "m is never updated", of=(
-        ("X.maximum(A, B)", 'X.where(A == float("-inf"), B, A)'),
-        ("max(A, B)", 'B if A == float("-inf") else A'),
-    )),
-    _algorithmic("the tile's own maximum", *_OWN_MAX, of=(
-        ("X.maximum(A, B)", "B"), ("max(A, B)", "B"),
-    )),
-    _algorithmic("the old maximum", *_NOT_MAX, "m is never updated", of=(
-        ("X.maximum(A, B)", "A"), ("max(A, B)", "A"),
-    )),
-    _algorithmic("the maximum is 0 at least", "the maximum starts at 0", of=(
-        ("X.maximum(A, B)", "X.maximum(X.maximum(A, B), 0.0)"), ("max(A, B)", "max(0.0, A, B)"),
-    )),
     _algorithmic("rows without a key are not guarded", "rows without a key are not guarded",
                  "a pile without keys gives NaN", "a tile without keys gives NaN", of=(
         ('X.where(M == float("-inf"), 0.0, M)', "M"), ("X.where(L == 0.0, 1.0, L)", "L"),
@@ -460,7 +652,9 @@ OPERATORS: tuple[Operator, ...] = (
     _algorithmic("base 2", *_BASES, "the logarithm has base 2", "log2 where ln is meant", of=(
         ("X.exp(A)", "X.exp2(A)"), ("X.log(A)", "X.log2(A)"),
     )),
-    _algorithmic("another alignment", *_ALIGNED, "the offset has the wrong sign",
+    _algorithmic("another alignment", *_ALIGNED,
+                 "the offset of the causal mask has the wrong sign",
+                 "multiplies only the tiles it must",
                  "the causal mask is one key too strict", "the causal loop ends too early",
                  "the loop ends too early", "the loop begins too late",
                  "the boundary tiles are left out", *ONCE, of=(
@@ -470,47 +664,38 @@ OPERATORS: tuple[Operator, ...] = (
     _algorithmic("never causal", "the mask is missing", *ONCE, "masks only boundary tiles", of=(
         ("F(*A, CAUSAL=C, **K)", "F(*A, CAUSAL=False, **K)"),
     )),
-    _algorithmic("always causal", "a causal mask that nobody asked for", *ONCE, of=(
+    _algorithmic("always causal", "a causal mask that nobody asked for",
+                 "the causal mask is always there", *ONCE, of=(
         ("F(*A, CAUSAL=C, **K)", "F(*A, CAUSAL=True, **K)"),
     )),
-    _algorithmic("nothing is skipped", *ONCE, of=(
+    _algorithmic("nothing is skipped", *ONCE, "the loop over the keys makes no step", of=(
         ("X.minimum(n_k, A)", "n_k"), ("min(n_k, A)", "n_k"), ("X.maximum(A, 0)", "0"),
     )),
     _algorithmic("the last tile is dropped", *_LAST_DROPPED, of=(
         ("X.cdiv(A, B)", "A // B"), ("-(-A // B)", "A // B"), ("math.ceil(A / B)", "A // B"),
         ("range(0, N, B)", "range(0, N - B + 1, B)"),
     )),
-    _algorithmic("a tile too many", *ONCE, "one tile too many", of=(
+    _algorithmic("a tile too many", *_TOO_MANY, of=(
         ("X.cdiv(A, B)", "A // B + 1"), ("range(0, N, B)", "range(0, N + B, B)"),
     )),
-    _algorithmic("only the first tile", "only the first tile of keys counts",
-                 "only the first tile is counted", "only the first pile is counted",
-                 "only the first step counts", "only the first block counts",
-                 "every step reads the first tiles", of=(
-        ("range(0, N, B)", "range(0, B, B)"), ("S + tl.arange(0, B)", "tl.arange(0, B)"),
-    )),
-    _algorithmic("the mask is left out", "the mask is missing", *_FILL, of=(
+    _algorithmic("the mask is left out", "the mask is missing", *_FILL,
+                 "the mask comes after the maximum", of=(  # where the weights are masked as well
         ("S = X.where(C, S, F)", "S = S"),
     )),
-    _algorithmic("K is reshaped, not transposed", "K is reshaped, not transposed",
-                 "k is reshaped, not transposed", of=(
-        ("tl.trans(A)", "tl.reshape(A, A.shape[1], A.shape[0])"),
-        ("A.T", "A.reshape(A.shape[::-1])"),
-    )),
-    _algorithmic("all heads read the first head", "all heads read the first head",
-                 "all batches read the first batch", of=(("tl.program_id(1)", "0"),)),
-    _algorithmic("the wrong heads share", "the wrong heads share",
-                 "heads take turns instead of sharing with their neighbours", of=(
-        ("H // G", "H % G"),
-    )),
     _algorithmic("strides are ignored", "strides are ignored", "the strides are ignored",
+                 "the strides of Q are ignored", "the strides of K are ignored",
+                 "the strides of V are ignored",
                  "the matrix is taken for contiguous", of=(("X.contiguous()", "X"),)),
     _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
-                 "lse is m + l", "the maximum is missing", "the logarithm is missing",
+                 "lse is m + l", "the sum alone", "not divided by l",
+                 "not divided by the sum",  # where weights are exp(s - lse)
+                 "the maximum is missing", "the logarithm is missing",
                  "the sum is missing", of=(
         ("M + X.log(L)", "M"), ("M + X.log(L)", "L"), ("M + X.log(L)", "X.log(L)"),
         ("M + X.log(L)", "M + L"),
     )),
-    _algorithmic("another precision", "O is kept in half precision", of=_PRECISION),
+    _algorithmic("another precision", "O is kept in half precision", "half precision",
+                 "two dtypes meet in tl.dot", "another dtype where float32 is wanted",
+                 "the dtype", "the scores are rounded to float16", of=_PRECISION),
     _algorithmic("tf32", of=_IEEE),
 )  # fmt: skip

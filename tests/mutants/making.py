@@ -11,11 +11,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from mutants import algorithmic, mechanical
+from mutants import algorithmic, mechanical, misreadings
 from mutants.edits import Edit, Operator, Site, Source
 from mutants.programs import Program
 
-OPERATORS = (*algorithmic.OPERATORS, *mechanical.OPERATORS)
+OPERATORS = (*algorithmic.OPERATORS, *misreadings.OPERATORS, *mechanical.OPERATORS)
+# Labels are about weights, tiles and products: in an answer that counts, the same edit is another
+# mistake.
+_COMPUTES = re.compile(r"exp|softmax| @ |load\(|dot\(|einsum|matmul")
 _EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
@@ -120,7 +123,8 @@ def _pair(program: Program, one: Edit, operator: Operator, rng: random.Random) -
 def _mutant(program: Program, edit: Edit) -> Mutant:
     operator = edit.operator
     place = (program.id, program.exercise, operator.name, operator.kind, edit.old, edit.new)
-    return Mutant(*place, operator.names, edit.text)
+    names = operator.names if _COMPUTES.search(program.text) else frozenset[str]()
+    return Mutant(*place, names, edit.text)
 
 
 def without_doubles(mutants: Iterable[Mutant]) -> list[Mutant]:

@@ -13,7 +13,7 @@ from course_lib.judging import cases, faults
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, attention_mistakes
+from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
@@ -155,6 +155,8 @@ _SUM_MISTAKE = Mistake(
 )
 _SHARED = frozenset(
     {
+        BASES,
+        CLIPPED,
         "the scale is missing",
         "scaled twice",
         "the scale is upside down",

@@ -13,7 +13,18 @@ from course_lib.judging.cases import hard_rows
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS
+from course_lib.judging.misconceptions import (
+    BASES,
+    BASES_SLIPS,
+    CLIPPED,
+    CLIPPED_SLIPS,
+    NO_MAXIMUM_SLIPS,
+    NOT_THE_MAXIMUM,
+    NOT_THE_MAXIMUM_SLIPS,
+    SAYS,
+    STARTS_LOW,
+    STARTS_LOW_SLIPS,
+)
 from course_lib.judging.spec import Observed
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
@@ -79,16 +90,38 @@ STREAM_MISTAKES = (
         "too small for a float. Start at -inf.",
         "start_zero",
     ),
+    *(
+        (
+            STARTS_LOW,
+            "m starts at a large negative number. Where all scores lie below it, every exponential "
+            "vanishes. Start at -inf.",
+            slip,
+        )
+        for slip in STARTS_LOW_SLIPS
+    ),
     (
         "m forgets the earlier piles",
         "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very "
         "large and overflows: m_new = max(m, maximum of the pile).",
         "latest_max",
     ),
-    (
-        "no maximum is subtracted",
-        "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
-        "no_max",
+    *(
+        (
+            "no maximum is subtracted",
+            "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the "
+            "maximum.",
+            slip,
+        )
+        for slip in NO_MAXIMUM_SLIPS
+    ),
+    *((CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
+    *(
+        (
+            BASES,
+            "exp and exp2 do not belong together: exp everywhere.",
+            slip,
+        )
+        for slip in BASES_SLIPS
     ),
     (
         "m is never updated",
@@ -100,6 +133,11 @@ STREAM_MISTAKES = (
         "alpha brings the old sums to the new maximum. The new pile is measured against it "
         "already: add it after the multiplication.",
         "rescale_all",
+    ),
+    (
+        "l_sum holds the last pile only",
+        "O adds up all piles, but l_sum is overwritten in each: l_sum = alpha * l_sum + p.sum().",
+        "forget_l",
     ),
     (
         "O holds the last pile only",

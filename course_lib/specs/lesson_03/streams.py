@@ -13,7 +13,7 @@ from course_lib.judging.cases import FAR_BELOW, FARTHEST, FARTHEST_NAME
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
     HIGH,
@@ -34,8 +34,23 @@ def _mean_of_averages(piles: Piles, values: Piles) -> np.ndarray:
     return np.mean([together([s], [v]) for s, v in zip(piles, values, strict=True)], axis=0)
 
 
-def _averaging(slip: str) -> Any:
-    return lambda piles, values: walk(piles, values, slip)[1]
+_EITHER_WAY = {
+    "O is not rescaled",
+    "l_sum is not rescaled",
+    "nothing is rescaled",
+    "O holds the last pile only",
+    "l_sum holds the last pile only",
+    BASES,
+}
+
+
+def _averaging(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    return walk(piles, values, slip)[1]
+
+
+def _averaging_backwards(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    """Return what a slip makes that begins with the last pile, as a right loop may."""
+    return walk(piles[::-1], values[::-1], slip)[1]
 
 
 def _denominator(piles: Piles) -> State:
@@ -266,7 +281,12 @@ STREAM_AVERAGE = Exercise.of(
             "always 0? Or is the new pile multiplied by alpha as well?",
             lambda piles, values: together(piles[-1:], values[-1:]),
         ),
-        *[Mistake(name, says, _averaging(slip)) for name, says, slip in STREAM_MISTAKES],
+        *[
+            Mistake(name, says, partial(averaging, slip))
+            for averaging in (_averaging, _averaging_backwards)
+            for name, says, slip in STREAM_MISTAKES
+            if averaging is _averaging or name in _EITHER_WAY
+        ],
         Mistake(
             "masked keys count as score 0",
             "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",

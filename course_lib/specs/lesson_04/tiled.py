@@ -14,7 +14,15 @@ from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS, attention_mistakes
+from course_lib.judging.misconceptions import (
+    ALL_NAN,
+    BASES,
+    CLIPPED,
+    NOT_THE_MAXIMUM,
+    SAYS,
+    STARTS_LOW,
+    attention_mistakes,
+)
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
@@ -219,38 +227,48 @@ def _q_rows(stop: Callable[[int, int], int]) -> Callable[..., np.ndarray]:
     return model
 
 
-# All NaN is what an inverted alpha gives on any input. These two give it on extreme scores only,
+# All NaN is what an inverted alpha gives on any input. These give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
 _EXTREME = ("the maximum starts at 0", "no maximum is subtracted")
-_NO_MASK_NO_STRIDES = frozenset(
+# what may be wrong in any loop over tiles of keys, whatever it visits
+OF_THE_LOOP = frozenset(
     {
         "O is not rescaled",
         "l is not rescaled",
         "nothing is rescaled",
         "alpha is inverted",
-        "alpha is inverted, or a mask multiplies",
+        ALL_NAN,
         "each tile uses its own maximum",
         "one maximum for the whole tile",
         "the maximum starts at 0",
+        STARTS_LOW,
+        "m is never updated",
         "no maximum is subtracted",
+        CLIPPED,
+        NOT_THE_MAXIMUM,
         "divided in every tile",
         "the past is thrown away",
         "each tile is normalised on its own",
+        "not divided by l",
+        "the new tile is rescaled as well",
+        BASES,
         "the scale is missing",
         "scaled twice",
         "the scale is upside down",
-        "softmax over the wrong axis",
-        "not divided by l",
-        "keys past the end count as score 0",
-        "the mask comes after the maximum",
-        "the last tile is dropped",
-        "only square tiles",
-        "the new tile is rescaled as well",
-        "K is read in place of V",
         "a hidden score is not -inf",
-        NOT_THE_MAXIMUM,
+        "K is read in place of V",
+        "K is reshaped, not transposed",
     }
 )
+_NO_MASK_NO_STRIDES = OF_THE_LOOP | {
+    "softmax over the wrong axis",
+    "keys past the end count as score 0",
+    "the mask comes after the maximum",
+    "the last tile is dropped",
+    "only square tiles",
+    "only the first tile of keys counts",
+    "every step reads the first tile of K, or of V",
+}
 STREAM_MISTAKES = tuple(
     sorted(
         attention_mistakes(without_masks=_NO_MASK_NO_STRIDES), key=lambda m: m.name not in _EXTREME
@@ -260,8 +278,9 @@ STREAM_MISTAKES = tuple(
 _TILE_MISTAKES = (
     Mistake(
         "each tile's output is written",
-        "each K/V tile's own answer replaces the one before, so only the last tile is left. No "
-        "tile has an answer of its own: keep m, l_sum and o running, and return once, at the end.",
+        "each K/V tile's own answer replaces the one before, so only the last tile is left (or m "
+        "is not carried on, and alpha is 0). No tile has an answer of its own: keep m, l_sum and o "
+        "running, and return once, at the end.",
         _of_each_tile(lambda answers: answers[-1]),
     ),
     Mistake(

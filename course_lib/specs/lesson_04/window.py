@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.masks import sliding_window
-from course_lib.attention.slips import SLIPS, stream
+from course_lib.attention.slips import stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
 from course_lib.judging.desk import Once, on_a_desk, taken_once
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS, SAYS
+from course_lib.judging.misconceptions import known_as
+from course_lib.judging.misread import Misreading
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.specs.lesson_04.tiled import in_double, judge_output
+from course_lib.specs.lesson_04.tiled import OF_THE_LOOP, in_double, judge_output
 
 
 def window_truth(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> Any:
@@ -123,20 +125,23 @@ def _window_model(
 
 
 def _window_walk(
+    slip: Misreading = Misreading(),  # noqa: B008 - it is frozen
     *,
-    slip: str = "right",
     guarded: bool = True,
-    scale: float = 0.5,
+    l_guarded: bool | None = None,
     begin: int = 0,
     end: Callable[[int, int], int] = lambda last, block_k: last + 1,
 ) -> Callable[..., np.ndarray]:
-    """Return the walk over tiles with a slip.
+    """Return the walk over tiles with a slip, with or without care for rows that see no key.
 
     ``begin``: the row of the Q tile where the walk begins.
     """
 
+    loop = replace(slip.loop, l_guarded=l_guarded)
+
     def model(q: Any, k: Any, v: Any, window: int, block_q: int, block_k: int) -> np.ndarray:
         (heads, n_q, d), n_k = q.shape, k.shape[1]
+        q, k, v = slip.inputs_read(q, k, v, block_k)
         k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
         hidden, out = ~sliding_window(window).dense(n_q, n_k), np.zeros((heads, n_q, d))
         for head, start in np.ndindex(heads, -(-n_q // block_q)):
@@ -144,9 +149,9 @@ def _window_walk(
             at = rows + n_k - n_q
             first = max(0, at[begin] - window + 1) // block_k * block_k
             keys = np.arange(n_k)[first : min(n_k, -(-end(at[-1], block_k) // block_k) * block_k)]
-            s = q[head, rows] @ k[head, keys].T / d**scale
-            s[hidden[np.ix_(rows, keys)]] = -np.inf
-            out[head, rows] = stream(SLIPS[slip], s, v[head, keys], block_k, guarded=guarded)[0]
+            s = q[head, rows] @ k[head, keys].T * slip.factor / d ** (slip.power / 2)
+            s[hidden[np.ix_(rows, keys)]] = slip.loop.fill
+            out[head, rows] = stream(loop, s, v[head, keys], block_k, guarded=guarded)[0]
         return out
 
     return model
@@ -213,50 +218,18 @@ _WINDOW_MISTAKES = (
         "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
         _window_walk(end=lambda last, block_k: last // block_k * block_k),
     ),
-    Mistake("the scale is missing", SAYS["the scale is missing"], _window_walk(scale=0)),
-    Mistake("scaled twice", SAYS["scaled twice"], _window_walk(scale=1)),
-    *(
-        Mistake(name, says, _window_walk(slip=slip, guarded=slip not in ("no_max", "start_zero")))
-        for name, says, slip in (
-            (
-                "O is not rescaled",
-                "the running sum is rescaled by alpha, the running output is not.",
-                "no_rescale_o",
-            ),
-            (
-                "l is not rescaled",
-                "the running output is rescaled by alpha, the running sum is not.",
-                "no_rescale_l",
-            ),
-            (
-                "nothing is rescaled",
-                SAYS["nothing is rescaled"],
-                "neither",
-            ),
-            (
-                "each tile uses its own maximum",
-                "each tile's exponentials use that tile's own maximum, not the running one.",
-                "own_max",
-            ),
-            (
-                "no maximum is subtracted",
-                SAYS["no maximum is subtracted"],
-                "no_max",
-            ),
-            (
-                "the maximum starts at 0",
-                "where all scores are very negative, every exponential vanishes: start at -inf.",
-                "start_zero",
-            ),
-            ("not divided by l", "the sum is not divided by l_sum.", "no_divide"),
-            *((NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], slip) for slip in NOT_THE_MAXIMUM_SLIPS),
-        )
-    ),
     Mistake(
         "a tile without keys gives NaN",
         "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf "
         "then, and -inf - (-inf) is NaN. Subtract 0 there.",
         _window_walk(guarded=False),
+    ),
+    *(
+        Mistake(known.name, known.says, _window_walk(slip, guarded=guarded, l_guarded=l_guarded))
+        for known in known_as(OF_THE_LOOP)
+        for slip in known.slips
+        for guarded, l_guarded in ((True, True), (True, False), (False, False))
+        if guarded in slip.loop.guards
     ),
 )
 

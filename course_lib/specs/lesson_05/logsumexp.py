@@ -13,7 +13,18 @@ from course_lib.attention.slips import SLIPS, stream
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, NOT_THE_MAXIMUM_SLIPS
+from course_lib.judging.misconceptions import (
+    ALL_NAN,
+    BASES_SLIPS,
+    CLIPPED,
+    CLIPPED_SLIPS,
+    NO_MAXIMUM_SLIPS,
+    NOT_THE_MAXIMUM,
+    NOT_THE_MAXIMUM_SLIPS,
+    SAYS,
+    STARTS_LOW,
+    STARTS_LOW_SLIPS,
+)
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -130,11 +141,24 @@ LONG_LOGSUMEXP = Exercise.of(
             "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
             "start_zero",
         ),
-        _long(
-            "no maximum is subtracted",
-            "Without a maximum, exp overflows near +100 and vanishes near -150.",
-            "no_max",
+        *(
+            _long(
+                STARTS_LOW,
+                "m starts at a large negative number, and real scores can lie below it: start at "
+                "-inf.",
+                slip,
+            )
+            for slip in STARTS_LOW_SLIPS
         ),
+        *(
+            _long(
+                "no maximum is subtracted",
+                "Without a maximum, exp overflows near +100 and vanishes near -150.",
+                slip,
+            )
+            for slip in NO_MAXIMUM_SLIPS
+        ),
+        *(_long(CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
         *(
             _long(
                 NOT_THE_MAXIMUM,
@@ -189,6 +213,20 @@ LONG_LOGSUMEXP = Exercise.of(
             )
             for slip in ("lse_in_base_2", "lse_with_m_in_base_2")
         ),
+        *(
+            _long(
+                "2 in place of e",
+                "One of the exponentials is a power of 2, the others of e: use tl.exp everywhere.",
+                slip,
+            )
+            for slip in BASES_SLIPS
+        ),
+        _long("m + l_sum in the logarithm", "The answer is m + log(l_sum).", "lse_of_m_and_l"),
+        _long(
+            "the sum alone",
+            "This is l_sum: the answer is m + log(l_sum).",
+            "lse_is_l",
+        ),
         _long(
             "the sum is missing",
             "m is the largest score only: add log(l_sum).",
@@ -215,9 +253,8 @@ LONG_LOGSUMEXP = Exercise.of(
             "keep_max",
         ),
         Mistake(  # the last one, since other things give NaN too
-            "alpha is inverted",
-            "If alpha is exp(m_new - m), it is infinite before the first block, and inf * 0 is "
-            "NaN. alpha = exp(m - m_new) is never above 1.",
+            ALL_NAN,
+            SAYS[ALL_NAN],
             lambda x, *, block=64: np.full(len(x), np.nan),
         ),
     ),

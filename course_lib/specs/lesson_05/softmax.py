@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import MOST_SCORES
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import NOT_THE_MAXIMUM
+from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -68,6 +69,18 @@ def _less(x: Any, other: Callable[[np.ndarray], Any]) -> np.ndarray:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def _in_the_block(x: np.ndarray, of: Callable[..., Any]) -> Any:
+    """Return what a statistic is of a row whose block is filled up with -inf."""
+    width = (1 << (x.shape[1] - 1).bit_length()) - x.shape[1]
+    return of(np.pad(x, ((0, 0), (0, width)), constant_values=-np.inf), axis=1, keepdims=True)
+
+
+def _clipped(x: Any, most: float) -> np.ndarray:
+    x = np.minimum(as_float64(x), most).astype(np.float32)
+    p = np.exp(x)
+    return p / p.sum(axis=1, keepdims=True)
+
+
 def _weighed(x: Any, wrong: Any) -> np.ndarray:
     """Return ``wrong`` of the scores below their maximum; None: divide by the scores' sum."""
     x = as_float64(x)
@@ -107,6 +120,10 @@ ROW_SOFTMAX = Exercise.of(
             lambda x: _less(x, lambda row: np.float32(0)),
         ),
         *(
+            Mistake(CLIPPED, SAYS[CLIPPED], lambda x, most=most: _clipped(x, most))
+            for most in MOST_SCORES
+        ),
+        *(
             Mistake(
                 NOT_THE_MAXIMUM,
                 "Another number of the row than its maximum is subtracted: where a score lies far "
@@ -117,6 +134,8 @@ ROW_SOFTMAX = Exercise.of(
                 lambda x: x.mean(axis=1, keepdims=True),
                 lambda x: x.min(axis=1, keepdims=True),
                 lambda x: x[:, :1],
+                lambda x: _in_the_block(x, np.mean),
+                lambda x: _in_the_block(x, np.min),
             )
         ),
         Mistake(

@@ -94,6 +94,10 @@ def _columns_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tupl
     return strides[0], 1
 
 
+def _rows_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    return 1, strides[1]
+
+
 def _row_after_row(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     return shape[1], 1
 
@@ -138,6 +142,12 @@ COPY_TILES = Exercise.of(
                     "Neighbouring columns are taken to be neighbours in memory. They lie "
                     "stride_col apart: multiply cols by it, in both helpers.",
                     _columns_one_apart,
+                ),
+                (
+                    "the row stride is missing",
+                    "Rows are taken to begin one number apart. They lie stride_row apart: multiply "
+                    "rows by it, in both helpers.",
+                    _rows_one_apart,
                 ),
                 (
                     "the matrix is taken for contiguous",

@@ -139,6 +139,16 @@ MENDED_TOTAL = Exercise.of(
             lambda x, *, block: _parts(x, block)[:1],
         ),
         Mistake(
+            "the short last part is left out",
+            "n / block programs, rounded up, reach the last numbers.",
+            lambda x, *, block: as_float64(x)[: x.numel() // block * block].sum(keepdims=True),
+        ),
+        Mistake(
+            "every step reads the first block",
+            "The addresses do not move on: each block begins at its number times BLOCK.",
+            lambda x, *, block: len(_parts(x, block)) * _parts(x, block)[:1],
+        ),
+        Mistake(
             "the largest part, not the sum",
             "tl.atomic_max keeps the largest: tl.atomic_add adds.",
             lambda x, *, block: _parts(x, block).max(keepdims=True),

@@ -25,6 +25,33 @@ def _as_contiguous(x: Any) -> Any:
     return x.as_strided(x.shape, (x.shape[1], 1))
 
 
+def _one_apart(axis: int) -> Callable[[Any], Any]:
+    """Return a function that reads a matrix whose rows, or columns, it takes for neighbours."""
+
+    def read(x: Any) -> Any:
+        strides = list(x.stride())
+        strides[axis] = 1
+        return x.as_strided(x.shape, tuple(strides))
+
+    return read
+
+
+def _stride_mistakes(product: Callable[..., Any]) -> tuple[Mistake, ...]:
+    """Return what comes of a stride that is left out, in one matrix or in both."""
+    return tuple(
+        Mistake(
+            f"the {name} stride is missing",
+            f"The {name}s are taken for neighbours in memory: multiply their numbers by the "
+            f"{name} stride, in both tiles.",
+            lambda a, b, *, read=read, which=which, **_: product(
+                read(a) if which != "b" else a, read(b) if which != "a" else b
+            ),
+        )
+        for name, read in (("row", _one_apart(0)), ("column", _one_apart(1)))
+        for which in ("a", "b", "both")
+    )
+
+
 def _scores(q: Any, k: Any) -> np.ndarray:
     return as_float64(q) @ as_float64(k).T
 
@@ -127,6 +154,7 @@ TILE_SCORES = Exercise.of(
             _USE_STRIDES,
             lambda q, k: _scores(_as_contiguous(q), _as_contiguous(k)),
         ),
+        *_stride_mistakes(_scores),
         Mistake(
             "the scores are divided by sqrt(d)",
             "Here the plain product is asked for: no scale.",
@@ -253,5 +281,6 @@ MATMUL = Exercise.of(
             _USE_STRIDES,
             lambda a, b, **_: as_float64(_as_contiguous(a)) @ as_float64(_as_contiguous(b)),
         ),
+        *_stride_mistakes(lambda a, b: as_float64(a) @ as_float64(b)),
     ),
 )

@@ -83,6 +83,11 @@ def _first_rows(lse: Any, i: int, tiles: dict[str, int]) -> np.ndarray:
     return np.roll(as_float64(lse), i * tiles["block_q"])
 
 
+def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
+    tiles = [k[first : first + block_k] for first in range(0, len(k), block_k)]
+    return np.concatenate([tile.reshape(tile.shape[::-1]).T for tile in tiles])
+
+
 def _softmax_again(
     q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int
 ) -> np.ndarray:
@@ -135,6 +140,19 @@ EXERCISE = Exercise.of(
             "lse is not used",
             "exp(s) is not divided by its row's sum: that sum is exp(lse).",
             lambda s, lse, d: np.exp(s),
+        ),
+        _weights_mistake(
+            "the scale is upside down",
+            "The scores are multiplied by sqrt(d), not divided.",
+            lambda s, lse, d: np.exp(s * d - lse),
+        ),
+        Mistake(
+            "K is reshaped, not transposed",
+            "The tile of K was given the shape (d, block_k), but its numbers kept their order: "
+            "use .T.",
+            lambda q, k, lse, i, j, **tiles: _weights(
+                q, _reshaped(as_float64(k), tiles["block_k"]), lse, i, j, **tiles
+            ),
         ),
         _weights_mistake(
             "2 in place of e",

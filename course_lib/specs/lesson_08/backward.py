@@ -312,6 +312,20 @@ _BACKWARD_MISTAKES = (
         _slip(lambda s, lse, seen, at: _p(s / np.sqrt(at["d"]), lse, seen)),
     ),
     Mistake(
+        "the scale is upside down",
+        SAYS["the scale is upside down"],
+        _slip(lambda s, lse, seen, at: _p(s * at["d"], lse, seen)),
+    ),
+    Mistake(
+        "the causal mask is always there",
+        SAYS["the causal mask is always there"],
+        _slip(
+            lambda s, lse, seen, at: _p(
+                s, lse, at["key"] <= at["row"] + seen.shape[1] - seen.shape[0]
+            )
+        ),
+    ),
+    Mistake(
         "scores, not weights",
         "exp is missing.",
         _slip(lambda s, lse, seen, _: np.where(seen, s - lse, 0.0)),

@@ -16,7 +16,7 @@ from course_lib.judging.attention_judge import attention_judge, attention_truth
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
-from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misconceptions import SAYS, attention_mistakes
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -108,11 +108,19 @@ def _few(numbers: list[int]) -> str:
 Weights = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def _weighted(weights: Weights, wrong_boundary: Callable[..., Any] | None = None) -> Any:
+def _weighted(
+    weights: Weights,
+    wrong_boundary: Callable[..., Any] | None = None,
+    *,
+    mask: Callable[..., Any] | None = None,
+    scaled: Callable[..., Any] | None = None,
+) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
     ``weights`` gets ``visible`` (n_q, n_k), key numbers (n_k,), and for each row how many keys all
-    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three.
+    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three. ``mask``
+    (rows, keys, n_k - n_q) stands in the causal boundary tiles; ``scaled`` (keys, right): scores
+    that keep no scale.
     """
 
     def model(
@@ -133,7 +141,13 @@ def _weighted(weights: Weights, wrong_boundary: Callable[..., Any] | None = None
         if not causal:
             wrong = right
         w = weights(visible, keys, seen, right, wrong)
+        if mask and causal:
+            end = np.clip(first + min(block_q, n_q) + shift, 0, n_k)
+            reached = keys < -(-end // block_k) * block_k
+            w = np.where(keys < right, 1, reached & mask(rows, keys, n_k - n_q))
         s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        if scaled:
+            s = np.where(scaled(keys, right), s * np.sqrt(q.shape[-1]), s)
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
@@ -165,6 +179,36 @@ _SPLIT_MISTAKES = (
         "full tiles are counted twice",
         "the second loop begins at 0 again: it begins at boundary.",
         _weighted(lambda visible, keys, _, right, __: visible * 1.0 + (keys < right)),
+    ),
+    Mistake(
+        "one tile too many",
+        "the first loop runs one tile past the boundary: a boundary tile is counted once without a "
+        "mask, and once with it.",
+        _weighted(
+            lambda visible, keys, _, right, wrong: (
+                1.0 * (keys < wrong) + (visible & (keys >= right))
+            ),
+            lambda first, shift, b_q, b_k: (first + shift + 1) // b_k * b_k + b_k,
+        ),
+    ),
+    *(
+        Mistake(
+            "the scale is missing",
+            "the scores of one of the two loops are not divided by sqrt(d).",
+            _weighted(lambda visible, *_: visible, scaled=scaled),
+        )
+        for scaled in (lambda keys, right: keys < right, lambda keys, right: keys >= right)
+    ),
+    *(
+        Mistake(name, SAYS[name], _weighted(lambda visible, *_: visible, mask=mask))
+        for name, mask in (
+            (
+                "the offset of the causal mask has the wrong sign",
+                lambda row, key, off: key <= row - off,
+            ),
+            ("the causal mask is aligned at the start", lambda row, key, off: key <= row),
+            ("the causal mask is one key too strict", lambda row, key, off: key < row + off),
+        )
     ),
     Mistake(
         "the boundary is not rounded down",
