@@ -67,7 +67,8 @@ def install(what: str) -> int:
         return refuse(f"{VENV} has lost its Python: delete that folder and start again.")
     pip_args = shlex.split(os.environ.get("PIP_ARGS", ""), posix=os.name != "nt")
     index, says = torch_index(pip_args)
-    print(says, "The first time takes some minutes.", flush=True)
+    print(says, flush=True)
+    print("Installing into .venv: some minutes the first time.", flush=True)
     if index and pip("--no-deps", "--index-url", index, pinned("torch")):
         print(f"{index} did not give torch (above: why): now the ordinary index.", flush=True)
     project = "." if what == "lab" else f".[{what}]"

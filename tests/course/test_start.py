@@ -130,7 +130,7 @@ def test_without_a_gpu_the_cpu_build_comes_and_a_second_call_installs_nothing(cl
     first = start(clone, indexes, "doctor", TORCH_INDEX=f"{indexes}/cpu")
     assert first.returncode == 0, first.stderr
     assert torch_in(clone) == "2.13.0+cpu"
-    said, asked = first.stdout.splitlines()
+    said, _, asked = first.stdout.splitlines()
     assert f"torch comes from {indexes}/cpu" in said
     assert "To change it: delete .venv, set TORCH_INDEX or PIP_ARGS" in said
     assert asked == "the course was asked: doctor"
@@ -147,7 +147,7 @@ def test_an_index_that_does_not_answer_costs_seconds_and_a_sentence(clone, index
     assert done.returncode == 0, done.stderr
     assert torch_in(clone) == "2.13.0"
     assert "does not answer within 5 seconds: torch comes from the ordinary index" in done.stdout
-    assert len(done.stdout.splitlines()) == 2
+    assert len(done.stdout.splitlines()) == 3
 
 
 def test_pip_args_win(clone, indexes):
@@ -253,6 +253,20 @@ def test_a_python_that_has_gone_is_named(clone, indexes):
     done = start(clone, indexes, "list")
     assert done.returncode == 1
     assert done.stderr.endswith("has lost its Python: delete that folder and start again.\n")
+
+
+def test_on_windows_the_terminal_waits_for_the_command(monkeypatch):
+    """Simulated: what start.py does where os.name is "nt", with the paths of Windows."""
+    text = (ROOT / "start.py").read_text(encoding="utf-8")
+    assert text.count('os.name == "nt"') == 2
+    windows: dict = {"__name__": "start", "__file__": str(ROOT / "start.py")}
+    exec(text.replace('os.name == "nt"', "True"), windows)
+    called = []
+    monkeypatch.setitem(windows, "install", lambda what: 0)
+    monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or 7)
+    assert windows["main"](["check", "my file.py"]) == 7
+    python = str(ROOT / ".venv" / "Scripts" / "python.exe")
+    assert called == [[python, "-P", "-m", "course_lib.cli", "check", "my file.py"]]
 
 
 def test_windows_has_a_launcher_of_its_own():
