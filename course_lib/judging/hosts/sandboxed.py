@@ -82,6 +82,7 @@ class Sandboxed:
         self._has_launched = False
         self._replay: Replay | None = None
         self._origins: Origins | None = None
+        self._first: list[Any] = []  # what was answered before the later inputs were handed over
         self._clock = self._whole = self._new_clock(ALL_CASES)
 
     def __enter__(self) -> Sandboxed:
@@ -150,7 +151,7 @@ class Sandboxed:
         allocated = answer.get("allocated")
         ledger = self._books() if self._is_kernel else books.rebuilt(answer.get("ledger"))
         observed = Observed(
-            answer.get("result"),
+            self._result(answer),
             ledger,
             allocated if isinstance(allocated, int) else None,
             provenance,
@@ -161,8 +162,26 @@ class Sandboxed:
     def _call(self, case: Case, *, counted: bool) -> None:
         """Have the student's process call the function; what it says next is the answer's."""
         request: dict[str, Any] = {"do": "case", "counted": counted, "kernel": self._is_kernel}
-        request |= {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        self._first = []
+        args, _ = case.phases(self.exercise.later)
+        request |= {"args": args, "kwargs": dict(case.kwargs)}
         self._student.send(request, deadline=self._clock)
+
+    def _hand_over(self, case: Case, answer: dict[str, Any]) -> bool:
+        """Hand over what comes later, once, if this is a first answer; say whether it is."""
+        if "first" not in answer or not self.exercise.later or self._first:
+            return False
+        self._first.append(answer["first"])
+        _, later = case.phases(self.exercise.later)
+        self._student.send({"later": later}, deadline=self._clock)
+        return True
+
+    def _result(self, answer: dict[str, Any]) -> Any:
+        """Return what was answered, the first answer before the rest."""
+        result = answer.get("result")
+        if not self._first:
+            return result
+        return (*self._first, *(result if isinstance(result, tuple | list) else [result]))
 
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
@@ -178,9 +197,13 @@ class Sandboxed:
         try:
             with self._the_students_fault():
                 self._call(case, counted=False)
-                while "launch" in (answer := _message(self._student.receive(self._clock))):
+                while True:
+                    answer = _message(self._student.receive(self._clock))
+                    if self._hand_over(case, answer):
+                        continue
+                    if "launch" not in answer:
+                        return idle_finding(observed.result, self._result(answer))
                     self._student.send({"written": {}}, deadline=self._clock)
-                return idle_finding(observed.result, answer.get("result"))
         except _Over as over:
             return over.found
 
@@ -229,6 +252,8 @@ class Sandboxed:
         launches: list[dict[str, Any]] = []
         while True:
             answer = _message(self._student.receive(self._clock))
+            if self._hand_over(case, answer):
+                continue
             if "launch" not in answer:
                 if case.compiled:
                     self.launches = launches
@@ -317,7 +342,7 @@ class Sandboxed:
         """Return the source of an unusual way to call the function; it holds no answers."""
         from course_lib.child.extract import extract
 
-        if self.exercise.run is None or self._is_kernel:
+        if self.exercise.run is None:
             return None
         piece = extract(self.exercise.run, inline_library=True)
         return f"{piece.source}\n\nrun = {piece.name}\n"
