@@ -199,13 +199,14 @@ def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report
     exercise, notes = report.exercise, []
     untried = "Whether it compiles for a GPU could not be tried:"
     try:
-        python_function(function)
+        isinstance(function, type) or python_function(function)
     except NotExtractable as why:  # a lambda, an object: nothing is wrong with its kernels
         return replace(report, lines=(*report.lines, f"{untried} {why}"))
     for case in exercise.cases(np.random.default_rng(seed)):
         if not case.compiled:
             continue
-        outcome = compile_for(function, *case.args, **case.kwargs)
+        args, _ = case.phases(exercise.later)
+        outcome = compile_for(function, *args, **case.kwargs)
         assert isinstance(outcome, CompileReport)  # one target, one report
         if outcome.ok:
             continue

@@ -5,7 +5,7 @@ make -s verdicts > before.jsonl
 make -s verdicts > after.jsonl && diff before.jsonl after.jsonl
 
 `verdicts.py --names` prints instead, for each exercise, how many wrong submissions that have a
-name are told it; `verdicts.py 7.4 8.3` does either for these exercises only.
+name are told it; `verdicts.py 7.4 9.2` does either for these exercises only.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def require_mirror(file: Path, cells: Sequence[Cell], specs: Sequence[ExerciseFa
 def _require_definition(file: Path, cell: Cell | None, spec: ExerciseFacts) -> None:
     if cell is None or cell.kind != "code":
         raise BuildError(file, 1, f"exercise {spec.id} has no code cell {spec.slug!r}")
-    found = [_signature(node) for node in _functions(file, cell) if node.name == spec.function]
+    found = [_signature(node, spec.function) for node in _definitions(file, cell, spec.function)]
     try:
         wanted = _normal(spec.signature, spec.function)
     except SyntaxError:
@@ -45,7 +45,7 @@ def _require_definition(file: Path, cell: Cell | None, spec: ExerciseFacts) -> N
 
 
 def _require_no_other(file: Path, cells: Sequence[Cell], spec: ExerciseFacts) -> None:
-    definition = re.compile(rf"^def {spec.function}\b", re.MULTILINE)
+    definition = re.compile(rf"^(?:def|class) {spec.function}\b", re.MULTILINE)
     for cell in cells:
         if cell.kind == "code" and cell.slug != spec.slug and definition.search(cell.source):
             says = f"{spec.function} is exercise {spec.id} and is defined in {spec.slug!r} only"
@@ -60,21 +60,35 @@ def _require_check(file: Path, cell: Cell | None, spec: ExerciseFacts) -> None:
         raise BuildError(file, cell.line, f"the cell {slug!r} must call check({spec.function})")
 
 
-def _functions(file: Path, cell: Cell) -> list[ast.FunctionDef]:
+def _definitions(file: Path, cell: Cell, name: str) -> list[ast.FunctionDef]:
+    """Return what in a cell is called by this name: functions, and of a class what takes the call.
+
+    That is ``forward`` of a ``torch.autograd.Function``, else ``__init__``, either without its
+    first argument.
+    """
     try:
         body = ast.parse(cell.source).body
     except SyntaxError as error:
         line = cell.line + (error.lineno or 1)
         raise BuildError(file, line, f"this is no Python: {error.msg}") from None
-    return [node for node in body if isinstance(node, ast.FunctionDef)]
+    found = []
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            found.append(node)
+        elif isinstance(node, ast.ClassDef) and node.name == name:
+            methods = {x.name: x for x in node.body if isinstance(x, ast.FunctionDef)}
+            if method := methods.get("forward") or methods.get("__init__"):
+                del method.args.args[0]
+                found.append(method)
+    return found
 
 
-def _signature(node: ast.FunctionDef) -> str:
+def _signature(node: ast.FunctionDef, name: str) -> str:
     """Return ``name(arguments)`` without annotations: specs may leave those out."""
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    return f"{node.name}({ast.unparse(node.args)})"
+    return f"{name}({ast.unparse(node.args)})"
 
 
 def _normal(signature: str, name: str) -> str:
@@ -82,4 +96,4 @@ def _normal(signature: str, name: str) -> str:
     arguments = signature.strip().removeprefix("def ").removeprefix(name).rstrip(":")
     node = ast.parse(f"def {name}{arguments}: ...").body[0]
     assert isinstance(node, ast.FunctionDef)
-    return _signature(node)
+    return _signature(node, name)

@@ -86,7 +86,8 @@ def compile_for(
     """Compile, without running, every kernel that ``launcher(*example_args, **kwargs)`` starts.
 
     Args:
-        launcher: a function that launches Triton kernels.
+        launcher: a function that launches Triton kernels; or a ``torch.autograd.Function``, which
+            is applied to the arguments and followed back (it takes keywords by their place).
         *example_args: its arguments; of tensors only shape, strides and dtype count.
         target: "sm_75" (T4), "sm_80" (A100), "sm_89" (L4), "sm_90" (H100) ..., or several:
             then one child compiles for all and a list comes back.
@@ -189,12 +190,24 @@ def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
         args, kwargs = decode_call(payload["call"])
         launcher = call_student(getattr, student, payload["name"])
         try:
-            launcher(*args, **kwargs)
+            if isinstance(launcher, type):
+                _there_and_back(launcher, *args, *kwargs.values())
+            else:
+                launcher(*args, **kwargs)
             answer = _verdict(payload["name"], watched)
         except Exception as error:
             answer = _diagnose(error, watched, arch, payload["origins"], student.__file__)
         answers.append(answer | {"kernels": tuple(watched.kernels)})
     return answers
+
+
+def _there_and_back(function: Any, *args: Any) -> None:
+    """Apply a ``torch.autograd.Function`` and run its backward on a gradient of ones."""
+    import torch
+
+    tensors = [x.requires_grad_() for x in args if isinstance(x, torch.Tensor)]
+    o = function.apply(*args)
+    torch.autograd.grad(o, tensors, torch.ones_like(o), allow_unused=True)
 
 
 def _watch_launches() -> SimpleNamespace:

@@ -59,7 +59,7 @@ def to_source(function: Any, inline_library: bool = False) -> str:
     """Return ``function`` (kernel, launcher or plain) as the source of one stand-alone file.
 
     Args:
-        function: a Python function, a ``@triton.jit`` function, also autotuned.
+        function: a Python function, a ``@triton.jit`` function, also autotuned; or a class.
         inline_library: copy functions of ``course_lib`` too instead of importing them.
 
     Raises:
@@ -78,7 +78,7 @@ def extract(
     where the original does, and not before.
     """
     gathering = _Gathering(inline_library, leave_undefined)
-    name = python_function(function).__name__
+    name = (function if isinstance(function, type) else python_function(function)).__name__
     gathering.add(name, function, f"`{name}`")
     return Extract(gathering.text(), name, gathering.origins)
 

@@ -83,8 +83,11 @@ def describe(error: BaseException) -> str:
 
 def student_lines(error: BaseException, function: Callable[..., Any]) -> list[str]:
     """Return the student's frames, innermost last, as `line 7, in f:  x = y` (indented)."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    frames = student_frames(error, code.co_filename if code else inspect.getfile(function))
+    plain = inspect.unwrap(function)
+    within = vars(plain).values() if isinstance(plain, type) else [plain]  # a class: its methods
+    codes = (getattr(getattr(x, "__func__", x), "__code__", None) for x in within)
+    file = next((code.co_filename for code in codes if code), None)
+    frames = student_frames(error, file or inspect.getfile(function))
     return as_lines(list(dict.fromkeys(frames)))
 
 

@@ -148,7 +148,7 @@ def _sentence(error: Exception) -> str:
 
 def _defines(cell: CodeCell, function: str) -> bool:
     """Whether the cell binds the name, told from its text, so that broken cells count too."""
-    binding = rf"^(?:def\s+{function}\b|{function}\s*(?::[^=\n]+)?=[^=])"
+    binding = rf"^(?:(?:def|class)\s+{function}\b|{function}\s*(?::[^=\n]+)?=[^=])"
     return re.search(binding, cell.source, re.MULTILINE) is not None
 
 

@@ -53,6 +53,11 @@ class Case:
     shows: frozenset[str] = frozenset()
     together: bool = False
 
+    def phases(self, later: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the arguments of the call, and the last ``later`` of them, which come after."""
+        first = len(self.args) - later
+        return self.args[:first], self.args[first:]
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -114,17 +119,20 @@ class Exercise(ExerciseFacts):
     """One exercise: what people are told of it, and what computes.
 
     ``run`` calls the function in its own process, beside it (to measure memory, say); ``play``
-    uses it from where answers are judged. ``spared``: those of `HARD` that its cases leave out,
-    each with the reason.
+    uses it from where answers are judged. ``later``: so many of a case's last arguments are kept
+    back until ``run``, a generator then, has yielded a first answer (a gradient, until o is known);
+    they are sent into it, and the result is the first answer with what it returns behind it.
+    ``spared``: those of `HARD` that its cases leave out, each with the reason.
     """
 
     cases: Callable[[Generator], Sequence[Case]]
     truth: Callable[..., Any]
     judge: Callable[[Case, Observed, Any], Finding | None]
     kind: Kind = "python"
-    run: Callable[[Callable[..., Any], Case], Observed] | None = None  # how to call it, if unusual
+    run: Callable[[Callable[..., Any], Case], Any] | None = None  # how to call it, if unusual
     play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
     without_torch: bool = False  # graded, its function must be as right where there is no PyTorch
+    later: int = 0  # arguments that come after a first answer
     races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     mistakes: tuple[Mistake, ...] = ()

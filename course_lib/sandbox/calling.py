@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -55,6 +55,7 @@ def call(
     kernel: bool = False,
     run: Callable[..., Any] | None = None,
     watched: contextlib.AbstractContextManager[Any] | None = None,
+    ask: Callable[[Any], Sequence[Any]] | None = None,
 ) -> Called:
     """Call ``function`` and return what came of it; what it raises is in there too.
 
@@ -63,26 +64,49 @@ def call(
         kernel: it starts Triton kernels: memory that nobody wrote is NaN.
         run: ``run(function, case)``, an unusual way to call it.
         watched: for kernels, what keeps the books of their launches while it runs.
+        ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
     """
     before = copy_inputs((args, dict(kwargs)))
     if run is None and (complaint := misfit(function, *args, **kwargs)):
         return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
     try:
         with as_in_a_check(kernel):
+            watched, later = watched or contextlib.nullcontext(), _Later(ask)
             if run is not None:
-                seen = run(function, _Case(args, kwargs, counted))
-                result, ledger, allocated = seen.result, seen.ledger, seen.allocated
+                with watched as kept:
+                    seen = later.finish(run(function, _Case(args, kwargs, counted)))
+                result, ledger, allocated = seen.result, seen.ledger or kept, seen.allocated
             else:
-                result, ledger, allocated = _measured(
-                    function, args, kwargs, counted, watched or contextlib.nullcontext()
-                )
+                result, ledger, allocated = _measured(function, args, kwargs, counted, watched)
     except BaseException as error:
         return Called(failure=Failure.of(error, function), error=error)
-    tampering = None
+    tampering, plain = None, dict(kwargs)
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
-        tampering = find_tampering((args, dict(kwargs)), before, result)
+        tampering = find_tampering((args, plain), before, result)
+        tampering = tampering or find_tampering(later.given, later.copied, result)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+class _Later:
+    """Inputs that are handed over once a first answer is known."""
+
+    def __init__(self, ask: Callable[[Any], Sequence[Any]] | None) -> None:
+        self._ask = ask
+        self.given: tuple[Any, ...] = ()
+        self.copied: tuple[Any, ...] = ()
+
+    def finish(self, running: Generator[Any, tuple[Any, ...], Any] | Any) -> Any:
+        """Return what an unusual way to call comes to; a generator is given its later inputs."""
+        if self._ask is None or not isinstance(running, Generator):
+            return running
+        try:
+            self.given = tuple(self._ask(next(running)))
+            self.copied = copy_inputs(self.given)
+            running.send(self.given)
+        except StopIteration as end:
+            return end.value
+        raise RuntimeError("a second answer was yielded, and one is asked for")
 
 
 def _as_floats(result: Any) -> Any:

@@ -113,7 +113,9 @@ class _Student:
     ) -> dict[str, Any]:
         """Call the function on one input and describe what came of it."""
         assert self.function is not None
-        called = call(self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run)
+        called = call(
+            self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run, ask=self._ask
+        )
         if called.failure:
             return {"error": asdict(called.failure)}
         ledger = called.ledger
@@ -123,6 +125,11 @@ class _Student:
             "allocated": called.allocated,
             "tampering": called.tampering,
         }
+
+    def _ask(self, first: Any) -> Any:
+        """Hand over a first answer; return the inputs that come after it."""
+        self.channel.send({"first": compact(first)})
+        return self.channel.receive()["later"]
 
     def do_probe(self, victim: int, closed: list[str]) -> dict[str, bool]:
         """Try what must be impossible; True where it was refused. ``closed``: files of answers."""

@@ -1,14 +1,13 @@
 # %% title [markdown]
 # # 08 · Make it fast: exercises
 #
-# Four exercises, about 40 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
+# Three exercises, about 25 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
 #
 # | | you write | minutes |
 # |---|---|---|
 # | 8.1 | a rule that picks tiles from x-rays | 10 |
 # | 8.2a | a prediction: tiles loaded, tiles masked | 5 |
 # | 8.2b | the loop in two parts: only boundary tiles are masked | 10 |
-# | 8.3 | the first half of the backward pass: delta and dV | 15 |
 #
 # `hint(choose_tiles)` gives a hint, three at most for each exercise.
 
@@ -246,119 +245,6 @@ def split_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
 
 # %% check-8-2b
 check(split_attention)
-
-# %% about-8-3 [markdown]
-# ## 8.3 · What lse buys: delta and dV (★★, 15 minutes)
-#
-# Training needs gradients. Let `do` be the gradient of the loss by `o`: one number for each number
-# of `o`. The backward pass begins with two things:
-#
-# $$\delta_i = \sum_c dO_{ic}\, O_{ic} \qquad\qquad
-# dV = P^T dO, \quad P_{ij} = e^{S_{ij} - \mathrm{lse}_i}$$
-#
-# - `delta` is one number per query. The gradients of Q and K need it.
-# - `dV` needs the weights P. Nobody stored them, and nobody has to: `lse` is one number per query,
-#   and with it each tile of P is computed again and thrown away again (exercise 7.5).
-#
-# In `dv_kernel` a program owns one tile of **keys** and walks over the queries. So it stores its
-# tile of dV once, and no program adds to another's.
-#
-# The scores stand **transposed** here, `(block_k, block_q)`: then P has the shape that `tl.dot`
-# wants, and nothing computed is transposed afterwards. One line is given.
-#
-# (On Hopper a `tl.dot` of a transposed product has come out wrong: Triton's
-# [issue 6124](https://github.com/triton-lang/triton/issues/6124).)
-#
-# Write
-# - in `delta_kernel`: `delta_row`, (block_q,);
-# - in `dv_kernel`: `first`, where the loop over the queries begins if the call is causal: with the
-#   first query that sees any key of this tile, or where that query's tile begins: both are right,
-#   for no tile of queries is loaded that sees nothing. It is at least 0, and 0 if not causal;
-#   then, in the loop, `p` with 0 where a query does not see a key, and the step of `dv_tile`.
-#
-# The check counts: K and O are loaded once, `q` and `lse` once for each tile of keys that they see,
-# `do` once more for delta; `delta` and `dv` are stored once. `input_precision="ieee"`, as before.
-#
-# Two traps. A row that sees no key has `lse` = -inf: compute `p` first and set what is hidden to 0
-# *afterwards*, because exp(-inf - (-inf)) is NaN. And with `causal`, query `i` sees key `j` if
-# `j <= i + n_k - n_q`, as always.
-
-
-# %% ex-8-3
-@triton.jit
-def delta_kernel(
-    o, do, delta, n_q,
-    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr,
-):
-    head = tl.program_id(1)
-    rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)  # (block_q,)
-    o_tile = load_tile(o + head * n_q * HEAD_DIM, rows, n_q, HEAD_DIM).to(tl.float32)
-    do_tile = load_tile(do + head * n_q * HEAD_DIM, rows, n_q, HEAD_DIM).to(tl.float32)
-    ### BEGIN SOLUTION
-    delta_row = tl.sum(o_tile * do_tile, 1)
-    ### END SOLUTION
-    tl.store(delta + head * n_q + rows, delta_row, mask=rows < n_q)
-
-
-@triton.jit
-def dv_kernel(
-    q, k, lse, do, dv, n_q, n_k, scale,
-    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-    CAUSAL: tl.constexpr,
-):
-    tile = tl.program_id(0)
-    head = tl.program_id(1)
-    q += head * n_q * HEAD_DIM
-    k += head * n_k * HEAD_DIM
-    lse += head * n_q
-    do += head * n_q * HEAD_DIM
-    dv += head * n_k * HEAD_DIM
-    keys = tile * BLOCK_K + tl.arange(0, BLOCK_K)  # (block_k,)
-    k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
-    dv_tile = tl.zeros((BLOCK_K, HEAD_DIM), tl.float32)
-    first = 0
-    if CAUSAL:
-        ### BEGIN SOLUTION
-        first = tl.maximum(tile * BLOCK_K - (n_k - n_q), 0) // BLOCK_Q * BLOCK_Q
-        ### END SOLUTION
-    for start in range(first, n_q, BLOCK_Q):
-        rows = start + tl.arange(0, BLOCK_Q)  # (block_q,)
-        q_tile = load_tile(q, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
-        do_tile = load_tile(do, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
-        lse_row = tl.load(lse + rows, mask=rows < n_q, other=float("inf"))  # (block_q,)
-        s = tl.dot(k_tile, tl.trans(q_tile), input_precision="ieee") * scale  # (block_k, block_q)
-        ### BEGIN SOLUTION
-        p = tl.exp(s - lse_row[None, :])
-        if CAUSAL:
-            seen = keys[:, None] <= (rows + n_k - n_q)[None, :]
-            p = tl.where(seen, p, 0.0)
-        dv_tile += tl.dot(p.to(do_tile.dtype), do_tile, input_precision="ieee")
-        ### END SOLUTION
-    store_tile(dv, dv_tile, keys, n_k, HEAD_DIM)
-
-
-def delta_and_dv(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64):
-    """Return delta (B, H, n_q), float32, and dv (B, H, n_k, d) in k's dtype.
-
-    q, o, do (B, H, n_q, d), k (B, H, n_k, d), lse (B, H, n_q), float32.
-    """
-    q, k, o, lse, do = (x.contiguous() for x in (q, k, o, lse, do))
-    b, h, n_q, d = q.shape
-    n_k = k.shape[2]
-    delta = torch.empty_like(lse)
-    dv = torch.empty_like(k)
-    delta_kernel[(triton.cdiv(n_q, block_q), b * h)](
-        o, do, delta, n_q, HEAD_DIM=d, BLOCK_Q=block_q,
-    )
-    dv_kernel[(triton.cdiv(n_k, block_k), b * h)](
-        q, k, lse, do, dv, n_q, n_k, d**-0.5,
-        HEAD_DIM=d, BLOCK_Q=block_q, BLOCK_K=block_k, CAUSAL=causal,
-    )
-    return delta, dv
-
-
-# %% check-8-3
-check(delta_and_dv)
 
 # %% progress
 progress()

@@ -10,7 +10,7 @@
 # gains, and why; choose tiles with the compiler's own figures; read a chart of
 # model, ledger and hardware counters; decide which attention to call.
 #
-# **Time:** 55 minutes for this lesson, 40 for its exercises.
+# **Time:** 55 minutes for this lesson, 25 for its exercises.
 
 # %% question [markdown]
 # ## The question
@@ -987,8 +987,8 @@ else:
 # Training runs the kernel backwards. Two and a half times the FLOPs, and the same
 # question: who stores P? Nobody. With `lse`, P = exp(S − lse) is computed again,
 # tile by tile. (A softmax of each tile would be wrong: a tile does not know the
-# sum of its rows, `lse` does.) The second thing that the backward needs is one number per row, delta = Σ dO · O. You write
-# both in exercise 8.3.
+# sum of its rows, `lse` does.) The second thing that the backward needs is one number
+# per row, delta = Σ dO · O. Lesson 09 takes both apart, and you write it.
 
 # %% backward-bars
 back = load_measurements("h100_backward")
@@ -1071,10 +1071,10 @@ Quiz(
 # %% next [markdown]
 # ## Now write it
 #
-# 8.1 picks tiles from x-rays, 8.2 splits the loop, 8.3 begins the backward pass.
+# 8.1 picks tiles from x-rays, 8.2 splits the loop.
 #
-# **Next:** Part II goes on with the backward pass, decoding, paged caches and
-# many devices. Part I and its speed end here.
+# **Next:** Part I and its speed end here. Part II begins with the backward pass: keep the
+# receipt, not the goods.
 #
 # **To read:**
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.

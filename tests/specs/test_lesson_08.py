@@ -12,9 +12,7 @@ import pytest
 import torch
 from corpus import corpus
 from helpers import (
-    code,
     function_of,
-    module_from,
     report_on,
     says,
     solutions,
@@ -28,9 +26,9 @@ from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.kernels.ladder import Tiles, edge_masks, skip_tiles
 from course_lib.specs import find
-from course_lib.specs.lesson_08 import backward, split, tiles
+from course_lib.specs.lesson_08 import split, tiles
 
-ALL = ["choose_tiles", "causal_tiles", "split_attention", "delta_and_dv"]
+ALL = ["choose_tiles", "causal_tiles", "split_attention"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -182,55 +180,4 @@ def test_null_models_fail(null):
     def split_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
         return NULLS[null](q, k, v), torch.zeros(q.shape[:-1])
 
-    def delta_and_dv(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64):
-        dv = NULLS[null](k, k, do if do.shape == k.shape else k)
-        return (o * do).sum(-1).float(), dv
-
     assert report_for(split_attention, seed=1).verdict is Verdict.INCORRECT
-    assert report_for(delta_and_dv, seed=1).verdict is Verdict.INCORRECT
-
-
-# 8.3 --------------------------------------------------------------------------------------------
-
-
-def test_the_truth_of_8_3_is_what_autograd_says():
-    """dV and delta of float64 autograd, where every row has a key."""
-    q, k, v = (torch.randn(1, 2, n, 16, dtype=torch.float64) for n in (40, 56, 56))
-    v.requires_grad_()
-    hidden = torch.ones(40, 56, dtype=torch.bool).triu(17)
-    s = (q @ k.mT / 4).masked_fill(hidden, -torch.inf)
-    o, do = torch.softmax(s, -1) @ v, torch.randn(1, 2, 40, 16, dtype=torch.float64)
-    o.backward(do)
-    lse = torch.logsumexp(s, -1)
-    delta, dv = backward._backward_truth(q, k, o.detach(), lse, do, causal=True)
-    assert np.allclose(dv, v.grad, atol=1e-12)
-    assert np.allclose(delta, (o.detach() * do).sum(-1), atol=1e-12)
-
-
-def test_what_is_wrong_in_dv_is_said_of_keys_and_their_tiles():
-    """68 keys in tiles of 32, and 16 queries a tile: dv is cut by 32, delta by 16."""
-    report = report_on("8.3/wrong/begins_too_late")
-    assert report.picture.tile[0] == 32
-    assert [band.label for band in report.picture.bands] == ["tile 0", "tile 1", "tile 2"]
-    text = words_of(report)
-    assert "1 of 3 key tiles is wrong (tile 2, keys 64 to 67)" in text
-    assert "follow key tile 2 (keys 64 to 67)" in text
-    assert "query tile" not in text.partition("known mistake")[0]
-    delta = words_of(report_on("8.3/wrong/delta_mean"))
-    assert "both query tiles are wrong (all 64 rows)" in delta
-
-
-def test_a_buffer_for_the_weights_is_found():
-    source = code(8).replace(
-        "    dv_kernel[(triton.cdiv(n_k, block_k), b * h)](",
-        "    weights = torch.empty(b * h, n_q, n_k)\n"
-        "    dv_kernel[(triton.cdiv(n_k, block_k), b * h)](",
-    )
-    report = report_for(module_from(source).delta_and_dv, seed=1)
-    assert report.failed_property == "needs memory linear in N", report.text()
-
-
-def test_p_left_in_float32_does_not_compile():
-    source = code(8).replace("p.to(do_tile.dtype), do_tile", "p, do_tile")
-    report = report_for(module_from(source).delta_and_dv, seed=1)
-    assert not report.passed

@@ -67,9 +67,8 @@ class Here:
         args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
         try:
             with at_most(self.exercise.seconds):
-                called = calling.call(
-                    self.function, args, kwargs, kernel=True, run=self.exercise.run, watched=_idle()
-                )
+                again = replace(case, args=args, kwargs=kwargs, counted=False)
+                called = self._in_phases(again, _idle())
         except TookTooLong:
             return None
         return idle_finding(observed.result, called.result)
@@ -83,19 +82,36 @@ class Here:
         watched = None
         if provenance and origins:
             watched = _watched(provenance, origins, self.exercise.races)
+        called = self._in_phases(case, watched)
+        if self._compiled and called.failure is None:
+            import torch
+
+            torch.cuda.synchronize()
+        return called
+
+    def _in_phases(
+        self, case: Case, watched: contextlib.AbstractContextManager[Any] | None
+    ) -> Called:
+        """Call the function; what comes later is handed over once its first answer is copied."""
+        first: list[Any] = []
+        args, later = case.phases(self.exercise.later)
+
+        def ask(answer: Any) -> tuple[Any, ...]:
+            first.append(copy_inputs(answer) if is_tensor(answer) else answer)
+            return later
+
         called = calling.call(
             self.function,
-            case.args,
+            args,
             case.kwargs,
             counted=case.counted and not self._compiled,
             kernel=self._is_kernel,
             run=self.exercise.run,
             watched=watched,
+            ask=ask,
         )
-        if self._compiled and called.failure is None:
-            import torch
-
-            torch.cuda.synchronize()
+        if first and called.failure is None:
+            called = replace(called, result=(*first, *called.result))
         return called
 
     def _raise_ours(self, called: Called) -> None:
@@ -103,6 +119,8 @@ class Here:
         if called.error is None or called.failure is None:
             return
         theirs = called.failure.lines or called.failure.kinds[0] in ("TookTooLong", "OutOfBounds")
+        if self.exercise.later:  # PyTorch calls them, and says on its own what it cannot use
+            theirs = theirs or isinstance(called.error, RuntimeError | TypeError)
         if isinstance(called.error, KeyboardInterrupt) or not theirs:
             raise called.error
 

@@ -76,6 +76,7 @@ class Sandboxed:
         self._has_launched = False
         self._replay: Replay | None = None
         self._origins: Origins | None = None
+        self._first: list[Any] = []  # what was answered before the later inputs were handed over
         self._clock = self._whole = self._new_clock(ALL_CASES)
 
     def __enter__(self) -> Sandboxed:
@@ -137,14 +138,14 @@ class Sandboxed:
     def _answered(self, case: Case, provenance: Provenance | None) -> Ran:
         if self._is_kernel:
             self._open_books()
-        self._student.send(self._request(case, case.counted), deadline=self._clock)
+        self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
         if failure := _failure(answer):
             return Ran(case, failure=failure)
         allocated = answer.get("allocated")
         ledger = self._books() if self._is_kernel else books.rebuilt(answer.get("ledger"))
         observed = Observed(
-            answer.get("result"),
+            self._result(answer),
             ledger,
             allocated if isinstance(allocated, int) else None,
             provenance,
@@ -155,7 +156,29 @@ class Sandboxed:
     def _request(self, case: Case, counted: bool = False) -> dict[str, Any]:
         """Return what to say to a student's process, so that it calls the function."""
         request: dict[str, Any] = {"do": "case", "counted": counted, "kernel": self._is_kernel}
-        return request | {"args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        args, _ = case.phases(self.exercise.later)
+        return request | {"args": args, "kwargs": dict(case.kwargs)}
+
+    def _call(self, case: Case, *, counted: bool = False) -> None:
+        """Have the student's process call the function; what it says next is the answer's."""
+        self._first = []
+        self._student.send(self._request(case, counted), deadline=self._clock)
+
+    def _hand_over(self, case: Case, answer: dict[str, Any]) -> bool:
+        """Hand over what comes later, once, if this is a first answer; say whether it is."""
+        if "first" not in answer or not self.exercise.later or self._first:
+            return False
+        self._first.append(answer["first"])
+        _, later = case.phases(self.exercise.later)
+        self._student.send({"later": later}, deadline=self._clock)
+        return True
+
+    def _result(self, answer: dict[str, Any]) -> Any:
+        """Return what was answered, the first answer before the rest."""
+        result = answer.get("result")
+        if not self._first:
+            return result
+        return (*self._first, *(result if isinstance(result, tuple | list) else [result]))
 
     def doubt(self, case: Case, observed: Observed) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
@@ -193,10 +216,14 @@ class Sandboxed:
         self._clock = self._new_clock()
         try:
             with self._the_students_fault():
-                self._student.send(self._request(case), deadline=self._clock)
-                while "launch" in (answer := _message(self._student.receive(self._clock))):
+                self._call(case)
+                while True:
+                    answer = _message(self._student.receive(self._clock))
+                    if self._hand_over(case, answer):
+                        continue
+                    if "launch" not in answer:
+                        return idle_finding(observed.result, self._result(answer))
                     self._student.send({"written": {}}, deadline=self._clock)
-                return idle_finding(observed.result, answer.get("result"))
         except _Over as over:
             return over.found
 
@@ -239,6 +266,8 @@ class Sandboxed:
         launches: list[dict[str, Any]] = []
         while True:
             answer = _message(self._student.receive(self._clock))
+            if self._hand_over(case, answer):
+                continue
             if "launch" not in answer:
                 if case.compiled:
                     self.launches = launches
@@ -327,7 +356,7 @@ class Sandboxed:
         """Return the source of an unusual way to call the function; it holds no answers."""
         from course_lib.child.extract import extract
 
-        if self.exercise.run is None or self._is_kernel:
+        if self.exercise.run is None:
             return None
         piece = extract(self.exercise.run, inline_library=True)
         return f"{piece.source}\n\nrun = {piece.name}\n"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from course_lib.specs.lesson_08 import backward, counts, split, tiles
+from course_lib.specs.lesson_08 import counts, split, tiles
 
-EXERCISES = (tiles.CHOOSE, counts.COUNT, split.SPLIT, backward.BACKWARD)
+EXERCISES = (tiles.CHOOSE, counts.COUNT, split.SPLIT)

@@ -1,7 +1,4 @@
-"""8.3: the backward's first half, delta and dV.
-
-Longer than 400 lines because the many ways to get dV wrong share one model and stand beside it.
-"""
+"""9.2: the backward's first half, delta and dV."""
 
 from __future__ import annotations
 
@@ -22,9 +19,18 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.specs.lesson_09.weights import (
+    KEYS_OUTSIDE,
+    OF_MASKS,
+    OF_TILES,
+    Weights,
+    parts,
+    right,
+    seen_by,
+    where_of,
+)
 
 
 def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
@@ -64,18 +70,10 @@ def _backward_cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _backward_parts(q: Any, k: Any, *, causal: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return scaled scores (..., n_q, n_k) and which of them are seen (n_q, n_k)."""
-    q, k = as_float64(q), as_float64(k)
-    n_q, n_k = q.shape[-2], k.shape[-2]
-    seen = np.arange(n_k) <= np.arange(n_q)[:, None] + (n_k - n_q if causal else n_k + n_q)
-    return q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), seen
-
-
 def _backward_truth(
     q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False, **_tiles: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    s, seen = _backward_parts(q, k, causal=causal)
+    s, seen = parts(q, k, causal=causal)
     with np.errstate(all="ignore"):
         p = np.where(seen, np.exp(s - as_float64(lse)[..., None]), 0.0)
     do = as_float64(do)
@@ -112,13 +110,11 @@ def _allowed_dv(case: Case, dv_true: np.ndarray) -> float:
     """
     import torch
 
-    q, k, _, _, do = case.args
+    q, k, _, lse, do = case.args
     s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-    if case.kwargs.get("causal"):
-        n_q, n_k = s.shape[-2:]
-        hidden = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device).triu(n_k - n_q + 1)
-        s = s.masked_fill(hidden, -torch.inf)
-    eager = torch.nan_to_num(torch.softmax(s, -1)).transpose(-1, -2) @ do
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=bool(case.kwargs.get("causal")))
+    p = torch.exp(s.float() - lse[..., None]).where(torch.from_numpy(seen).to(q.device), 0.0)
+    eager = p.to(do.dtype).transpose(-1, -2) @ do
     dtype = str(q.dtype).removeprefix("torch.")
     largest = max(float(s[s.isfinite()].abs().max()), 1.0)
     of_scores = 8 * 2.0**-23 * largest * float(np.abs(as_float64(do)).sum(-2).max())
@@ -170,32 +166,24 @@ def _stand_transposed(case: Case, observed: Observed, expected: Any) -> Finding 
 
 
 def _slip(
-    weights: Callable[..., np.ndarray] | None = None,
+    weights: Weights = right,
     *,
-    delta: Callable[..., np.ndarray] | None = None,
-    values: Callable[..., np.ndarray] | None = None,
+    delta: Callable[..., Any] | None = None,
+    values: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a model with one thing wrong.
-
-    ``weights(s, lse, seen, where)`` returns P (..., n_q, n_k), where ``where`` holds row and key
-    numbers and tile sizes; ``delta(o, do)``; ``values(o, do)`` is what P^T multiplies.
-    """
+    """Return a model with one thing wrong: P, ``delta(o, do)``, or what P^T multiplies."""
 
     def model(
         q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False,
         block_q: int = 64, block_k: int = 64,
     ) -> Any:  # fmt: skip
-        s, seen = _backward_parts(q, k, causal=causal)
+        s, seen = parts(q, k, causal=causal)
         lse, o, do = as_float64(lse)[..., None], as_float64(o), as_float64(do)
-        n_q, n_k = seen.shape
-        where = {
-            "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": q.shape[-1],
-            "block_q": block_q, "block_k": block_k, "causal": causal,
-        }  # fmt: skip
+        where = where_of(seen, q.shape[-1], block_q, block_k, causal=causal)
         with np.errstate(all="ignore"):
-            p = weights(s, lse, seen, where) if weights else _p(s, lse, seen)
-            right = delta(o, do) if delta else (o * do).sum(-1)
-            return right, p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+            p = weights(s, lse, seen, where)
+            delta_row = delta(o, do) if delta else (o * do).sum(-1)
+            return delta_row, p.swapaxes(-1, -2) @ (values(o, do) if values else do)
 
     return model
 
@@ -206,177 +194,10 @@ def _summed_down(o: np.ndarray, do: np.ndarray) -> np.ndarray:
     return (o * do).reshape(*o.shape[:-2], -1, d, d).sum(-2).reshape(o.shape[:-1])
 
 
-def _p(s: np.ndarray, lse: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    return np.where(seen, np.exp(s - lse), 0.0)
-
-
-def _tile_softmax(s: np.ndarray, _lse: Any, seen: np.ndarray, where: dict[str, Any]) -> np.ndarray:
-    """Return weights that each tile of keys normalises by its own sum."""
-    s, p = np.where(seen, s, -np.inf), np.zeros_like(s)
-    for start in range(0, s.shape[-1], where["block_k"]):
-        part = s[..., start : start + where["block_k"]]
-        e = np.exp(part - part.max(-1, keepdims=True))
-        p[..., start : start + where["block_k"]] = np.nan_to_num(e / e.sum(-1, keepdims=True))
-    return p
-
-
-def _from_row(begin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return weights of a causal loop that begins at ``begin(first key, shift, b_q, b_k)``."""
-
-    def weights(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
-        first_key = where["key"] // where["block_k"] * where["block_k"]
-        shift = seen.shape[1] - seen.shape[0]
-        start = begin(first_key, shift, where["block_q"], where["block_k"])
-        met = where["row"] >= np.maximum(start, 0)
-        return _p(s, lse, seen & met if where["causal"] else seen)
-
-    return weights
-
-
-def _other_mask(visible: Callable[..., Any]) -> Callable[..., Any]:
-    """Return weights of a causal mask ``visible(row, key, shift)``, skipping or not."""
-
-    def weights(s: Any, lse: Any, seen: Any, where: dict[str, Any], *, skip: bool) -> np.ndarray:
-        row, key, shift = where["row"], where["key"], seen.shape[1] - seen.shape[0]
-        mask = visible(row, key, shift) if where["causal"] else seen
-        if skip and where["causal"]:
-            first = np.maximum(key // where["block_k"] * where["block_k"] - shift, 0)
-            mask = mask & (row >= first // where["block_q"] * where["block_q"])
-        return _p(s, lse, mask)
-
-    return weights
-
-
-_MASKS = (
-    (
-        "the mask is missing",
-        "causal=True makes no difference to P: set it to 0 where a query does not see a key.",
-        lambda row, key, shift: np.ones_like(row + key, dtype=bool),
-    ),
-    (
-        "the causal mask is reversed",
-        "a query sees the keys up to its own place, and rows are queries here.",
-        lambda row, key, shift: key >= row + shift,
-    ),
-    (
-        "the causal mask is one key too strict",
-        "a query sees its own key: use <=, not <.",
-        lambda row, key, shift: key < row + shift,
-    ),
-    (
-        "the causal mask is aligned at the start",
-        "with n_q != n_k query i sees key j if j <= i + n_k - n_q.",
-        lambda row, key, shift: key <= row,
-    ),
-)
-
-_BACKWARD_MISTAKES = (
-    Mistake(
-        "the softmax is computed anew in each tile",
-        "a tile does not know the sum of its rows: use the saved lse, P = exp(S - lse).",
-        _slip(_tile_softmax),
-    ),
-    Mistake(
-        "lse is not subtracted",
-        "exp(S) is not a weight yet: lse must be subtracted first.",
-        _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s), 0.0)),
-    ),
-    Mistake(
-        "exp(S) and exp(lse) apart",
-        "exp(S) / exp(lse) is exp(S - lse) on paper, but each of the two overflows above 88 and "
-        "vanishes below -103: subtract first.",
-        _slip(
-            lambda s, lse, seen, _: np.where(
-                seen, np.exp(s.astype(np.float32)) / np.exp(lse.astype(np.float32)), 0.0
-            )
-        ),
-    ),
-    Mistake(
-        "lse is divided by",
-        "lse is a logarithm: subtract it inside exp.",
-        _slip(lambda s, lse, seen, _: np.where(seen, np.exp(s) / lse, 0.0)),
-    ),
-    Mistake(
-        "base 2 and base e are mixed",
-        "lse is a natural logarithm: use exp, or multiply S and lse by log2(e) for exp2.",
-        _slip(lambda s, lse, seen, _: np.where(seen, np.exp2(s - lse), 0.0)),
-    ),
-    Mistake(
-        "the scale is missing",
-        SAYS["the scale is missing"],
-        _slip(lambda s, lse, seen, at: _p(s * np.sqrt(at["d"]), lse, seen)),
-    ),
-    Mistake(
-        "scaled twice",
-        "s has been multiplied by the scale already.",
-        _slip(lambda s, lse, seen, at: _p(s / np.sqrt(at["d"]), lse, seen)),
-    ),
-    Mistake(
-        "the scale is upside down",
-        SAYS["the scale is upside down"],
-        _slip(lambda s, lse, seen, at: _p(s * at["d"], lse, seen)),
-    ),
-    Mistake(
-        "the causal mask is always there",
-        SAYS["the causal mask is always there"],
-        _slip(
-            lambda s, lse, seen, at: _p(
-                s, lse, at["key"] <= at["row"] + seen.shape[1] - seen.shape[0]
-            )
-        ),
-    ),
-    Mistake(
-        "scores, not weights",
-        "exp is missing.",
-        _slip(lambda s, lse, seen, _: np.where(seen, s - lse, 0.0)),
-    ),
-    Mistake(
-        "only the last tile of queries counts",
-        "dv_tile is overwritten in each step: add to it.",
-        _slip(
-            lambda s, lse, seen, at: _p(
-                s, lse, seen & (at["row"] >= (len(seen) - 1) // at["block_q"] * at["block_q"])
-            )
-        ),
-    ),
-    Mistake(
-        "the loop begins too late",
-        "the first row that sees any key of this tile is the one that sees its *first* key, "
-        "rounded down to a tile of queries.",
-        _slip(_from_row(lambda key, shift, b_q, b_k: -(-(key - shift) // b_q) * b_q)),
-    ),
+_MISTAKES = (
     *(
-        Mistake(
-            "the loop begins too late",
-            "the last key of the tile is seen by fewer rows than the first one: begin where the "
-            "first key is seen.",
-            _slip(_from_row(begin)),
-        )
-        for begin in (
-            lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q,
-            lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q,
-        )
-    ),
-    Mistake(
-        "the loop's start is aligned at the start",
-        "with n_q != n_k the first row that sees key j is j - (n_k - n_q).",
-        _slip(_from_row(lambda key, shift, b_q, b_k: key // b_q * b_q)),
-    ),
-    Mistake(
-        "the loop's start is aligned at the start",
-        "the first row that sees key j is j - (n_k - n_q): minus, not plus.",
-        _slip(_from_row(lambda key, shift, b_q, b_k: (key + shift) // b_q * b_q)),
-    ),
-    *(
-        Mistake(name, says, _slip(partial(_other_mask(visible), skip=skip)))
-        for name, says, visible in _MASKS
-        for skip in (True, False)
-    ),
-    Mistake(
-        "rows without a key are not guarded",
-        "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after exp, "
-        "not hidden scores to -inf before it.",
-        _slip(lambda s, lse, seen, _: np.exp(np.where(seen, s, -np.inf) - lse)),
+        Mistake(name, says, _slip(weights))
+        for name, says, weights in (*OF_TILES, *KEYS_OUTSIDE, *OF_MASKS)
     ),
     Mistake(
         "o is taken for do",
@@ -412,8 +233,8 @@ _BACKWARD_MISTAKES = (
     ),
 )
 
-BACKWARD = Exercise.of(
-    "8.3",
+DELTA_AND_DV = Exercise.of(
+    "9.2",
     cases=_backward_cases,
     truth=_backward_truth,
     judge=in_turn(
@@ -425,5 +246,5 @@ BACKWARD = Exercise.of(
     ),
     kind="kernel",
     spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},
-    mistakes=_BACKWARD_MISTAKES,
+    mistakes=_MISTAKES,
 )

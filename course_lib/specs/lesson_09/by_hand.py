@@ -1,0 +1,112 @@
+"""Exercise 9.1: the backward of two queries and two keys on paper."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.finding import Finding
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+
+SCALE = 0.5
+Q, K, V, DO = (
+    np.array(x, dtype=float) for x in ((2, 4), (0, math.log(3)), (6, 2), (2, 1))
+)  # head_dim is 1
+
+
+def _sheet(
+    *, transposed: bool = True, delta: bool = True, each: bool = False, power: int = 1,
+    own: bool = False,
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Return what somebody writes on paper; each keyword is one thing to get wrong.
+
+    ``each``: a softmax of every tile of one key. ``own``: each weight's derivative by its own
+    score alone.
+    """
+    s = SCALE * np.outer(Q, K)
+    p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
+    o = p @ V
+    row = DO * o
+    p = np.ones_like(p) if each else p
+    dp = np.outer(DO, V)
+    ds = p * (1 - p) * dp if own else p * (dp - row[:, None] * delta)
+    dq, dk = ds @ K, (ds.T if transposed else ds) @ Q
+    dv = (p.T if transposed else p) @ DO
+    scale = SCALE**power
+    sheet = {"delta": row, "dv": dv, "ds": ds, "dq": scale * dq, "dk": scale * dk}
+    return {name: numbers.tolist() for name, numbers in sheet.items()}
+
+
+def _judge(case: Case, observed: Observed, expected: dict[str, list[Any]]) -> Finding | None:
+    sheet = observed.result
+    if not isinstance(sheet, dict):
+        return Finding("the form", "return the dict that stands in the cell, with numbers in it.")
+    for name, wanted in ((name, np.asarray(numbers)) for name, numbers in expected.items()):
+        try:
+            got = np.asarray(sheet[name], dtype=float)
+        except KeyError:
+            return Finding("the form", f"{name!r} is missing.")
+        except (TypeError, ValueError):
+            return Finding("the form", f"{name!r} should hold numbers only.")
+        if got.shape != wanted.shape:
+            says = f"{name!r} has shape {got.shape}, not {wanted.shape}."
+            return Finding("the form", says)
+        off = np.abs(got - wanted) / np.abs(wanted)
+        for at in np.argwhere(~(off <= 1e-3)):
+            place = f"{name!r}[{']['.join(map(str, at))}]"
+            if off[tuple(at)] <= 1e-2:
+                says = f"{place} is {got[tuple(at)]:.6g}: close. Keep five digits everywhere."
+                return Finding("five digits", says)
+            return Finding("the answer", f"{place} is {got[tuple(at)]:.6g}: that is not it.")
+    return None
+
+
+def _mistake(name: str, says: str, **wrong: Any) -> Mistake:
+    return Mistake(name, says, partial(_sheet, **wrong))
+
+
+BY_HAND = Exercise.of(
+    "9.1",
+    cases=lambda _rng: [Case("")],
+    truth=_sheet,
+    judge=_judge,
+    kind="question",
+    mistakes=(
+        _mistake(
+            "P and dS are not transposed",
+            "row i of P tells query i whom to look at; for key j its *column* is wanted: who "
+            "looked at it? dV = P^T dO, dK = scale dS^T Q.",
+            transposed=False,
+        ),
+        _mistake(
+            "delta is not subtracted",
+            "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
+            delta=False,
+        ),
+        _mistake(
+            "the softmax is computed anew in each tile",
+            "with one key a tile, a softmax of the tile is 1: a tile does not know the sum of its "
+            "rows. P = exp(S - lse).",
+            each=True,
+        ),
+        _mistake(
+            "the last scale is missing",
+            "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
+            power=0,
+        ),
+        _mistake(
+            "scaled twice on the way back",
+            "dQ and dK are multiplied by the scale once: in dS, or at the end.",
+            power=2,
+        ),
+        _mistake(
+            "the softmax is derived number by number",
+            "P * (1 - P) is the derivative of one weight by its own score; the other score of the "
+            "row moves it too.",
+            own=True,
+        ),
+    ),
+)

@@ -1,0 +1,196 @@
+"""Exercise 9.6: forward and backward as one ``torch.autograd.Function``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_judge, attention_truth
+from course_lib.judging.both_ways import there_and_back
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.kernel_judge import (
+    formal_fault,
+    in_turn,
+    stored_whole,
+    too_much_memory,
+    was_launched,
+)
+from course_lib.judging.spec import FAR, HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_09.gradients import (
+    FOR_K,
+    FOR_Q,
+    FOR_V,
+    OF_DS,
+    OF_SCALE,
+    Slip,
+    allowed,
+    gradients,
+    mistakes_of,
+)
+from course_lib.specs.lesson_09.kernels import FAR_SPARED
+from course_lib.specs.lesson_09.weights import seen_by, where_of
+
+_NAMES = ("`o`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
+
+
+def _case(rng: Generator, *shape: Any, summed: bool = False, **how: Any) -> Case:
+    """Return a case of q, k, v and do, which is handed over when o is known.
+
+    ``summed``: do is that of ``o.sum()``: one number, seen everywhere (all strides are 0).
+    """
+    import torch
+
+    case = draw.launch(rng, *shape, **{"causal": False} | how)
+    q, _, v = case.args
+    size = (*q.shape[:-1], v.shape[-1])
+    do = torch.from_numpy(rng.standard_normal(size) + 0.3).to(q.dtype)
+    do = torch.ones((), dtype=q.dtype).expand(size) if summed else do
+    return replace(case, args=(*case.args, do))
+
+
+def _cases(rng: Generator) -> list[Case]:
+    def case(*shape: Any, **how: Any) -> Case:
+        return _case(rng, *shape, **how)
+
+    return [
+        case("64 queries and keys, d = 16", 64, 64, 16),
+        case("2 x 2 heads, 40 queries, 70 keys", 40, 70, 16, heads=(2, 2)),
+        case("o.sum(): dO is one number, and all its strides are 0", 48, 80, 32, summed=True),
+        case("causal, 70 queries and keys, d = 32, each tensor stored as (B, N, H, d)",
+             70, 70, 32, heads=(2, 1), causal=True, strided=True),
+        case("causal, 35 queries, 68 keys: aligned at the end", 35, 68, 16, causal=True),
+        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 32, causal=True),
+        case("large scores (q and k times 4)", 64, 33, 32, size=4),
+        case("float16, causal, 100 queries and keys, d = 64, of o.sum()",
+             100, 100, 64, heads=(1, 2), dtype="float16", causal=True, summed=True, compiled=True),
+        case("causal, 256 queries and keys, d = 16: what is kept is counted",
+             256, 256, 16, causal=True, counted=True),
+        replace(case(draw.hard_names(150)[0], 65, 65, 16, jump=150), shows=HARD - {FAR}),
+    ]  # fmt: skip
+
+
+def _answer(
+    slip: Slip, *, order: tuple[int, int, int] = (0, 1, 2), instead: str = ""
+) -> Callable[..., Any]:
+    """Return o, dq, dk and dv with something wrong or nothing.
+
+    ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta").
+    """
+
+    def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
+        o, lse = attention_truth(q, k, v, causal=causal)
+        do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
+        seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+        where = where_of(seen, q.shape[-1], 64, 64, causal=causal)
+        found = gradients(q, k, v, do, lse, (do * o).sum(-1), seen, where, slip)
+        return (o, *(found[i] for i in order))
+
+    return model
+
+
+def _truth(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
+    return _answer(Slip())(q, k, v, do, causal=causal)
+
+
+_judge_o = stored_whole(attention_judge(with_lse=False, in_dtype=True))
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    import torch
+
+    if observed.result is None:
+        return Finding(
+            "is an autograd.Function",
+            "there is nothing to apply: Attention should be a class, class "
+            "Attention(torch.autograd.Function), with forward and backward.",
+        )
+    q, k, v, do = case.args
+    causal = bool(case.kwargs.get("causal"))
+    o, lse = attention_truth(q, k, v, causal=causal)
+    first = replace(observed, result=observed.result[0])
+    if finding := _judge_o(case, first, (o, lse)):
+        return finding
+    if fault := formal_fault(observed.result[1:], expected[1:], q.dtype):
+        return fault
+    lse = torch.from_numpy(lse).float().to(q.device)
+    delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float().to(q.device)
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+    limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=expected[1:])
+    for got, truth, limit, name in zip(
+        observed.result[1:], expected[1:], limits, _NAMES[1:], strict=True
+    ):
+        axes = ("batch", "head", "row" if "q" in name else "key", "column")
+        if finding := array_finding(got, truth, allowed=limit, name=name, axes=axes):
+            return finding
+    return None
+
+
+def _keeps_little(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that what waits for the backward beyond the inputs is linear in N."""
+    if not case.counted or observed.ledger is None:
+        return None
+    q, k = case.args[:2]
+    (*batch, n_q, d), n_k = q.shape, k.shape[-2]
+    linear = math.prod(batch) * (n_q + n_k) * d * 4
+    if (observed.allocated or 0) > 2 * linear:
+        return Finding(
+            "keeps a receipt, not the goods",
+            f"the numbers are right, but {observed.allocated:,} bytes are still held when forward "
+            f"has returned, beyond its inputs: o and lse are {_receipt(q):,}. The weights "
+            f"({n_q} x {n_k}) can be made again from lse.",
+            look="save q, k, v, o and lse, and nothing of n_q times n_k numbers.",
+            numbers_right=True,
+        )
+    return too_much_memory(case, replace(observed, allocated=None))
+
+
+def _receipt(q: Any) -> int:
+    """Return the bytes of o and lse."""
+    return int(q.numel() * q.element_size() + 4 * q.numel() // q.shape[-1])
+
+
+_MISTAKES = (
+    Mistake(
+        "dK and dV are exchanged",
+        "backward returns one gradient for each input of forward, in their order: dq, dk, dv, and "
+        "None for causal.",
+        _answer(Slip(), order=(0, 2, 1)),
+    ),
+    Mistake(
+        "dQ and dK are exchanged",
+        "backward returns one gradient for each input of forward, in their order.",
+        _answer(Slip(), order=(1, 0, 2)),
+    ),
+    Mistake(
+        "o is taken for do",
+        "backward is given the gradient of the loss by o; o itself is only needed for delta.",
+        _answer(Slip(), instead="o"),
+    ),
+    Mistake(
+        "do is not used",
+        "backward is given the gradient of the loss by o, and every gradient is made of it.",
+        _answer(Slip(), instead="ones"),
+    ),
+    *mistakes_of(_answer, *OF_DS, *OF_SCALE, FOR_Q, FOR_K, FOR_V),
+)
+
+ATTENTION = Exercise.of(
+    "9.6",
+    cases=_cases,
+    truth=_truth,
+    judge=in_turn(stored_whole(_judge, *_NAMES), was_launched, _keeps_little),
+    kind="kernel",
+    run=there_and_back,
+    later=1,
+    spared=FAR_SPARED,
+    mistakes=_MISTAKES,
+)

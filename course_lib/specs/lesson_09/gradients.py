@@ -1,0 +1,178 @@
+"""dQ, dK and dV in float64, right or with one thing wrong: for the truths and the mistakes.
+
+The products of the backward are left to autograd, on two sums whose gradients they are: with P and
+dS held fixed, sum(P * (dO V^T)) moves V by P^T dO, and sum(dS * S) moves Q and K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.spec import Mistake
+from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.specs.lesson_09.weights import OF_MASKS, OF_TILES, Named, Weights, right
+
+_Change = Callable[..., np.ndarray]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """One thing wrong in the backward, or nothing.
+
+    weights: how P is made (`weights`). ds: ``ds(p, dp, delta)``. for_q, for_k, for_v: what is
+    multiplied for dQ, dK and dV, of ``(p, ds, where)``. power: of the scale that dQ and dK get.
+    """
+
+    weights: Weights = right
+    ds: _Change = lambda p, dp, delta: p * (dp - delta)
+    for_q: _Change = lambda p, ds, where: ds
+    for_k: _Change = lambda p, ds, where: ds
+    for_v: _Change = lambda p, ds, where: p
+    power: int = 1
+
+
+def gradients(
+    q: Any,
+    k: Any,
+    v: Any,
+    do: Any,
+    lse: Any,
+    delta: Any,
+    seen: np.ndarray,
+    where: dict[str, Any],
+    slip: Slip | None = None,
+    *,
+    scale: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return dq, dk, dv, float64, of P = exp(S - lse) where a pair is ``seen``."""
+    slip = slip or Slip()
+    q, k, v, do, lse, delta = (as_float64(x) for x in (q, k, v, do, lse, delta))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    with np.errstate(all="ignore"):
+        p = slip.weights(scale * (q @ k.mT), lse[..., None], seen, where)
+        ds = slip.ds(p, do @ v.mT, delta[..., None])
+        for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
+    factor = scale**slip.power
+    dq, dk = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1]
+    return factor * dq, factor * dk, _pulled(do, v, for_v)[1]
+
+
+def _pulled(a: np.ndarray, b: np.ndarray, by: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the gradients of sum(by * (a b^T)) by a and by b."""
+    import torch
+
+    leaves = [torch.from_numpy(x).requires_grad_() for x in (a, b)]
+    pulled = (torch.from_numpy(by) * (leaves[0] @ leaves[1].mT)).sum()
+    da, db = (x.numpy() for x in torch.autograd.grad(pulled, leaves))
+    return da, db
+
+
+def _seen_only(p: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return np.where(p == 0, 0.0, x)
+
+
+OF_DS: tuple[tuple[str, str, Slip], ...] = (
+    (
+        "delta is not subtracted",
+        "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
+        Slip(ds=lambda p, dp, delta: p * dp),
+    ),
+    (
+        "delta has the wrong sign",
+        "delta is subtracted: dS = P * (dP - delta).",
+        Slip(ds=lambda p, dp, delta: p * (dp + delta)),
+    ),
+    (
+        "dS is not multiplied by P",
+        "dP - delta is how far a score wants to move; a weight of 0 moves nothing: multiply by P.",
+        Slip(ds=lambda p, dp, delta: _seen_only(p, dp - delta)),
+    ),
+    (
+        "the softmax is derived number by number",
+        "P * (1 - P) is the derivative of one weight by its own score; the other scores of the "
+        "row move it too, and that is what delta is for.",
+        Slip(ds=lambda p, dp, delta: p * (1 - p) * dp),
+    ),
+)
+OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
+    (
+        "the last scale is missing",
+        "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
+        Slip(power=0),
+    ),
+    (
+        "scaled twice on the way back",
+        "dQ and dK are multiplied by the scale once: in dS, or at the end.",
+        Slip(power=2),
+    ),
+)
+FOR_Q = (
+    "dQ is made of P",
+    "dQ = scale * dS K: P is how far the values move, dS how far the scores do.",
+    Slip(for_q=lambda p, ds, where: p),
+)
+FOR_K = (
+    "dK is made of P",
+    "dK = scale * dS^T Q: P is how far the values move, dS how far the scores do.",
+    Slip(for_k=lambda p, ds, where: p),
+)
+FOR_V = (
+    "dV is made of dS",
+    "dV = P^T dO: the values are averaged by the weights themselves.",
+    Slip(for_v=lambda p, ds, where: ds),
+)
+
+
+def mistakes_of(
+    model: Callable[[Slip], Callable[..., Any]],
+    *slips: tuple[str, str, Slip],
+    loops: Sequence[Named] = (),
+    masks: bool = True,
+) -> tuple[Mistake, ...]:
+    """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
+    made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
+    every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
+    return tuple(Mistake(name, says, model(slip)) for name, says, slip in (*every, *slips))
+
+
+def allowed(
+    q: Any,
+    k: Any,
+    v: Any,
+    do: Any,
+    lse: Any,
+    delta: Any,
+    *,
+    seen: np.ndarray,
+    truths: Sequence[np.ndarray],
+) -> list[float]:
+    """Return how far dq, dk and dv may be off: three times what eager PyTorch is, plus a little.
+
+    P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
+    weight that is made of it. Whole rows of eager products round in another order than tiles do
+    and may happen not to show that.
+    """
+    import torch
+
+    visible = torch.from_numpy(seen).to(q.device)
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    p = torch.exp(s.float() - lse[..., None]).where(visible, 0.0)
+    ds = p * ((do @ v.mT).float() - delta[..., None])
+    p, ds = p.to(q.dtype), ds.to(q.dtype)
+    root = q.shape[-1] ** -0.5
+    eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)
+    largest = max(float(s[s.isfinite()].abs().max()), 1.0)
+    rounding = min(8 * 2.0**-23 * largest, 1e-3)
+    dtype = str(q.dtype).removeprefix("torch.")
+    return [
+        1.5 * allowed_error(truth, as_float64(e), dtype) + rounding * _reach(truth)
+        for truth, e in zip(truths, eager, strict=True)
+    ]
+
+
+def _reach(truth: np.ndarray) -> float:
+    return max(float(np.abs(truth).max(initial=0.0)), 1.0)

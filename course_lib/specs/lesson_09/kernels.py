@@ -1,0 +1,247 @@
+"""Exercises 9.4 and 9.5: one kernel for dK and dV, and one for dQ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.accounting.traffic import derived_counts
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import Judge, array_finding
+from course_lib.judging.kernel_judge import (
+    formal_fault,
+    in_turn,
+    linear_memory,
+    stored_whole,
+    was_launched,
+)
+from course_lib.judging.least import Least, counted
+from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_09.gradients import (
+    FOR_K,
+    FOR_Q,
+    FOR_V,
+    OF_DS,
+    OF_SCALE,
+    Slip,
+    allowed,
+    gradients,
+    mistakes_of,
+)
+from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE, seen_by, where_of
+
+_INPUTS = ("q", "k", "v", "do", "lse", "delta")
+FAR_SPARED = {FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"}
+
+
+def _case(rng: Generator, *shape: Any, **how: Any) -> Case:
+    """Return a case of q, k, v, do, lse, delta: what the forward pass saved, and a gradient."""
+    import torch
+
+    case = draw.launch(rng, *shape, **how)
+    o, lse = attention_truth(*case.args, **case.kwargs)
+    dtype = case.args[0].dtype
+    do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3).to(dtype)
+    delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float()
+    return replace(case, args=(*case.args, do, torch.from_numpy(lse).float(), delta))
+
+
+def _cases(rng: Generator) -> list[Case]:
+    case = partial(_case, rng)
+    return [
+        case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
+        case("2 x 2 heads, 40 queries, 70 keys: short last tiles",
+             40, 70, 16, heads=(2, 2), tiles=(16, 64)),
+        case("large scores (q and k times 4), tiles as tall as d",
+             64, 32, 32, size=4, tiles=(32, 32)),
+        case("causal, 64 queries and keys, tiles 16 and 32",
+             64, 64, 16, tiles=(16, 32), causal=True),
+        case("causal, 35 queries, 68 keys: aligned at the end",
+             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True),
+        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 32, tiles=(16, 64), causal=True),
+        case("float16, causal, 100 queries, 150 keys, d = 64",
+             100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
+             compiled=True),
+        case("causal, 512 queries and keys, d = 16, counted",
+             512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        # with jumps of 300, exp(S - lse) of another lse than that of S is infinite
+        replace(case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16)),
+                together=True),
+    ]  # fmt: skip
+
+
+def _of_kernel(slip: Slip, *, which: slice) -> Callable[..., Any]:
+    """Return dk and dv, or dq alone, with something wrong or nothing."""
+
+    def model(
+        q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, causal: bool = False,
+        block_q: int = 64, block_k: int = 64,
+    ) -> Any:  # fmt: skip
+        seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+        where = where_of(seen, q.shape[-1], block_q, block_k, causal=causal)
+        found = gradients(q, k, v, do, lse, delta, seen, where, slip)[which]
+        return found if len(found) > 1 else found[0]
+
+    return model
+
+
+def _judge(*names: str, places: slice) -> Judge:
+    """Judge dk and dv, or dq alone."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        q, k = case.args[:2]
+        truths = list(expected) if isinstance(expected, tuple) else [expected]
+        if fault := formal_fault(observed.result, expected, q.dtype):
+            return fault
+        got = list(observed.result) if isinstance(expected, tuple) else [observed.result]
+        causal = bool(case.kwargs.get("causal"))
+        every = _of_kernel(Slip(), which=slice(None))(*case.args, causal=causal)
+        seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+        limits = allowed(*case.args, seen=seen, truths=every)[places]
+        for one, truth, limit, name in zip(got, truths, limits, names, strict=True):
+            row = "row" if name == "`dq`" else "key"
+            axes = ("batch", "head", row, "column")
+            if finding := array_finding(one, truth, allowed=limit, name=name, axes=axes):
+                return finding
+        return None
+
+    return stored_whole(judge, *names)
+
+
+def _sizes(case: Case) -> tuple[int, int, dict[str, int], int, int]:
+    """Return heads, d, the counts of tiles, and the tile sizes of a case."""
+    q, k, *_ = case.args
+    (*batch, n_q, d), n_k = q.shape, k.shape[-2]
+    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
+    counts = derived_counts(n_q, n_k, b_q, b_k, bool(case.kwargs.get("causal")))
+    counts |= {"n_q": n_q, "n_k": n_k}
+    if not case.counted:  # whole tiles may be loaded
+        whole = counts["visited_tiles"]
+        counts |= {"visited_q_rows": whole * b_q, "visited_k_rows": whole * b_k}
+        counts |= {"n_q": counts["t_q"] * b_q, "n_k": counts["t_k"] * b_k}
+    return math.prod(batch), d, counts, b_q, b_k
+
+
+def _least_of_keys(case: Case) -> Least:
+    """K and V once; Q, dO, lse and delta once for each tile of keys that they see."""
+    heads, d, counts, b_q, b_k = _sizes(case)
+    rows, keys = heads * counts["visited_q_rows"], heads * counts["n_k"]
+    loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
+    return Least(
+        rule="k and v once; q, do, lse and delta once for each tile of keys that they see; dk and "
+        "dv stored once",
+        loads=loads | {"delta": rows},
+        stores=2 * keys * d,
+        tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
+        flops=8 * heads * counts["visited_tiles"] * b_q * b_k * d,
+        properties=dict.fromkeys(("q", "do", "lse", "delta"), "skips tiles that see nothing"),
+    )
+
+
+def _least_of_queries(case: Case) -> Least:
+    """Q, dO, lse and delta once; K and V once for each tile of queries that sees them."""
+    heads, d, counts, b_q, b_k = _sizes(case)
+    rows, keys = heads * counts["n_q"], heads * counts["visited_k_rows"]
+    loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
+    return Least(
+        rule="q, do, lse and delta once; k and v once for each tile of queries that sees a key of "
+        "theirs; dq stored once",
+        loads=loads | {"delta": rows},
+        stores=rows * d,
+        tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
+        flops=6 * heads * counts["visited_tiles"] * b_q * b_k * d,
+        properties=dict.fromkeys(("k", "v"), "skips tiles that see nothing"),
+    )
+
+
+def stands(case: Case, observed: Observed, expected: Any, *, keys_first: bool) -> Finding | None:
+    """Ask that tiles of scores have the shape in which they are multiplied, where that shows."""
+    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
+    if observed.ledger is None or b_q == b_k:
+        return None
+    first, last = ("block_k", "block_q") if keys_first else ("block_q", "block_k")
+    shape = (b_q, b_k) if keys_first else (b_k, b_q)
+    if not observed.ledger.dots[shape[0], case.args[0].shape[-1], shape[1]]:
+        return None
+    return Finding(
+        "computes the scores transposed" if keys_first else "computes the scores as they stand",
+        f"the numbers are right, but scores are made as ({last}, {first}) = {shape}, so that "
+        "they must be transposed before they are multiplied.",
+        look=f"make S and dP as ({first}, {last}), and nothing computed is transposed.",
+    )
+
+
+def _last_queries(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    """Return ``x`` (..., n_q, n_k) in the last tile of queries, 0 above it."""
+    last = (x.shape[-2] - 1) // where["block_q"] * where["block_q"]
+    return np.where(where["row"] >= last, x, 0.0)
+
+
+def _exchanged(*inputs: Any, **how: Any) -> Any:
+    dk, dv = _of_kernel(Slip(), which=slice(1, 3))(*inputs, **how)
+    return dv, dk
+
+
+_ONLY = "the tile is overwritten in each step: add to it."
+_OF_KEYS = mistakes_of(
+    partial(_of_kernel, which=slice(1, 3)),
+    *OF_DS,
+    *OF_SCALE,
+    FOR_K,
+    FOR_V,
+    (
+        "only the last tile of queries counts in dK",
+        _ONLY,
+        Slip(for_k=lambda p, ds, where: _last_queries(ds, where)),
+    ),
+    (
+        "only the last tile of queries counts in dV",
+        _ONLY,
+        Slip(for_v=lambda p, ds, where: _last_queries(p, where)),
+    ),
+    loops=KEYS_OUTSIDE,
+)
+_EXCHANGED = Mistake("dK and dV are exchanged", "return dk, dv, in this order.", _exchanged)
+
+DK_AND_DV = Exercise.of(
+    "9.4",
+    cases=_cases,
+    truth=_of_kernel(Slip(), which=slice(1, 3)),
+    judge=in_turn(
+        _judge("`dk`", "`dv`", places=slice(1, 3)),
+        was_launched,
+        linear_memory,
+        counted(_least_of_keys),
+        partial(stands, keys_first=True),
+    ),
+    kind="kernel",
+    spared=FAR_SPARED,
+    mistakes=(*_OF_KEYS, _EXCHANGED),
+)
+DQ = Exercise.of(
+    "9.5",
+    cases=_cases,
+    truth=_of_kernel(Slip(), which=slice(1)),
+    judge=in_turn(
+        _judge("`dq`", places=slice(1)),
+        was_launched,
+        linear_memory,
+        counted(_least_of_queries),
+        partial(stands, keys_first=False),
+    ),
+    kind="kernel",
+    spared=FAR_SPARED,
+    mistakes=mistakes_of(
+        partial(_of_kernel, which=slice(1)), *OF_DS, *OF_SCALE, FOR_Q, loops=QUERIES_OUTSIDE
+    ),
+)

@@ -1,0 +1,135 @@
+"""Exercise 9.3: what one tile adds to dQ, dK and dV, in NumPy and float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.cases import Triple
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Observed
+from course_lib.specs.lesson_09.gradients import (
+    FOR_K,
+    FOR_Q,
+    FOR_V,
+    OF_DS,
+    OF_SCALE,
+    Slip,
+    gradients,
+    mistakes_of,
+)
+from course_lib.specs.lesson_09.weights import seen_by, where_of
+
+
+def _tile(
+    rng: Generator,
+    name: str,
+    qkv: Triple,
+    keys: slice,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    shows: frozenset[str] = frozenset(),
+) -> Case:
+    """Return a case: all queries against ``keys`` of a longer row, whose lse and delta it gets."""
+    q, k, v = (x.astype(np.float64) for x in qkv)
+    root = q.shape[-1] ** -0.5
+    scale = root if scale is None else scale
+    o, lse = attention_truth(q * (scale / root), k, v, causal=causal)
+    do = rng.standard_normal(o.shape) + 0.3
+    seen = seen_by(len(q), len(k), causal=causal)
+    delta = (do * o).sum(-1)
+    args = (q, k[keys], v[keys], do, lse, delta, np.ascontiguousarray(seen[:, keys]), scale)
+    return Case(name, args, shows=shows)
+
+
+def _cases(rng: Generator) -> list[Case]:
+    def drawn(name: str, n_q: int, n_k: int, d: int, keys: slice, **how: Any) -> Case:
+        return _tile(rng, name, draw.draw(rng, n_q, n_k, d, size=how.pop("size", 1.0)), keys, **how)
+
+    every = slice(None)
+    hard = [
+        _tile(rng, f"{name}, the last 5 of 9 keys", qkv, slice(4, 9), shows=shows - {REMAINDER})
+        for name, qkv, shows in draw.hard(rng, 6, 9, 4)
+    ]
+    return [
+        drawn("4 queries, 4 keys, d = 4: all there are", 4, 4, 4, every),
+        drawn("the first 4 of 12 keys: a row of P does not add up to 1", 4, 12, 4, slice(4)),
+        drawn("6 queries, the last 3 of 10 keys, d = 5", 6, 10, 5, slice(7, 10)),
+        drawn("causal, 5 queries and keys: the tile on the diagonal", 5, 5, 3, every, causal=True),
+        drawn("causal, 7 queries, 4 keys: the first 3 rows see nothing, and their lse is -inf",
+              7, 4, 2, every, causal=True),
+        drawn("a scale of 0.3", 5, 8, 4, slice(3, 8), scale=0.3),
+        drawn("large scores (q and k times 4)", 5, 8, 4, slice(3, 8), size=4),
+        drawn("one query, one key of 3", 1, 3, 2, slice(1, 2)),
+        *hard,
+    ]  # fmt: skip
+
+
+def _answer(slip: Slip) -> Callable[..., Any]:
+    def model(
+        q_tile: Any, k_tile: Any, v_tile: Any, do_tile: Any, lse_row: Any, delta_row: Any,
+        seen: Any, scale: float,
+    ) -> Any:  # fmt: skip
+        where = where_of(seen, 1, *seen.shape, causal=not seen.all())
+        where["d"] = scale**-2  # of whose root the scale is one over
+        inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
+        return gradients(*inputs, seen, where, slip, scale=scale)
+
+    return model
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if fault := find_fault(observed.result, expected):
+        return fault
+    words = ("row", "key", "key")
+    for got, truth, name, word in zip(
+        observed.result, expected, ("`dq`", "`dk`", "`dv`"), words, strict=True
+    ):
+        finding = array_finding(
+            got, truth, allowed=_allowed(truth), name=name, axes=(word, "column")
+        )
+        if finding:
+            return finding
+    return None
+
+
+def _allowed(truth: np.ndarray) -> float:
+    """Return what float64 may be off: a score of -20000 is exact to 4e-12, and so is its weight."""
+    return 1e-9 * max(1.0, float(np.abs(truth).max(initial=0.0)))
+
+
+_NOT_TRANSPOSED = (
+    "P and dS are not transposed",
+    "row i of P tells query i whom to look at; for a key its *column* is wanted: dV = P^T dO, "
+    "dK = scale dS^T Q.",
+    Slip(
+        for_k=lambda p, ds, where: _square(ds).T,
+        for_v=lambda p, ds, where: _square(p).T,
+    ),
+)
+
+
+def _square(x: np.ndarray) -> np.ndarray:
+    if x.shape[0] != x.shape[1]:
+        raise ValueError("this mistake has a shape of its own only here")
+    return x
+
+
+TILE_GRADIENTS = Exercise.of(
+    "9.3",
+    cases=_cases,
+    truth=_answer(Slip()),
+    judge=_judge,
+    spared={REMAINDER: "one tile, of any size: nothing is cut into tiles here"},
+    mistakes=mistakes_of(
+        _answer, _NOT_TRANSPOSED, *OF_DS, *OF_SCALE, FOR_Q, FOR_K, FOR_V, masks=True
+    ),
+)
