@@ -50,7 +50,7 @@ class Race(CourseWidget):
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "race_lanes.js", "race.js")
+    _esm = static_text("tokens.js", "common.js", "race_lanes.js", "race_canvas.js", "race.js")
     _css = static_text("tokens.css", "common.css", "race.css")
     parts = ("race-picture", "race-tape")
     height_px = 760

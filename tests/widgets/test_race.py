@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from traitlets import TraitError
 
+from course_lib import widgets
 from course_lib.accounting.eager_ledger import EagerLedger
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.memory import FlatMemory
@@ -99,6 +101,12 @@ def test_bad_counts_and_ledgers_without_attention_are_refused():
         Race.replay(FlatMemory())
     with pytest.raises(ValueError, match="beside must be"):
         Race.replay(counted(), beside="both")
+
+
+def test_each_of_its_modules_is_under_20_kb():
+    files = list((Path(widgets.__file__).parent / "static").glob("race*.js"))
+    assert len(files) == 3
+    assert max(file.stat().st_size for file in files) < 20_000
 
 
 # In a browser -------------------------------------------------------------------------------------
