@@ -240,6 +240,7 @@ def _recorded() -> list[dict[str, Any]]:
             "n": row["n"], "d": record["head_dim"], "causal": row["causal"],
             "bytes": 1e9 * sum(row["dram_gb"]) / len(row["dram_gb"]) / row["heads"],
             "label": f"measured on {record['device']}, {row['heads']} heads: bytes a head in HBM",
+            "short": f"a head, {record['device'].split()[1]} counters",
         }
         for row in record["rows"]
     ]  # fmt: skip

@@ -81,6 +81,8 @@ def test_a_wrong_kernel_beside_the_right_one_shows_the_first_load_that_differs()
     assert race.events("replay")[3][:2] == ("k", (32, 64))
     assert "first difference: event 3" in race.to_table()
     assert Race.replay(counted(causal=True), beside=counted(causal=True)).difference() is None
+    assert Race.replay(counted(causal=True), beside="model", causal=True).difference() is None
+    assert Race.replay(counted(), beside="model", causal=True).difference() == 3
 
 
 @pytest.mark.parametrize(

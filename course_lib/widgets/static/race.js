@@ -1,4 +1,4 @@
-// The Race's words, handles and clock (bytes over bandwidth, never measured time); lanes: race_lanes.js, picture: race_canvas.js.
+// The Race's words, handles and clock (bytes over bandwidth, never measured time); see race_canvas.js.
 
 const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : [n]));
 const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
@@ -70,8 +70,8 @@ function render({ model, el }) {
     nodes.push(s("rect", { class: "fac-race-edge", x, y: y + bill, width: lw, height: tape }), (lane.odometer = text(x, y + bill - 0.45 * fs, "fac-race-odometer")), (lane.leastText = text(x + lw, y + bill - 0.45 * fs, "fac-race-small", "", { "text-anchor": "end" })));
     const swap = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
     nodes.push((lane.clockText = text(swap ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": swap ? "start" : "end" })));
-    const seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)));
+    const seen = naive || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
     const hit = grip("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));

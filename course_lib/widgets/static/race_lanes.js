@@ -77,12 +77,13 @@ function leastOf(kernels, l2) {
   };
 }
 
-/** Index of the first event of `mine` that is another one in `right`; null if there is none. */
+/** Index of the first event of `mine` that is another one in `right` (the log-sum-exp left out); null if there is none. */
 export function firstDifference(mine, right) {
-  const key = (e) => e && [e.tensor, e.rows, e.cols, e.kind, e.program, e.bytes].join();
-  const place = mine.findIndex((event, i) => key(event) !== key(right[i]));
-  if (place >= 0) return place;
-  return mine.length === right.length ? null : mine.length;
+  const keep = (lane) => lane.map((e, i) => [i, [e.tensor, e.rows, e.cols, e.kind, e.program, e.bytes].join()]).filter(([i]) => lane[i].tensor !== "lse");
+  const own = keep(mine), theirs = keep(right);
+  const place = own.findIndex(([, key], i) => key !== theirs[i]?.[1]);
+  if (place >= 0) return own[place][0];
+  return own.length === theirs.length ? null : mine.length;
 }
 
 const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
