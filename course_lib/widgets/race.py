@@ -50,7 +50,7 @@ class Race(CourseWidget):
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "race_lanes.js", "race.js")
+    _esm = static_text("tokens.js", "common.js", "race_lanes.js", "race_canvas.js", "race.js")
     _css = static_text("tokens.css", "common.css", "race.css")
     parts = ("race-picture", "race-tape")
     height_px = 760
@@ -240,6 +240,7 @@ def _recorded() -> list[dict[str, Any]]:
             "n": row["n"], "d": record["head_dim"], "causal": row["causal"],
             "bytes": 1e9 * sum(row["dram_gb"]) / len(row["dram_gb"]) / row["heads"],
             "label": f"measured on {record['device']}, {row['heads']} heads: bytes a head in HBM",
+            "short": f"a head, {record['device'].split()[1]} counters",
         }
         for row in record["rows"]
     ]  # fmt: skip

@@ -21,6 +21,21 @@
 # course. The answer is about moving numbers, not about computing them. So this
 # course counts bytes.
 #
+# Here is the whole course in one picture. Q, K and V are what goes in, O is the
+# answer. Attention in three lines writes down one more matrix, S, and fetches it
+# again. FlashAttention does not. Each coloured tile travels between the large
+# memory (HBM) on top and the desk below, where the chip computes, and every
+# byte that travels is laid on a tape.
+#
+# Drag the flag to where you think FlashAttention's tape will end. Then press
+# *Play*. You need not understand every word in it yet.
+
+# %% race
+from course_lib.widgets import Race
+
+Race(1024, 128, 128, 128)
+
+# %% numbers [markdown]
 # You will meet many numbers. Each of them is shown in up to three ways, and we
 # always say which one you are looking at:
 #

@@ -42,7 +42,7 @@ from course_lib.accounting.traffic import (
     naive_four_trips,
     time_bounds,
 )
-from course_lib.widgets import HBMAccountant, KVCacheCalculator, RooflineChart
+from course_lib.widgets import HBMAccountant, KVCacheCalculator, Race, RooflineChart
 from course_lib.widgets.style import apply
 
 apply()
@@ -225,6 +225,23 @@ least = flash_compulsory.bytes(**shape)
 print("naive, four trips:", bytes_decimal(naive))
 print("the least:        ", bytes_decimal(least))
 p_factor.reveal(naive / least, "8192 / 128 + 1.")
+
+# %% race-text [markdown]
+# ## The prices as a race
+#
+# Below, both sides compute the same answer on one clock, and all areas have one
+# scale. The long tape holds every load and store, the thin one below it the
+# least that HBM sees. Play it, then drag the corner of S up to N = 8192.
+#
+# - On the left S and P no longer fit into L2, so their trips reach HBM.
+# - On the right the programs read K and V again and again (×64). They fit into
+#   L2, which can serve that. HBM sees something *between* the two tapes; where
+#   hardware counters were read, a diamond says what. Lesson 04 counts those loads.
+#
+# The clock is bytes divided by bandwidth. It is not a measured time.
+
+# %% race
+Race(1024, 128, 128, 128)
 
 # %% accountant [markdown]
 # ## The instrument

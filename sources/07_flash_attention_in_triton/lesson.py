@@ -32,7 +32,7 @@ from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention_with_lse
-from course_lib.widgets import HBMAccountant, TileStepper
+from course_lib.widgets import HBMAccountant, Race, TileStepper
 from course_lib.widgets.style import OKABE_ITO, apply
 
 apply()
@@ -384,6 +384,13 @@ if torch.cuda.is_available():
         print(f"{name}: {1e3 * ms:.0f} us, {torch.cuda.get_device_name()}")
 else:
     print("No GPU here: the bytes are exact, a time would mean nothing.")
+
+# %% own-race-text [markdown]
+# Play your kernel's loads and stores, in the order in which they ran, beside
+# what the formula's tiles would do. If a load differs, the first one flashes.
+
+# %% own-race
+Race.replay(books, beside="model", causal=True)
 
 # %% shown [markdown]
 # ## What was shown, and what was not

@@ -141,7 +141,14 @@ def race(rng: random.Random) -> list[Case]:
             settings = [rng.randint(1, 9), rng.uniform(1, 9000), rng.choice([0, 3000, 10**9])]
             lanes.append(race_lanes.schedule(kernels, *settings))
             cases.append(("schedule", [kernels, *settings], plain(map(in_javascript, lanes[-1]))))
-        mixed = [lanes[0], lanes[1], lanes[0][:-1]]
+        extra = lanes[0][-1]._replace(tensor="lse")  # no difference
+        mixed = [
+            lanes[0],
+            lanes[1],
+            lanes[0][:-1],
+            [extra, *lanes[0]],
+            [*lanes[0], extra, lanes[1][0]],
+        ]
         for mine in mixed:
             want = race_lanes.first_difference(mine, lanes[0])
             args = [[in_javascript(event) for event in lane] for lane in (mine, lanes[0])]

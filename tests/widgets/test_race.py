@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from traitlets import TraitError
 
+from course_lib import widgets
 from course_lib.accounting.eager_ledger import EagerLedger
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.memory import FlatMemory
@@ -79,6 +81,8 @@ def test_a_wrong_kernel_beside_the_right_one_shows_the_first_load_that_differs()
     assert race.events("replay")[3][:2] == ("k", (32, 64))
     assert "first difference: event 3" in race.to_table()
     assert Race.replay(counted(causal=True), beside=counted(causal=True)).difference() is None
+    assert Race.replay(counted(causal=True), beside="model", causal=True).difference() is None
+    assert Race.replay(counted(), beside="model", causal=True).difference() == 3
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,12 @@ def test_bad_counts_and_ledgers_without_attention_are_refused():
         Race.replay(FlatMemory())
     with pytest.raises(ValueError, match="beside must be"):
         Race.replay(counted(), beside="both")
+
+
+def test_each_of_its_modules_is_under_20_kb():
+    files = list((Path(widgets.__file__).parent / "static").glob("race*.js"))
+    assert len(files) == 3
+    assert max(file.stat().st_size for file in files) < 20_000
 
 
 # In a browser -------------------------------------------------------------------------------------

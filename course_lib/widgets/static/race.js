@@ -1,212 +1,35 @@
-// The Race's picture, handles and clock (bytes over bandwidth, never measured time); lanes: race_lanes.js.
+// The Race's words, handles and clock (bytes over bandwidth, never measured time); see race_canvas.js.
 
 const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : [n]));
 const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
 const PROGRAMS = [...powersOfTwo(1, 128), 132];
 const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data"];
-const STEPS = {
-  naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
-  flash: { qload: "take Qᵢ and keep it", kload: "for each key tile: S = Qᵢ Kⱼᵀ on the desk", vload: "shrink O by α, add P Vⱼ", ostore: "write Oᵢ / ℓ", lsestore: "write the log-sum-exp" },
-};
-const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
-const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
-const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
-const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
 const clamp = (x) => Math.max(0, Math.min(1, x));
-const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 function render({ model, el }) {
-  const data = () => model.get("data"), get = (name) => model.get(name);
-  const b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
+  const get = (name) => model.get(name), race = raceCanvas(get), { canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
-  let lanes = [], axis = 1, end = 1, clock = 0, box = null, playing = 0, visible = true, difference = null;
-  const canvas = h("canvas", { class: "fac-race-canvas", "aria-hidden": "true" }), layer = document.createElement("canvas");
+  let clock = 0, playing = 0, visible = true;
   const over = s("svg", { class: "fac-race-over", role: "img" });
   const stage = part("race-picture", h("div", { class: "fac-race" }, canvas, over));
   const words = h("p", { class: "fac-race-words" }), voice = announcer();
 
-  // Data: lanes on the clock ------------------------------------------------------------------------
-  function prepare() {
-    const shape = { n_q: get("decode") ? 1 : get("n"), n_k: get("n"), d: get("d"), block_q: get("block_q"), block_k: get("block_k"), causal: get("causal"), b: b() };
-    lanes = get("lanes").map((name) => {
-      const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations));
-      const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
-      let total = 0;
-      const from = events.map((e) => (total += e.bytes) - e.bytes);
-      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), badge: data().replays[name]?.badge ?? "schedule model" };
-    });
-    axis = Math.max(...lanes.map((lane) => lane.total));
-    for (const lane of lanes) lane.ink = inked(lane);
-    end = Math.max(...lanes.map((lane) => lane.events.at(-1).t1));
-    difference = lanes[1]?.name === "replay" && lanes[0].name !== "naive" ? firstDifference(lanes[1].events, lanes[0].events) : null;
-    clock = get("at") * end;
-  }
-
-  /** Where each event lies on the tape; what is too thin to be told apart is sorted by tensor. */
-  function inked(lane) {
-    const ink = [], thin = axis / 300;
-    for (let i = 0, j; i < lane.events.length; i = j) {
-      for (j = i + 1; j < lane.events.length && lane.from[j] - lane.from[i] < 3 * thin && lane.events[i].bytes < thin; ) j += 1;
-      let x = lane.from[i];
-      for (const k of lane.events.slice(i, j).map((e, k) => [e.tensor, i + k]).sort().map(([, k]) => k)) {
-        ink[k] = x;
-        x += lane.events[k].bytes;
-      }
-    }
-    return ink;
-  }
-
-  // Layout: everything in CSS pixels, every area at one scale -----------------------------------------
-  function arrange() {
-    const width = stage.clientWidth || 1000, big = get("presenter"), fs = big ? 22 : 15;
-    const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = lanes.length;
-    const lw = stacked || count === 1 ? width : (width - gap) / count;
-    const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 335 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
-    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), bill = desk + deskH + 3.6 * fs;
-    const height = bill + 4.6 * fs;
-    box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, bill, tape: 1.7 * fs, thin: 0.55 * fs, zoom: H / 512, height: stacked ? height * count + (count - 1) * fs : height };
-    lanes.forEach((lane, i) => {
-      lane.x = stacked ? 0 : i * (lw + gap);
-      lane.y = stacked ? i * (height + fs) : 0;
-      lane.scores = n * (get("decode") ? 1 : n) * b();
-      const rows = get("decode") ? 1 : n;
-      let x = lane.x + 0.9 * fs;
-      lane.at = {};
-      for (const t of ["q", "k", "v", "o", "s"]) {
-        const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
-        lane.at[t] = { x, y: lane.y + shelf + 1.7 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
-        x += w + Math.max((t === "o" ? 1.9 : 1.45) * fs, 2.7 * fs - w);
-      }
-    });
-  }
-  const wall = () => ((chip().shared / b()) * box.zoom ** 2) / box.deskH;
-  const slot = (rows, cols) => (rows * cols * box.zoom ** 2) / box.deskH;
-  const place = (lane, e) => {
-    const at = lane.at[isScore(e.tensor) ? "s" : e.tensor];
-    if (!at) return null;
-    const whole = e.tensor === "lse";
-    return whole ? null : { x: at.x + e.cols[0] * at.sx, y: at.y + e.rows[0] * at.sy, w: Math.max(2, lengthOf(e.cols) * at.sx), h: Math.max(2, lengthOf(e.rows) * at.sy) };
-  };
-  /** Where the tiles of a program lie on the desk: x and width of each, and of S. */
-  function slots(lane) {
-    const q = Math.min(get("block_q"), get("decode") ? 1 : get("n")), k = Math.min(get("block_k"), get("n"));
-    const sizes = { q: slot(q, get("d")), o: slot(q, get("d")), k: slot(k, get("d")), v: slot(k, get("d")), s: slot(q, k) };
-    let x = lane.x + 2;
-    return Object.fromEntries([...ORDER, "s"].map((t) => [t, { x, w: sizes[t] }, (x += sizes[t] + 3)]));
-  }
-
-  // The pictures: what stays on a layer, what moves on top ---------------------------------------------
-  const hatch = {};
-  function paint(g, tensor, x, y, w, tall, alpha = 1) {
-    g.globalAlpha = alpha;
-    const second = isScore(tensor) && tensor !== "s";
-    if (isScore(tensor)) g.fillStyle = hatch[second] ??= stripes(second);
-    else g.fillStyle = colourOf(tensor);
-    g.fillRect(x, y, w, tall);
-    g.globalAlpha = 1;
-  }
-  function stripes(second) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 8;
-    const g = tile.getContext("2d");
-    g.strokeStyle = COLOUR.s;
-    g.lineWidth = second ? 5 : 3.6;
-    for (const shift of [-8, 0, 8]) {
-      g.beginPath();
-      g.moveTo(shift, second ? 8 : 0);
-      g.lineTo(shift + 8, second ? 0 : 8);
-      g.stroke();
-    }
-    return canvas.getContext("2d").createPattern(tile, "repeat");
-  }
-  const pixels = () => Math.min(2, devicePixelRatio || 1);
-  function blank() {
-    const k = pixels();
-    for (const c of [canvas, layer]) {
-      const w = Math.round(box.width * k), tall = Math.round(box.height * k);
-      if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
-      c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
-    }
-    layer.getContext("2d").clearRect(0, 0, box.width, box.height);
-    for (const lane of lanes) {
-      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0 });
-      for (const t of "qkv") paint(layer.getContext("2d"), t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
-    }
-  }
-  /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
-  function finish(lane, e, i) {
-    const g = layer.getContext("2d"), { lw, bill, tape, thin } = box, px = lw / axis, p = place(lane, e);
-    paint(g, e.tensor, lane.x + lane.ink[i] * px, lane.y + bill, Math.max(0.3, e.bytes * px), tape);
-    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.y + bill + tape + 2, Math.max(0.3, e.least * px), thin);
-    lane.least0 += e.least;
-    lane.moved = lane.from[i] + e.bytes;
-    const t = isScore(e.tensor) ? "s" : e.tensor;
-    lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
-    if (!p) return;
-    if (e.kind === "store") {
-      if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
-      paint(g, e.tensor, p.x, p.y, p.w, p.h);
-    } else if (t !== "s") { // wear marks: each time that a row is read it wears one more line
-      const key = t + e.rows[0], most = 1.1 * box.fs, pitch = Math.min(2, most / Math.max(1, Math.ceil(get("n") / get("block_q"))));
-      lane.wear[key] = (lane.wear[key] ?? 0) + 1;
-      paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (lane.wear[key] - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
-    }
-  }
-  function draw() {
-    if (!visible || !box) return;
-    if (lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
-    const g = canvas.getContext("2d"), still = reducedMotion();
-    for (const lane of lanes) while (lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);
-    g.clearRect(0, 0, box.width, box.height);
-    g.drawImage(layer, 0, 0, box.width, box.height);
-    for (const lane of lanes) {
-      const at = slots(lane), top = lane.y + box.desk, now = [];
-      for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
-      const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
-      if (lane.name !== "naive" && first) { // what this program has on its desk
-        const has = {};
-        for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= true;
-        for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, box.deskH);
-        if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, box.deskH);
-      }
-      let moved = lane.moved;
-      now.forEach((e, k) => {
-        const p = place(lane, e), px = box.lw / axis;
-        paint(g, e.tensor, lane.x + moved * px, lane.y + box.bill, e.bytes * u * px, box.tape);
-        moved += e.bytes * u;
-        if (!p) return;
-        const spread = lane.x + ((k + 0.5) / now.length) * box.lw, size = Math.min(9, p.w);
-        const home = at[isScore(e.tensor) ? "s" : e.tensor], most = Math.min(home.w, wall());
-        const to = k ? { x: spread, y: top - 0.3 * box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: box.deskH };
-        const share = e.kind === "load" ? flies : 1 - flies;
-        const r = Object.fromEntries("xywh".split("").map((c) => [c, p[c] + (to[c] - p[c]) * share]));
-        if (!still) paint(g, e.tensor, r.x, r.y, r.w, r.h);
-        g.lineWidth = 1.5;
-        g.strokeStyle = COLOUR.other;
-        for (const o of still ? [p, to] : [p, r]) g.strokeRect(o.x, o.y, o.w, o.h);
-      });
-      lane.now = moved;
-      lane.current = first;
-    }
-    label();
-  }
-
-  // Words, lines and handles stand above the canvas, in SVG -------------------------------------------
+  // Words, lines and handles stand above the canvas, in SVG
   const text = (x, y, cls, content = "", more = {}) => s("text", { x, y, class: cls, ...more }, content);
   function build() {
-    prepare();
-    arrange();
-    over.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-    stage.style.height = `${box.height}px`;
-    over.replaceChildren(...lanes.flatMap(frame));
+    race.prepare();
+    race.arrange(stage.clientWidth || 1000);
+    clock = get("at") * race.end;
+    over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
+    stage.style.height = `${race.box.height}px`;
+    over.replaceChildren(...race.lanes.flatMap(frame));
     blank();
     draw();
   }
   function frame(lane, number) {
-    const { fs, lw, shelf, H, l2, desk, deskH, bill, tape, thin, scale, base } = box, { x, y } = lane, naive = lane.name === "naive";
-    const last = number === lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
+    const { fs, lw, shelf, H, l2, desk, deskH, bill, tape, thin, scale, base } = race.box, { x, y } = lane, naive = lane.name === "naive";
+    const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
       s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 3.3 * fs, rx: 6 }),
@@ -243,20 +66,20 @@ function render({ model, el }) {
     beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, y + desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: y + desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, y + desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
-    const px = lw / axis;
+    const px = lw / race.axis;
     nodes.push(s("rect", { class: "fac-race-edge", x, y: y + bill, width: lw, height: tape }), (lane.odometer = text(x, y + bill - 0.45 * fs, "fac-race-odometer")), (lane.leastText = text(x + lw, y + bill - 0.45 * fs, "fac-race-small", "", { "text-anchor": "end" })));
-    const left_ = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
-    nodes.push((lane.clockText = text(left_ ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": left_ ? "start" : "end" })));
-    const seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)));
+    const swap = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
+    nodes.push((lane.clockText = text(swap ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": swap ? "start" : "end" })));
+    const seen = naive || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
-    const hit = grip("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (axis / (chip().gb_per_s * 1e9))));
+    const hit = grip("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
     hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left - x) / px));
     hit.addEventListener("pointerleave", () => point(lane, -1));
     nodes.push(hit, lane.mark, lane.differs);
     if (!fixed) nodes.push(...handles(lane, naive, last));
-    if (last && lanes.length > 1) nodes.push(...flag(lane));
+    if (last && race.lanes.length > 1) nodes.push(...flag(lane));
     return nodes;
   }
   /** Something to drag: `act` gets the pointer in the picture's pixels. */
@@ -278,13 +101,13 @@ function render({ model, el }) {
   }
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const node = grip("circle", { cx: x, cy: y, r: box.fs * 0.45, class: `fac-race-knob fac-race-${kind}` }, act);
+    const node = grip("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-race-knob fac-race-${kind}` }, act);
     node.append(s("title", {}, title));
     return node;
   };
   function handles(lane, naive, last) {
-    const { s: S, q, k } = lane.at, { scale } = box, nodes = [];
-    if (naive || lanes[0] === lane) {
+    const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
+    if (naive || race.lanes[0] === lane) {
       nodes.push(knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
     }
     if (!last || naive) return nodes;
@@ -294,39 +117,45 @@ function render({ model, el }) {
     }
     nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
     nodes.push(knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
-    const chips = Object.entries(data().gpus), side = box.zoom ** 2 / box.deskH / b();
-    nodes.push(knob(lane.x + wall(), lane.y + box.desk + box.deskH / 2, "wall", (x) => {
+    const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
+    nodes.push(knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
       if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
     }, "drag: the desk's wall, another GPU"));
     return nodes;
   }
   function flag(lane) {
-    const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = box;
+    const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = race.box;
     if (locked && !planted) return [];
     const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
     const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
     const grab = grip("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
-    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * axis))}` : "your flag: where does this tape end?";
+    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: where does this tape end?";
     return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
+  }
+  function draw() {
+    if (!visible || !race.box) return;
+    race.draw(clock, reducedMotion());
+    label();
   }
   const write = (node, content) => node.textContent !== content && (node.textContent = content);
   function label() {
-    for (const lane of lanes) {
+    for (const lane of race.lanes) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
-      const over_ = lane.events.at(-1).t1 <= clock;
-      write(lane.clockText, clock ? `${over_ ? "done: " : ""}${timeText(Math.min(clock, lane.events.at(-1).t1))} of traffic clock` : "");
-      write(lane.leastText, clock ? `HBM sees ${bytesText(Math.round(lane.least0))} to ${bytesText(Math.round(lane.now))} of it` : "");
+      const ends = lane.events.at(-1).t1;
+      write(lane.clockText, clock ? `${ends <= clock ? "done: " : ""}${timeText(Math.min(clock, ends))} of traffic clock` : "");
+      const [low, high] = [lane.least0, lane.now].map((x) => bytesText(Math.round(x)));
+      write(lane.leastText, clock ? `HBM sees ${low === high ? "all" : `${low} to ${high}`} of it` : "");
       for (const t of ["q", "k", "v", "s"]) {
-        const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : box.n * box.d * b() * (t === "q" && get("decode") ? 1 / box.n : 1));
+        const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * (t === "q" && get("decode") ? 1 / race.box.n : 1));
         write(lane.wearText[t], times >= 1 || (times && t === "s") ? (t === "s" ? (lane.name === "naive" ? `${short(times, 2)} trip${times === 1 ? "" : "s"} of ${bytesText(lane.scores)}` : "") : `×${short(times, times < 10 ? 2 : 3)}`) : "");
       }
     }
-    const other = lanes[1];
-    if (difference != null && other.events[difference]?.t0 <= clock) outline(other.differs, other, other.events[difference]);
+    const other = race.lanes[1];
+    if (race.difference != null && other.events[race.difference]?.t0 <= clock) outline(other.differs, other, other.events[race.difference]);
     else other?.differs.setAttribute("visibility", "hidden");
     write(words, sentence());
-    seekBar.value = clock / end;
+    seekBar.value = clock / race.end;
     seekBar.setAttribute("aria-valuetext", words.textContent);
     over.setAttribute("aria-label", words.textContent);
   }
@@ -335,10 +164,6 @@ function render({ model, el }) {
     node.setAttribute("visibility", p ? "visible" : "hidden");
     if (p) fill(node, { x: p.x - 2, y: p.y - 2, width: p.w + 4, height: p.h + 4 }, []);
   }
-  const says = (lane, e) => {
-    const line = STEPS[lane.name === "naive" ? "naive" : "flash"][(isScore(e.tensor) && e.tensor !== "p" ? "s" : e.tensor) + e.kind] ?? "";
-    return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${line && `: ${line}`}`;
-  };
   /** Point at the event of a tape's byte, if it has been laid down. */
   function point(lane, byte) {
     let i = byte < 0 || byte > lane.moved ? -1 : lane.from.findIndex((from, j) => byte < from + lane.events[j].bytes);
@@ -348,28 +173,28 @@ function render({ model, el }) {
   }
   function sentence() {
     const rate = `bytes ÷ ${chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
-    if (!clock) return `Nothing has moved yet. ${fixed ? "" : "Drag the corner of S, the edge of a tile, the desk's wall. "}${lanes.length > 1 ? "Plant your flag, then play." : "Play."} The clock is ${rate}.`;
-    if (clock < end) return lanes.map((lane) => `${data().titles[lane.name]}: ${lane.current ? says(lane, lane.current) : "done"}`).join(" · ");
-    const parts = lanes.map((lane) => `${data().titles[lane.name]} asked for ${bytesText(lane.total)}, HBM sees at least ${bytesText(Math.round(lane.least))} of it`);
-    const wrong = difference == null ? "" : ` The first difference is event ${difference + 1}: ${lanes[1].events[difference] ? says(lanes[1], lanes[1].events[difference]) : "yours has ended"}${lanes[0].events[difference] ? `, where the other does: ${says(lanes[0], lanes[0].events[difference])}` : ""}.`;
-    const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * axis))}.` : "";
+    if (!clock) return `Nothing has moved yet. ${fixed ? "" : "Drag the corner of S, the edge of a tile, the desk's wall. "}${race.lanes.length > 1 ? "Plant your flag, then play." : "Play."} The clock is ${rate}.`;
+    if (clock < race.end) return race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.current ? says(lane, lane.current) : "done"}`).join(" · ");
+    const parts = race.lanes.map((lane) => `${data().titles[lane.name]} asked for ${bytesText(lane.total)}, HBM sees at least ${bytesText(Math.round(lane.least))} of it`);
+    const wrong = race.difference == null ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
+    const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * race.axis))}.` : "";
     return `${parts.join("; ")}.${wrong}${flagged} Clock: ${rate}.`;
   }
 
-  // Time ------------------------------------------------------------------------------------------------
+  // Time
   const keep = () => {
-    put(model, { at: clamp(clock / end) });
+    put(model, { at: clamp(clock / race.end) });
     voice.say(words.textContent);
   };
   const show = (time) => {
     const began = clock > 0;
-    clock = Math.max(0, Math.min(end, time));
-    if (began !== clock > 0) build0();
+    clock = Math.max(0, Math.min(race.end, time));
+    if (began !== clock > 0) reframe();
     else draw();
   };
-  const build0 = () => {
+  const reframe = () => {
     const kept = clock;
-    over.replaceChildren(...lanes.flatMap(frame));
+    over.replaceChildren(...race.lanes.flatMap(frame));
     clock = kept;
     draw();
   };
@@ -379,9 +204,9 @@ function render({ model, el }) {
     keep();
   };
   function step(way) {
-    const times = lanes.flatMap((lane) => lane.events.map((e) => e.t1)), tiny = end * 1e-9;
+    const times = race.lanes.flatMap((lane) => lane.events.map((e) => e.t1)), tiny = race.end * 1e-9;
     const ahead = way > 0 ? Math.min(...times.filter((t) => t > clock + tiny)) : Math.max(0, ...times.filter((t) => t < clock - tiny));
-    seek(Number.isFinite(ahead) ? ahead : end);
+    seek(Number.isFinite(ahead) ? ahead : race.end);
   }
   function stop() {
     if (!playing) return;
@@ -392,27 +217,27 @@ function render({ model, el }) {
     keep();
   }
   function start() {
-    if (clock >= end) show(0);
+    if (clock >= race.end) show(0);
     button.textContent = "❚❚ Pause";
     button.setAttribute("aria-pressed", "true");
     let last = null, waited = 0;
-    const frame_ = (now) => {
+    const tick = (now) => {
       if (!el.isConnected) return;
-      playing = requestAnimationFrame(frame_);
+      playing = requestAnimationFrame(tick);
       const passed = last === null ? 0 : Math.min(100, now - last);
       last = now;
       if (!visible) return; // off the screen nothing moves and nothing is drawn
       waited += passed;
       if (reducedMotion() && waited < 500) return;
-      show(clock + (waited / 64000) * get("speed") * end);
+      show(clock + (waited / 64000) * get("speed") * race.end);
       waited = 0;
-      if (clock >= end) stop();
+      if (clock >= race.end) stop();
     };
-    playing = requestAnimationFrame(frame_);
+    playing = requestAnimationFrame(tick);
   }
   const toggle = () => (playing ? stop() : start());
   const button = h("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "▶ Play");
-  const seekBar = h("input", { type: "range", class: "fac-seek", min: 0, max: 1, step: "any", "aria-label": "Tape", oninput: () => seek(Number(seekBar.value) * end) });
+  const seekBar = h("input", { type: "range", class: "fac-seek", min: 0, max: 1, step: "any", "aria-label": "Tape", oninput: () => seek(Number(seekBar.value) * race.end) });
   seekBar.addEventListener("keydown", (e) => {
     const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
     if (way) step(way);
@@ -421,7 +246,7 @@ function render({ model, el }) {
     e.preventDefault();
   });
 
-  // Controls: play, tape and N; the rest under "more" -----------------------------------------------------
+  // Controls: play, tape and N; the rest under "more"
   const count = (trait, label_, places) => field(label_, places, () => get(trait), (value) => {
     if (!Number.isInteger(value) || value < 1 || value > data().limits[trait]) return `A whole number from 1 to ${data().limits[trait]}, please.`;
     set({ [trait]: value });
@@ -446,17 +271,17 @@ function render({ model, el }) {
     speed.node.value = get("speed");
     causal.node.checked = get("causal");
     decode.node.checked = get("decode");
-    flagField.node.hidden = clock > 0 || lanes.length < 2;
+    flagField.node.hidden = clock > 0 || race.lanes.length < 2;
   }
   const redraw = () => (stop(), build(), follow());
   onChanges(model, [...SETTINGS, "presenter"], redraw);
-  onChanges(model, ["flag"], () => (build0(), follow()));
+  onChanges(model, ["flag"], () => (reframe(), follow()));
   onChanges(model, ["speed"], follow);
   onChanges(model, ["at"], () => {
-    if (!playing && Math.abs(get("at") * end - clock) > end * 1e-9) show(get("at") * end);
+    if (!playing && Math.abs(get("at") * race.end - clock) > race.end * 1e-9) show(get("at") * race.end);
     follow();
   });
-  const size = new ResizeObserver(() => stage.clientWidth && stage.clientWidth !== box?.width && build());
+  const size = new ResizeObserver(() => stage.clientWidth && stage.clientWidth !== race.box?.width && build());
   size.observe(stage);
   const watch = new IntersectionObserver((seen) => {
     visible = seen.at(-1).isIntersecting;

@@ -77,10 +77,25 @@ function leastOf(kernels, l2) {
   };
 }
 
-/** Index of the first event of `mine` that is another one in `right`; null if there is none. */
+/** Index of the first event of `mine` that is another one in `right` (the log-sum-exp left out); null if there is none. */
 export function firstDifference(mine, right) {
-  const key = (e) => e && [e.tensor, e.rows, e.cols, e.kind, e.program, e.bytes].join();
-  const place = mine.findIndex((event, i) => key(event) !== key(right[i]));
-  if (place >= 0) return place;
-  return mine.length === right.length ? null : mine.length;
+  const keep = (lane) => lane.map((e, i) => [i, [e.tensor, e.rows, e.cols, e.kind, e.program, e.bytes].join()]).filter(([i]) => lane[i].tensor !== "lse");
+  const own = keep(mine), theirs = keep(right);
+  const place = own.findIndex(([, key], i) => key !== theirs[i]?.[1]);
+  if (place >= 0) return own[place][0];
+  return own.length === theirs.length ? null : mine.length;
 }
+
+const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
+const STEPS = {
+  naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
+  flash: { qload: "take Qᵢ and keep it", kload: "for each key tile: S = Qᵢ Kⱼᵀ on the desk", vload: "shrink O by α, add P Vⱼ", ostore: "write Oᵢ / ℓ", lsestore: "write the log-sum-exp" },
+};
+
+/** An event in words, with the line of the algorithm that makes it. */
+function says(lane, e) {
+  const step = STEPS[lane.name === "naive" ? "naive" : "flash"][(isScore(e.tensor) && e.tensor !== "p" ? "s" : e.tensor) + e.kind];
+  return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${step ? `: ${step}` : ""}`;
+}
+
+const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);

@@ -1,0 +1,190 @@
+// The Race's canvas: what lies where, every area at one scale, and the tiles that move; words and handles: race.js.
+
+const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
+const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
+const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
+
+/** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
+function raceCanvas(get) {
+  const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
+  const canvas = h("canvas", { class: "fac-race-canvas", "aria-hidden": "true" }), layer = document.createElement("canvas");
+  const race = { lanes: [], axis: 1, end: 1, box: null, difference: null };
+
+  // Data: lanes on the clock
+  function prepare() {
+    const shape = { n_q: get("decode") ? 1 : get("n"), n_k: get("n"), d: get("d"), block_q: get("block_q"), block_k: get("block_k"), causal: get("causal"), b: b() };
+    race.lanes = get("lanes").map((name) => {
+      const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations));
+      const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
+      let total = 0;
+      const from = events.map((e) => (total += e.bytes) - e.bytes);
+      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), badge: data().replays[name]?.badge ?? "schedule model" };
+    });
+    race.axis = Math.max(...race.lanes.map((lane) => lane.total));
+    for (const lane of race.lanes) lane.group = groups(lane);
+    race.end = Math.max(...race.lanes.map((lane) => lane.events.at(-1).t1));
+    race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
+  }
+
+  /** The first event of each one's group: moves too thin to be told apart on the tape lie in one. */
+  function groups({ events, from }) {
+    const first = [], thin = race.axis / 120;
+    events.forEach((e, i) => {
+      const before = first[i - 1], joins = i && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 4 * thin;
+      first.push(joins ? before : i);
+    });
+    return first;
+  }
+
+  // Layout: everything in CSS pixels, every area at one scale
+  function arrange(width) {
+    const big = get("presenter"), fs = big ? 22 : 15;
+    const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
+    const lw = stacked || count === 1 ? width : (width - gap) / count;
+    const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
+    const H = Math.min(big ? 335 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
+    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), bill = desk + deskH + 3.6 * fs;
+    const height = bill + 4.6 * fs;
+    race.box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, bill, tape: 1.7 * fs, thin: 0.55 * fs, zoom: H / 512, height: stacked ? height * count + (count - 1) * fs : height };
+    race.lanes.forEach((lane, i) => {
+      lane.x = stacked ? 0 : i * (lw + gap);
+      lane.y = stacked ? i * (height + fs) : 0;
+      lane.scores = n * (get("decode") ? 1 : n) * b();
+      const rows = get("decode") ? 1 : n;
+      let x = lane.x + 0.9 * fs;
+      lane.at = {};
+      for (const t of ["q", "k", "v", "o", "s"]) {
+        const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
+        lane.at[t] = { x, y: lane.y + shelf + 1.7 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
+        x += w + Math.max((t === "o" ? 1.9 : 1.45) * fs, 2.7 * fs - w);
+      }
+    });
+  }
+  const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
+  const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
+  const place = (lane, e) => {
+    const at = lane.at[isScore(e.tensor) ? "s" : e.tensor];
+    if (!at) return null;
+    const whole = e.tensor === "lse";
+    return whole ? null : { x: at.x + e.cols[0] * at.sx, y: at.y + e.rows[0] * at.sy, w: Math.max(2, lengthOf(e.cols) * at.sx), h: Math.max(2, lengthOf(e.rows) * at.sy) };
+  };
+  /** Where the tiles of a program lie on the desk: x and width of each, and of S. */
+  function slots(lane) {
+    const q = Math.min(get("block_q"), get("decode") ? 1 : get("n")), k = Math.min(get("block_k"), get("n"));
+    const sizes = { q: slot(q, get("d")), o: slot(q, get("d")), k: slot(k, get("d")), v: slot(k, get("d")), s: slot(q, k) };
+    let x = lane.x + 2;
+    return Object.fromEntries([...ORDER, "s"].map((t) => [t, { x, w: sizes[t] }, (x += sizes[t] + 3)]));
+  }
+
+  // The pictures: what stays on a layer, what moves on top
+  const hatch = {};
+  function paint(g, tensor, x, y, w, tall, alpha = 1) {
+    g.globalAlpha = alpha;
+    const second = isScore(tensor) && tensor !== "s";
+    if (isScore(tensor)) g.fillStyle = hatch[second] ??= stripes(second);
+    else g.fillStyle = colourOf(tensor);
+    g.fillRect(x, y, w, tall);
+    g.globalAlpha = 1;
+  }
+  function stripes(second) {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 8;
+    const g = tile.getContext("2d");
+    g.strokeStyle = COLOUR.s;
+    g.lineWidth = second ? 5 : 3.6;
+    for (const shift of [-8, 0, 8]) {
+      g.beginPath();
+      g.moveTo(shift, second ? 8 : 0);
+      g.lineTo(shift + 8, second ? 0 : 8);
+      g.stroke();
+    }
+    return canvas.getContext("2d").createPattern(tile, "repeat");
+  }
+  const pixels = () => Math.min(2, devicePixelRatio || 1);
+  function blank() {
+    const k = pixels();
+    for (const c of [canvas, layer]) {
+      const w = Math.round(race.box.width * k), tall = Math.round(race.box.height * k);
+      if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
+      c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
+    }
+    layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
+    for (const lane of race.lanes) {
+      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0 });
+      for (const t of "qkv") paint(layer.getContext("2d"), t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
+    }
+  }
+  /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
+  function finish(lane, e, i) {
+    const g = layer.getContext("2d"), { lw, bill, tape, thin } = race.box, px = lw / race.axis, p = place(lane, e);
+    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.y + bill + tape + 2, Math.max(0.3, e.least * px), thin);
+    lane.least0 += e.least;
+    lane.moved = lane.from[i] + e.bytes;
+    const t = isScore(e.tensor) ? "s" : e.tensor;
+    lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
+    if (!p) return;
+    if (e.kind === "store") {
+      if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
+      paint(g, e.tensor, p.x, p.y, p.w, p.h);
+    } else if (t !== "s") { // wear marks: each time that a row is read it wears one more line
+      const key = t + e.rows[0], most = 1.1 * race.box.fs, pitch = Math.min(2, most / Math.max(1, Math.ceil(get("n") / get("block_q"))));
+      lane.wear[key] = (lane.wear[key] ?? 0) + 1;
+      paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (lane.wear[key] - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
+    }
+  }
+  /** Lay what is over onto the tape, from event `start` on; the bytes of a group sorted by tensor. */
+  function ink(lane, start) {
+    const g = layer.getContext("2d"), px = race.box.lw / race.axis, y = lane.y + race.box.bill;
+    for (let i = lane.group[start], j; i < lane.done; i = j) {
+      const sums = {};
+      for (j = i; j < lane.done && lane.group[j] === i; j += 1) sums[lane.events[j].tensor] = (sums[lane.events[j].tensor] ?? 0) + lane.events[j].bytes;
+      let x = lane.x + lane.from[i] * px;
+      g.clearRect(x, y, (lane.from[j - 1] + lane.events[j - 1].bytes - lane.from[i]) * px, race.box.tape);
+      for (const tensor of Object.keys(sums).sort()) {
+        paint(g, tensor, x, y, Math.max(0.3, sums[tensor] * px), race.box.tape);
+        x += sums[tensor] * px;
+      }
+    }
+  }
+  function draw(clock, still) {
+    if (race.lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
+    const g = canvas.getContext("2d");
+    for (const lane of race.lanes) {
+      const start = lane.done;
+      while (lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);
+      if (lane.done > start) ink(lane, start);
+    }
+    g.clearRect(0, 0, race.box.width, race.box.height);
+    g.drawImage(layer, 0, 0, race.box.width, race.box.height);
+    for (const lane of race.lanes) {
+      const at = slots(lane), top = lane.y + race.box.desk, now = [];
+      for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
+      const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
+      if (lane.name !== "naive" && first) { // what this program has on its desk
+        const has = {};
+        for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= true;
+        for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, race.box.deskH);
+        if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, race.box.deskH);
+      }
+      let moved = lane.moved;
+      now.forEach((e, k) => {
+        const p = place(lane, e), px = race.box.lw / race.axis;
+        paint(g, e.tensor, lane.x + moved * px, lane.y + race.box.bill, e.bytes * u * px, race.box.tape);
+        moved += e.bytes * u;
+        if (!p) return;
+        const spread = lane.x + ((k + 0.5) / now.length) * race.box.lw, size = Math.min(9, p.w);
+        const home = at[isScore(e.tensor) ? "s" : e.tensor], most = Math.min(home.w, wall());
+        const to = k ? { x: spread, y: top - 0.3 * race.box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: race.box.deskH };
+        const share = e.kind === "load" ? flies : 1 - flies;
+        const r = Object.fromEntries("xywh".split("").map((c) => [c, p[c] + (to[c] - p[c]) * share]));
+        if (!still) paint(g, e.tensor, r.x, r.y, r.w, r.h);
+        g.lineWidth = 1.5;
+        g.strokeStyle = COLOUR.other;
+        for (const o of still ? [p, to] : [p, r]) g.strokeRect(o.x, o.y, o.w, o.h);
+      });
+      lane.now = moved;
+      lane.current = first;
+    }
+  }
+  return Object.assign(race, { canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
+}
