@@ -14,6 +14,7 @@ if "google.colab" in sys.modules:  # Colab lacks the course; what it ships stays
     !pip install --quiet --no-deps {address}
 
 import course_lib  # before torch and triton: it decides whether kernels compile or are interpreted
+course_lib.set_page()  # prose in a column that is easy to read
 
 if "google.colab" in sys.modules:
     from course_lib.doctor import headline

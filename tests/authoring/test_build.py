@@ -314,7 +314,7 @@ def test_setup_cell_is_short_and_only_imports_outside_colab():
     guarded = [node for node in tree.body if isinstance(node, ast.If)]
     assert all("google.colab" in ast.unparse(node.test) for node in guarded)
     rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.If)]
-    assert rest == ["import sys", "import course_lib"]
+    assert rest == ["import sys", "import course_lib", "course_lib.set_page()"]
     assert "--no-deps" in source
     assert f"git+{REPOSITORY}@v{__version__}" in source
 
