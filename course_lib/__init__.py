@@ -30,6 +30,8 @@ _LAZY = {
     "Quiz": "course_lib.widgets.quiz",
     "demo": "course_lib.demo",
     "export": "course_lib.authoring.export",
+    "set_page": "course_lib.style.page",
+    "show": "course_lib.style.picture",
 }
 
 __all__ = ["__version__", *_LAZY]

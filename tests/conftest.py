@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
@@ -23,6 +24,7 @@ from course_lib.sandbox.workshop import Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
+BROWSER_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 REQUIRED = os.environ.get("COURSE_REQUIRE_BROWSER", "") not in {"", "0"}
 
 
@@ -136,3 +138,13 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.section("BROWSER TESTS DID NOT RUN", sep="!", red=True)
         for reason in sorted({str(r.longrepr[2]) for r in skipped}):
             terminalreporter.line(f"{len(skipped)} skipped: {reason}")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: Path) -> Iterator[Any]:
+    """Give one Chromium to all browser tests of this run: playwright starts once a process."""
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGUMENTS)
+        yield browser
+        browser.close()

@@ -7,17 +7,14 @@ print MB, powers of ten.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-from course_lib.style.palette import hex_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-READ_COLOUR, WRITTEN_COLOUR = hex_of("blue"), "#e69f00"  # Okabe-Ito blue and orange
-_INK = "#808080"  # mid-grey: legible on white and on a dark page alike
+
+TENSORS = ("q", "k", "v", "o", "s")  # these have a colour of their own
 
 
 class LedgerUnavailable(RuntimeError):
@@ -123,34 +120,28 @@ class Ledger:
         return self.table()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
+        from course_lib.style.table import Table
+
+        totals = ("total", sum(self.read.values()), sum(self.written.values()))
+        rows = [
+            (name, read / 1e6, written / 1e6, (read + written) / 1e6)
+            for name, read, written in [*self.rows(), totals]
+        ]
+        columns = ("tensor", "read MB", "written MB", "both MB")
+        digits = ",.3f" if self.total >= 1e6 else ",.6f"  # six: down to the byte
+        flops = f"{self.flops / 1e9:,.4g} GFLOP, {self.intensity:,.1f} FLOP/byte"
+        return Table(
+            columns,
+            rows,
+            formats=dict.fromkeys(columns, digits),
+            bars=dict.fromkeys(columns[1:], "other"),
+            marks={name: tensor for name, *_ in rows if (tensor := name.lower()) in TENSORS},
+            note=flops if self.flops else "",
+            total=True,
+        )._repr_html_()
 
     def to_figure(self) -> Figure:
-        """Draw the books as bars, read beside written, one pair per tensor, in MB."""
-        import matplotlib.pyplot  # noqa: F401  (so that a notebook knows how to show a Figure)
-        from matplotlib.figure import Figure
+        """Draw the books as bars in MB, a tensor's reads solid, what was written to it hatched."""
+        from course_lib.style.books import draw_books
 
-        rows = self.rows()
-        figure = Figure(figsize=(7, 1.4 + 0.5 * len(rows)), layout="constrained")
-        figure.patch.set_alpha(0)
-        axes = figure.add_subplot(facecolor="none")
-        places = range(len(rows))
-        for offset, sizes, label, colour in (
-            (-0.2, [row[1] for row in rows], "read", READ_COLOUR),
-            (0.2, [row[2] for row in rows], "written", WRITTEN_COLOUR),
-        ):
-            axes.barh(
-                [place + offset for place in places],
-                [size / 1e6 for size in sizes],
-                height=0.38,
-                label=label,
-                color=colour,
-            )
-        axes.set_yticks(list(places), [row[0] for row in rows])
-        axes.invert_yaxis()
-        axes.set_xlabel("MB", color=_INK)
-        axes.tick_params(colors=_INK)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(_INK)
-        axes.legend(frameon=False, labelcolor=_INK)
-        return figure
+        return draw_books(self.rows())

@@ -16,6 +16,8 @@ try:
     import course_lib  # before torch and triton: it decides whether kernels compile
 except ModuleNotFoundError:
     sys.exit("{missing}")
+course_lib.set_page()  # prose in a column that is easy to read
+
 if "google.colab" in sys.modules:
     from course_lib.doctor import headline
 

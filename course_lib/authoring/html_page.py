@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from course_lib.handin.course_file import FileProblem
 
@@ -24,6 +25,7 @@ its code</summary>{{ super() }}</details>
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """
+_STYLE = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
 
 
 def page(notebook: Path) -> str:
@@ -73,7 +75,18 @@ def page(notebook: Path) -> str:
         mathjax_url="",
     )
     text, _ = exporter.from_notebook_node(book, {"metadata": {"name": notebook.stem}})
-    return re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
+    text = re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
+    return text.replace("</head>", f"{_dark_theme(exporter)}</head>", 1)
+
+
+def _dark_theme(exporter: Any) -> str:
+    """Return JupyterLab's dark theme for readers whose system is dark: so the widgets are, too."""
+    import nbformat
+
+    exporter.theme = "dark"
+    empty, _ = exporter.from_notebook_node(nbformat.v4.new_notebook())
+    theme = next(sheet for sheet in _STYLE.findall(empty) if "--jp-layout-color0: #111" in sheet)
+    return f"<style>@media (prefers-color-scheme: dark) {{ {theme} }}</style>"
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.accounting.hardware import gpu
+from course_lib.style.table import Table
 
 # Per SM (CUDA C++ programming guide, technical specifications): shared memory in KiB, warps
 _PER_SM = {75: (64, 32), 80: (164, 64), 89: (100, 48), 90: (228, 64), 100: (228, 64)}
@@ -120,28 +121,17 @@ class XRay:
 class XRays(list):
     """A list of `XRay` that shows itself as a table, in a notebook and in a terminal."""
 
-    def _repr_markdown_(self) -> str:
+    def table(self) -> Table:
+        """Return one row a kernel and GPU."""
         rows = [ray.row() for ray in self]
-        if not rows:
-            return "(no kernel)"
-        lines = [
-            list(rows[0]),
-            ["---"] * len(rows[0]),
-            *([str(x) for x in r.values()] for r in rows),
-        ]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        bars = {"registers": "other", "stack B": "naive"}
+        return Table(list(rows[0]), [list(row.values()) for row in rows], bars=bars)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_() if self else "(no kernel)"
 
     def __str__(self) -> str:
-        rows = [{k: str(v) for k, v in ray.row().items()} for ray in self]
-        heads = list(rows[0]) if rows else []
-        width = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
-        lines = [heads, *([row[head] for head in heads] for row in rows)]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width[head]) for head, cell in zip(heads, line, strict=True)
-            ).rstrip()
-            for line in lines
-        )
+        return str(self.table()) if self else "(no kernel)"
 
 
 def xray(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,6 +44,20 @@ class PeakMemory:
         """Return the records as aligned plain text, MiB and GiB."""
         return "\n".join([self.caption(), HEADER, *(row(record) for record in self.records)])
 
+    def finding(self) -> str:
+        """Return what the last length shows, as a sentence."""
+        lengths = [r.n for r in self.records]
+        last = {r.method: r for r in self.records if r.n == lengths[-1]}
+        if len(last) < 2:
+            return "Measuring …"
+        naive, fused = last["naive"], last["fused"]
+        at = f"At N = {naive.n:,}"
+        if naive.out_of_memory and not fused.out_of_memory:
+            return f"{at} naive attention runs out of memory, fused attention does not"
+        if not (naive.bytes and fused.bytes):
+            return "The peaks, as far as they could be measured"
+        return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
+
     def caption(self) -> str:
         """Return device, shape, limit and the backends that ran, in two or three lines."""
         limit = f", limit {bytes_decimal(self.limit_bytes)}" if self.limit_bytes else ""
@@ -58,8 +71,8 @@ class PeakMemory:
 
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw a pair of bars per N on a logarithmic scale; ``presenter``: type for a room."""
-        title = self.caption().replace(": ", "\n", 1)
-        return picture.draw(self.records, self.limit_bytes, title, presenter=presenter)
+        figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
+        return figure.says(self.finding(), self.caption().replace("\n", "; "), self.table())
 
     def __repr__(self) -> str:
         return self.table()
@@ -141,23 +154,16 @@ def _display(presenter: bool) -> Callable[[PeakMemory], None]:
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
         return _print_last
-    from IPython.display import Image, display
+    from IPython.display import HTML, display
 
     handles: list[Any] = []
 
     def show(found: PeakMemory) -> None:
-        buffer = io.BytesIO()
-        figure = found.to_figure(presenter=presenter)
-        figure.savefig(buffer, format="png", dpi=120)
-        image = Image(
-            buffer.getvalue(),
-            width=int(figure.get_figwidth() * 80),
-            metadata={"alt": found.table()},
-        )
+        page = HTML(found.to_figure(presenter=presenter)._repr_html_())
         if handles:
-            handles[0].update(image)
+            handles[0].update(page)
         else:
-            handles.append(display(image, display_id=True))
+            handles.append(display(page, display_id=True))
 
     return show
 

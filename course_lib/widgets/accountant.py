@@ -19,7 +19,10 @@ from course_lib.accounting.format import bytes_binary, bytes_decimal
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
+from course_lib.widgets.base import CourseWidget, check_count, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -267,14 +270,12 @@ class HBMAccountant(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the bars, and the models over N with the counters that were recorded."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, (left, right) = new_figure(1, 2, figsize=(11, 4.2))
         bars = [(row["name"], row["bytes"], COLOURS.get(model.name, "sky")) for row, model in
                 zip(self.rows(), self.models, strict=True)]  # fmt: skip
         bars += [(entry["label"], entry["bytes"], "grey") for entry in self.extra]
         names, sizes, colours = zip(*bars, strict=True)
-        drawn = left.barh(names, sizes, color=[OKABE_ITO[colour] for colour in colours])
+        drawn = left.barh(names, sizes, color=[hex_of(colour) for colour in colours])
         left.bar_label(drawn, [bytes_decimal(size) for size in sizes], padding=3)
         left.set_xscale("log")
         left.set(xlabel="bytes to and from HBM (log)", xlim=(min(sizes) / 4, max(sizes) * 12))
@@ -282,12 +283,12 @@ class HBMAccountant(CourseWidget):
         lengths = [2**i for i in range(6, 19)]
         for model in self.models:
             moved = [self.layers * model.bytes(**self.shape(n=n)) for n in lengths]
-            right.plot(lengths, moved, color=OKABE_ITO[COLOURS.get(model.name, "sky")],
+            right.plot(lengths, moved, color=hex_of(COLOURS.get(model.name, "sky")),
                        label=NAMES.get(model.name, model.name))  # fmt: skip
         points = self.points()
         if points:
-            right.plot(*zip(*points, strict=True), "D", color=OKABE_ITO["grey"], label="counters")
-        right.axvline(self.n, color=OKABE_ITO["grey"], linewidth=1)
+            right.plot(*zip(*points, strict=True), "D", color=hex_of("grey"), label="counters")
+        right.axvline(self.n, color=hex_of("grey"), linewidth=1)
         right.set(xscale="log", yscale="log", xlabel="N", ylabel="bytes")
         right.legend(fontsize=9)
         return figure

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from course_lib.widgets.base import new_figure
+from course_lib.style.picture import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from functools import cache, wraps
+from collections.abc import Mapping
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -88,7 +88,7 @@ class CourseWidget(anywidget.AnyWidget):
 
     def _image(self) -> str:
         out = io.BytesIO()
-        self.to_figure().savefig(out, format="png", dpi=80, facecolor="none")
+        self.to_figure().savefig(out, format="png", dpi=80, facecolor="white")
         data = base64.b64encode(out.getvalue()).decode()
         return f'<p><img alt="{type(self).__name__}" src="data:image/png;base64,{data}"></p>'
 
@@ -128,37 +128,6 @@ def monomial(coefficient: int, text: str) -> dict[str, Any]:
 def evaluate(term: Mapping[str, Any], values: Mapping[str, int]) -> int:
     """Return the value of a `monomial`; `termBytes` of common.js is its twin."""
     return term["coefficient"] * prod(values[name] ** p for name, p in term["powers"].items())
-
-
-def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Make a function that draws do so in the course's look, whatever the session's settings."""
-
-    @wraps(draw)
-    def in_our_look(*args: Any, **options: Any) -> Figure:
-        import matplotlib
-
-        from course_lib.widgets.style import rc_params
-
-        with matplotlib.rc_context(rc_params()):
-            return draw(*args, **options)
-
-    return in_our_look
-
-
-def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Return a figure and its axes; a notebook shows it as a cell's value."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        """A figure that needs no pyplot (and no pyplot backend) to be shown."""
-
-        def _repr_png_(self) -> bytes:
-            out = io.BytesIO()
-            self.savefig(out, format="png", bbox_inches="tight", facecolor="none")
-            return out.getvalue()
-
-    figure = Picture(layout="constrained", **options)
-    return figure, figure.subplots(rows, columns)
 
 
 _SHIM = """

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from course_lib.accounting.format import bytes_binary
-from course_lib.widgets.base import (
-    CourseWidget,
-    check_count,
-    evaluate,
-    monomial,
-    new_figure,
-    static_text,
-    styled,
-)
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
+from course_lib.widgets.base import CourseWidget, check_count, evaluate, monomial, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,11 +159,9 @@ class KVCacheCalculator(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the cache by every variant in GiB."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, axes = new_figure(figsize=(8, 3.6))
         sizes = [self.cache_bytes(name) / 2**30 for name in VARIANTS]
-        colours = [OKABE_ITO["vermilion" if name == "GQA" else "blue"] for name in VARIANTS]
+        colours = [hex_of("vermilion" if name == "GQA" else "blue") for name in VARIANTS]
         bars = axes.barh(list(VARIANTS), sizes, color=colours)
         axes.bar_label(bars, [bytes_binary(size * 2**30) for size in sizes], padding=3)
         axes.invert_yaxis()

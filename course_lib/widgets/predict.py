@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from course_lib import store
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
 from course_lib.widgets.asking import (
     asked,
     asked_html,
@@ -24,7 +27,7 @@ from course_lib.widgets.asking import (
     said,
     text_figure,
 )
-from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
+from course_lib.widgets.base import CourseWidget, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -254,20 +257,18 @@ def _read_number(piece: str) -> float | None:
 
 @styled
 def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: Any) -> Figure:
-    from course_lib.widgets.style import OKABE_ITO
-
     figure, axes = new_figure(figsize=(7, 3.4))
     if question.options:
         counts = Counter(votes)
         names = [f"{chr(ord('a') + i)}) {option}" for i, option in enumerate(question.options)]
-        bars = axes.barh(names, [counts[o] for o in question.options], color=OKABE_ITO["blue"])
+        bars = axes.barh(names, [counts[o] for o in question.options], color=hex_of("blue"))
         axes.bar_label(bars, padding=3)
         axes.invert_yaxis()
         axes.set_xlabel("answers")
         axes.xaxis.get_major_locator().set_params(integer=True)
         for i, option in enumerate(question.options):
             if answer is not None and option == answer:
-                bars[i].set(color=OKABE_ITO["green"], hatch="//")
+                bars[i].set(color=hex_of("green"), hatch="//")
                 axes.get_yticklabels()[i].set_fontweight("bold")
     else:
         values = Counter(votes)
@@ -276,11 +277,11 @@ def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: 
             bars = axes.bar([f"{x:g}" for x in shown], [values[x] for x in shown], width=0.7)
             axes.bar_label(bars)
             if answer in values:
-                bars[shown.index(answer)].set(color=OKABE_ITO["green"], hatch="//")
+                bars[shown.index(answer)].set(color=hex_of("green"), hatch="//")
         else:
-            axes.hist(votes, bins="auto", edgecolor=OKABE_ITO["grey"])
+            axes.hist(votes, bins="auto", edgecolor=hex_of("grey"))
             if answer is not None:
-                axes.axvline(answer, color=OKABE_ITO["green"], linestyle="--")
+                axes.axvline(answer, color=hex_of("green"), linestyle="--")
         axes.set_xlabel(f"answer{f' ({question.unit})' if question.unit else ''}")
         axes.set_ylabel("how many")
         axes.yaxis.get_major_locator().set_params(integer=True)

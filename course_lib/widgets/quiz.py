@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
+from course_lib.style.look import styled
 from course_lib.widgets.asking import (
     asked,
     asked_html,
@@ -21,7 +22,7 @@ from course_lib.widgets.asking import (
     rich,
     text_figure,
 )
-from course_lib.widgets.base import CourseWidget, static_text, styled
+from course_lib.widgets.base import CourseWidget, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,11 @@ import traitlets
 from course_lib.accounting.format import bytes_decimal
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.measurements import load_measurements
+from course_lib.style.look import styled
 from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
 from course_lib.widgets import race_lanes as lanes_of
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
+from course_lib.widgets.base import CourseWidget, check_count, static_text
 from course_lib.widgets.race_lanes import Event, Kernel, Shape
 
 if TYPE_CHECKING:

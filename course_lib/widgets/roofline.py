@@ -17,7 +17,10 @@ import traitlets
 
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.traffic import MODELS, attention_flops
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
+from course_lib.widgets.base import CourseWidget, check_count, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,17 +146,15 @@ class RooflineChart(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the roof with the points on it and the measurements below."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, axes = new_figure(figsize=(8, 4.4))
         ridge = GPUS[self.gpu].ridge
         roof = [0.25, ridge, 65536]
-        axes.plot(roof, [self.attainable(x) for x in roof], color=OKABE_ITO["grey"])
+        axes.plot(roof, [self.attainable(x) for x in roof], color=hex_of("grey"))
         for (label, (_, colour, _)), shape in zip(POINTS.items(), "os^Dv", strict=True):
             x = self.intensity(label)
-            axes.plot(x, self.attainable(x), shape, ms=9, color=OKABE_ITO[colour], label=label)
+            axes.plot(x, self.attainable(x), shape, ms=9, color=hex_of(colour), label=label)
         for mark in self.marks:
-            axes.plot(mark["intensity"], mark["tflops"], "x", ms=10, color=OKABE_ITO["grey"])
+            axes.plot(mark["intensity"], mark["tflops"], "x", ms=10, color=hex_of("grey"))
             axes.annotate(mark["label"], (mark["intensity"], mark["tflops"]))
         axes.set(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="attainable TFLOP/s")
         axes.legend(fontsize=10)

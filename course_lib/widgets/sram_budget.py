@@ -16,15 +16,10 @@ import traitlets
 from course_lib.accounting.format import bytes_binary
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.sram import STATISTICS_BYTES
-from course_lib.widgets.base import (
-    CourseWidget,
-    check_count,
-    evaluate,
-    monomial,
-    new_figure,
-    static_text,
-    styled,
-)
+from course_lib.style.look import styled
+from course_lib.style.palette import HUES, hex_of
+from course_lib.style.picture import new_figure
+from course_lib.widgets.base import CourseWidget, check_count, evaluate, monomial, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,20 +177,18 @@ class SramBudget(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the shared buffers as one stacked bar against each GPU's limit."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, axes = new_figure(figsize=(8, 3.6))
-        colours = list(OKABE_ITO.values())
+        colours = [hue.hex for hue in HUES.values()]
         left = 0.0
         for i, (name, n_bytes) in enumerate(self.buffer_bytes().items()):
             axes.barh(0, n_bytes / 1024, left=left, color=colours[i], label=name,
-                      hatch="" if i % 2 else "//", edgecolor=OKABE_ITO["grey"])  # fmt: skip
+                      hatch="" if i % 2 else "//", edgecolor=hex_of("grey"))  # fmt: skip
             left += n_bytes / 1024
         limits: dict[int, list[str]] = {}
         for name in SHOWN_GPUS:
             limits.setdefault(GPUS[name].shared_kib_per_block, []).append(name)
         for kib, names in limits.items():
-            axes.axvline(kib, ymax=0.72, color=OKABE_ITO["grey"], linestyle="--")
+            axes.axvline(kib, ymax=0.72, color=hex_of("grey"), linestyle="--")
             axes.text(kib, 0.52, "\n".join(names), ha="center", va="bottom")
         axes.set(xlabel="KiB of shared memory per program", yticks=[], ylim=(-0.6, 0.9))
         axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))

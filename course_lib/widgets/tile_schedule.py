@@ -17,7 +17,10 @@ import traitlets
 
 from course_lib.attention import masks
 from course_lib.attention.masks import Mask, Tile
-from course_lib.widgets.base import CourseWidget, check_count, new_figure, static_text, styled
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
+from course_lib.widgets.base import CourseWidget, check_count, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -223,21 +226,19 @@ class TileSchedule(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the grid of the first head; numbers say in which step a tile is computed."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, axes = new_figure(figsize=(5, 5))
         when: dict[tuple[int, int], int] = {}
         for number, now in enumerate(self.steps(), 1):
             for w in now:
                 if w.head == 0:
                     when.setdefault((w.i, w.j), number)
-        colours = {"full": OKABE_ITO["blue"], "partial": OKABE_ITO["purple"], "skip": "none"}
+        colours = {"full": hex_of("blue"), "partial": hex_of("purple"), "skip": "none"}
         hatches = {"full": "", "partial": "//", "skip": ""}
         for i, row in enumerate(self.tiles()):
             for j, tile in enumerate(row):
                 axes.bar(
                     j, 0.94, 0.94, i - 0.47, color=colours[tile], hatch=hatches[tile],
-                    edgecolor=OKABE_ITO["grey"], linestyle=":" if tile == "skip" else "-",
+                    edgecolor=hex_of("grey"), linestyle=":" if tile == "skip" else "-",
                 )  # fmt: skip
                 if (i, j) in when:
                     label = str(when[i, j])

@@ -18,8 +18,11 @@ from numpy.typing import ArrayLike
 
 from course_lib.attention.online_softmax import finite_max
 from course_lib.attention.slips import SLIPS, states
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
 from course_lib.widgets.attention_inputs import matrix, one_head, scores_and_answer
-from course_lib.widgets.base import CourseWidget, new_figure, static_text, styled
+from course_lib.widgets.base import CourseWidget, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -340,22 +343,20 @@ class TileStepper(CourseWidget):
     @styled
     def to_figure(self) -> Figure:
         """Draw the scores with the running maximum, and O / l after each tile beside the answer."""
-        from course_lib.widgets.style import OKABE_ITO
-
         figure, (left, right) = new_figure(1, 2, figsize=(9, 3.6))
         steps, tiles = self._steps("right"), self._ordered()
         place = 0
         for i, (first, stop) in enumerate(tiles):
             keys = np.arange(place, place + stop - first)
-            colour = OKABE_ITO["blue" if i % 2 == 0 else "green"]
+            colour = hex_of("blue" if i % 2 == 0 else "green")
             scores = self._scores[self.row, first:stop]
             left.bar(keys, np.where(np.isfinite(scores), scores, np.nan), color=colour)
-            left.plot(keys[[0, -1]] + [-0.4, 0.4], [steps["m"][i]] * 2, color=OKABE_ITO["grey"])
+            left.plot(keys[[0, -1]] + [-0.4, 0.4], [steps["m"][i]] * 2, color=hex_of("grey"))
             place += stop - first
         left.set(xlabel="keys in the order visited", ylabel="score, and running maximum m")
-        shown = {"right": (OKABE_ITO["blue"], "-")}
+        shown = {"right": (hex_of("blue"), "-")}
         if self.mistake != "none":
-            shown[self.mistake] = (OKABE_ITO["vermilion"], "--")
+            shown[self.mistake] = (hex_of("vermilion"), "--")
         for name, (colour, style) in shown.items():
             run = self._steps(name)
             means = [divided(o, l_sum)[0] for o, l_sum in zip(run["o"], run["l"], strict=True)]
@@ -363,7 +364,7 @@ class TileStepper(CourseWidget):
                 range(1, len(means) + 1), means, style, color=colour, marker="o",
                 label=VARIANTS[name],
             )  # fmt: skip
-        right.axhline(self.answer[0], color=OKABE_ITO["green"], linestyle=":", label="all at once")
+        right.axhline(self.answer[0], color=hex_of("green"), linestyle=":", label="all at once")
         right.set(xlabel="tiles folded in", ylabel="O / l, first column")
         right.set_xticks(range(1, len(tiles) + 1))
         figure.legend(loc="outside lower center", ncols=3)

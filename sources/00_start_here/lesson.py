@@ -228,22 +228,10 @@ print(f"error     {abs(1 / 3 - float(third)):.8f}")
 # lines there is none. 1/3 falls in such a gap.
 
 # %% right-plot
-import matplotlib.pyplot as plt
+from course_lib.figures.half_precision import draw_third
 
-from course_lib.widgets.style import INK, OKABE_ITO, apply
+draw_third()
 
-apply()
-here, step = float(third), 2.0**-12  # step: from one number to the next
-fig, ax = plt.subplots(figsize=(7, 2.2))
-for i in range(-3, 4):
-    ax.axvline(here + i * step, color=INK)
-ax.axvline(here, color=OKABE_ITO["blue"], lw=5, label="the nearest in fp16")
-ax.axvline(1 / 3, color=OKABE_ITO["vermilion"], ls="--", label="1/3")
-ax.set(yticks=[], xticks=[here - 3 * step, here, here + 3 * step])
-ax.set(xlim=(here - 4 * step, here + 4 * step), xlabel="numbers near 1/3")
-ax.xaxis.set_major_formatter("{x:.6f}")
-ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
-plt.show()
 
 # %% right-rule [markdown]
 # Now add thousands of such numbers: the errors add up, in your code and in

@@ -12,15 +12,13 @@
 import math
 import time
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
 from course_lib import EagerLedger, Predict, Quiz, demo
 from course_lib.accounting.measurements import load_measurements
-from course_lib.widgets.style import INK, OKABE_ITO, apply
+from course_lib.style.table import Table
 
-apply()  # one look for all figures
 
 # %% question [markdown]
 # ## The question
@@ -127,18 +125,10 @@ print("with subtracting:   ", safe.round(4))
 # 6, so **36** numbers. The list of guests doubled. The chart did not double.
 
 # %% chart-picture
-rng = np.random.default_rng(1)
-fig, axes = plt.subplots(1, 2, figsize=(7, 3.4), width_ratios=[1, 2])
-for ax, guests in zip(axes, (3, 6)):
-    interest = rng.random((guests, guests))
-    ax.imshow(interest, cmap="Blues", vmin=-0.2, vmax=1.4)
-    for row in range(guests):
-        for column in range(guests):
-            number = f"{9 * interest[row, column]:.0f}"
-            ax.text(column, row, number, ha="center", va="center", color="k")
-    ax.set_title(f"{guests} guests, {guests**2} numbers")
-    ax.set(xticks=[], yticks=[], xlabel="sits by …", ylabel="guest")
-plt.show()
+from course_lib.figures.chart import draw_charts
+
+draw_charts(3, 6)
+
 
 # %% reveal-double
 double.reveal(
@@ -153,9 +143,10 @@ double.reveal(
 
 # %% chart-sizes-code
 d = 128
-print("      N    one of Q, K, V     the chart S")
-for n in (512, 1024, 2048, 4096, 8192):
-    print(f"{n:7} {n * d:17,} {n * n:15,}")
+rows = [(n, n * d, n * n) for n in (512, 1024, 2048, 4096, 8192)]
+names = ("N", "one of Q, K, V", "the chart S")
+Table(names, rows, dict.fromkeys(names, ","), {"one of Q, K, V": "q", "the chart S": "s"})
+
 
 # %% three-lines [markdown]
 # ## The three lines
@@ -168,6 +159,7 @@ for n in (512, 1024, 2048, 4096, 8192):
 # terms, the wider the sums spread. Dividing by sqrt(d) undoes that:
 
 # %% why-scale
+rng = np.random.default_rng(1)
 for d in (16, 64, 256):
     q, k = rng.standard_normal((2, 2000, d))
     spread = (q * k).sum(axis=1).std()
@@ -234,22 +226,10 @@ print(f"largest error {abs(o - truth).max():.1e}")
 # | 4 | line 3 begins: fetch P | P to the workshop |
 #
 # %% trips-picture
-jobs = ["line 1", "line 2", "line 3"]
-crates = [("S", 0, -1), ("S", 1, 1), ("P", 1, -1), ("P", 2, 1)]
-fig, ax = plt.subplots(figsize=(7, 2.8))
-for x, job in enumerate(jobs):
-    ax.text(x, 1.1, job, ha="center", weight="bold")
-for trip, (crate, job, way) in enumerate(crates, 1):
-    x = job - 0.2 * way
-    ends = [(x, 0.05), (x, 0.95)]
-    arrow = {"arrowstyle": "->", "color": OKABE_ITO["vermilion"], "lw": 3}
-    ax.annotate("", ends[way > 0], ends[way < 0], arrowprops=arrow)
-    ax.text(x + 0.05, 0.4, f"trip {trip}:\n{crate}")
-ax.axhline(0, color=INK)
-ax.axhline(1, color=INK)
-ax.set(xlim=(-0.5, 2.6), ylim=(-0.2, 1.3), xticks=[], yticks=[0, 1])
-ax.set_yticklabels(["warehouse (HBM)", "workshop (chip)"])
-plt.show()
+from course_lib.figures.trips import draw_trips
+
+draw_trips()
+
 
 # %% trips-after [markdown]
 # After trip 4 line 3 makes the result O, and P is thrown away. Nobody had
@@ -419,24 +399,11 @@ for name, step in steps.items():
 # bf16.
 
 # %% count-plot
+from course_lib.figures.naive_steps import draw_steps
+
 record = load_measurements("h100_naive_steps")
-measured = {name: row["dram_gb"] for name, row in zip(steps, record["rows"])}
-fig, ax = plt.subplots(figsize=(7, 3.2))
-place = np.arange(len(steps))
-for shift, books, label, colour in (
-    (-0.2, counted, "counted by the ledger", "blue"),
-    (0.2, measured, "measured on an H100", "vermilion"),
-):
-    sizes, colour = list(books.values()), OKABE_ITO[colour]
-    bars = ax.barh(place + shift, sizes, 0.38, label=label, color=colour)
-    ax.bar_label(bars, fmt="%.2f", padding=3, color=INK)
-ax.set_yticks(place, list(steps))
-ax.invert_yaxis()
-ax.set(xlabel="GB moved to and from memory", xlim=(0, 3.2))
-ax.legend(loc="lower right")
-plt.show()
-print(f"in all: counted {sum(counted.values()):.2f} GB,", end=" ")
-print(f"measured {sum(measured.values()):.2f} GB")
+draw_steps(counted)
+
 
 # %% reveal-dearest
 line_2 = counted["line 2: / sqrt(d)"] + counted["line 2: softmax"]
@@ -459,18 +426,19 @@ work = {
     "line 2": 6 * heads * n * n,  # about 6 per score
 }
 moved = {"lines 1 and 3": total - line_2, "line 2": line_2}
-for name in work:
-    share = work[name] / sum(work.values())
-    print(f"{name:13} {share:6.1%} of the arithmetic", end=", ")
-    print(f"{moved[name] / total:4.0%} of the bytes")
+rows = [(name, work[name] / sum(work.values()), moved[name] / total) for name in work]
+names = ("", "of the arithmetic", "of the bytes")
+Table(names, rows, {names[1]: ".1%", names[2]: ".0%"}, {names[1]: "flash", names[2]: "naive"})
+
 
 # %% timing-text [markdown]
 # **And the time?** The same H100 was given a clock, step by step.
 
 # %% measured-times
-for name, row in zip(steps, record["rows"]):
-    print(f"{name:20} {row['median_us'] / 1000:.2f} ms")
-print(f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}")
+times = [(name, row["median_us"] / 1000) for name, row in zip(steps, record["rows"])]
+note = f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}"
+Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
+
 
 # %% timing-read [markdown]
 # Line 2 is more than three quarters of the time.
@@ -505,10 +473,11 @@ def seconds(step):
     return best
 
 
+# %% timing-run
 took = {name: seconds(step) for name, step in steps.items()}
-print(f"measured here, on a {device}: N = {n}, 8 heads, d = {d}, {dtype}")
-for name, t in took.items():
-    print(f"{name:20} {t * 1e3:7.2f} ms {t / sum(took.values()):5.0%}")
+rows = [(name, t * 1e3, t / sum(took.values())) for name, t in took.items()]
+note = f"measured here, on a {device}: N = {n}, 8 heads, d = {d}, {dtype}"
+Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naive"}, note=note)
 
 # %% memory [markdown]
 # ## Room in the warehouse

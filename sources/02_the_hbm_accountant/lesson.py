@@ -25,28 +25,19 @@
 # 3. What do the bytes cost in time? And do bytes cost time at all?
 
 # %% imports
-import matplotlib.pyplot as plt
-import numpy as np
 import torch
 import torch.nn.functional as F
 
 from course_lib import EagerLedger, Predict, Quiz
-from course_lib.accounting.format import bytes_binary, bytes_decimal
-from course_lib.accounting.hardware import MEMORY_HIERARCHY, gpu
+from course_lib.accounting.format import bytes_decimal
+from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.traffic import (
-    attention_flops,
-    eager_six_trips,
-    flash_compulsory,
-    intensity,
-    naive_four_trips,
-    time_bounds,
-)
+from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, naive_four_trips
+from course_lib.style.table import Table
 from course_lib.widgets import HBMAccountant, KVCacheCalculator, Race, RooflineChart
-from course_lib.widgets.style import apply
 
-apply()
 H100 = gpu("H100")
+
 
 # %% kitchen [markdown]
 # ## The picture: a kitchen with hungry cooks
@@ -74,16 +65,10 @@ H100 = gpu("H100")
 # How large is each place, and how fast?
 
 # %% hierarchy
-for name, levels in MEMORY_HIERARCHY.items():
-    hbm = levels[-1].gb_per_s
-    print(f"{name:14} {'size':>9} {'GB/s':>9} {'x HBM':>6}  speed is")
-    for level in levels:
-        speed = f"{'':9} {'':6}"
-        if level.gb_per_s:
-            speed = f"{level.gb_per_s:9,.0f} {level.gb_per_s / hbm:6.1f}"
-        size = bytes_binary(level.n_bytes)
-        print(f"{level.name:14} {size:>9} {speed}  {level.origin}")
-    print()
+from course_lib.figures.hierarchy import places
+
+places()
+
 
 # %% hierarchy-say [markdown]
 # Sizes are for the whole chip. *Nominal* is the vendor's figure. *Derived* is
@@ -167,20 +152,15 @@ p_flops
 # %% counted
 shape = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
-print(f"{'':13} {'trips':>5} {'counted MB':>11} {'model MB':>9} {'GFLOP':>7}")
-for function, model in (
-    (eager, eager_six_trips),
-    (scaled_first, naive_four_trips),
-    (F.scaled_dot_product_attention, flash_compulsory),
-):
-    ledger = count(function)
-    name = function.__name__.replace("scaled_dot_product_attention", "fused")
-    lse = function is F.scaled_dot_product_attention
-    predicted = model.bytes(lse=lse, **shape) / 1e6
-    print(
-        f"{name:13} {ledger.trips(s_bytes):5} {ledger.total / 1e6:11.3f} "
-        f"{predicted:9.3f} {ledger.flops / 1e9:7.3f}"
-    )
+fused = F.scaled_dot_product_attention
+models = {eager: eager_six_trips, scaled_first: naive_four_trips, fused: flash_compulsory}
+books = {"fused" if f is fused else f.__name__: count(f) for f in models}
+predicted = [model.bytes(lse=f is fused, **shape) / 1e6 for f, model in models.items()]
+rows = [(name, book.trips(s_bytes), book.total / 1e6, mb, book.flops / 1e9)
+        for (name, book), mb in zip(books.items(), predicted)]  # fmt: skip
+names = ("", "trips", "counted MB", "model MB", "GFLOP")
+Table(names, rows, dict.fromkeys(names[2:], ".3f"), dict.fromkeys(names[2:4], "naive"))
+
 
 # %% reveal-flops
 p_flops.reveal(
@@ -318,15 +298,17 @@ Quiz(
 # and below: the intensity stays under d/b, here 64, however long the text is.
 
 # %% intensities
+from course_lib.accounting.traffic import attention_flops, intensity
+
 flops = attention_flops(8192, 8192, 128, heads=8)
 work = {
     "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape)),
     "naive, 4 trips": intensity(flops, naive),
     "the least": intensity(flops, least),
 }
-for name, value in work.items():
-    print(f"{name:15} {value:7.0f} FLOP/byte")
-print(f"{'ridge of H100':15} {H100.ridge:7.0f} FLOP/byte")
+rows = [*work.items(), ("ridge of H100", H100.ridge)]
+Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
+
 
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
@@ -377,13 +359,9 @@ p_speed = Predict(
 p_speed
 
 # %% reveal-speed
-for name, model, launches in (
-    ("eager", eager_six_trips, 4),
-    ("fused", flash_compulsory, 1),
-):
-    bound = time_bounds(flops, model.bytes(**shape), launches, H100)
-    parts = "  ".join(f"{key[:-2]} {t * 1e6:7.1f}" for key, t in bound.items())
-    print(f"{name}, least microseconds:  {parts}")
+from course_lib.figures.regimes import bounds
+
+display(bounds(flops, eager_six_trips.bytes(**shape), flash_compulsory.bytes(**shape)))
 p_speed.reveal(
     at_8192["eager_us"] / at_8192["flash_us"],
     f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
@@ -419,13 +397,9 @@ p_short = Predict(
 p_short
 
 # %% reveal-short
-print("    N   eager us   fused us   times faster   times fewer bytes")
-for row in regimes["rows"]:
-    size = {"n": row["n"], "d": 128, "heads": 8}
-    fewer = eager_six_trips.bytes(**size) / flash_compulsory.bytes(**size)
-    faster = row["eager_us"] / row["flash_us"]
-    us = f"{row['eager_us']:9.0f}  {row['flash_us']:9.0f}"
-    print(f"{row['n']:5}  {us}  {faster:13.1f}  {fewer:18.1f}")
+from course_lib.figures.regimes import times
+
+display(times())
 at_512 = next(row for row in regimes["rows"] if row["n"] == 512)
 p_short.reveal(
     at_512["eager_us"] / at_512["flash_us"],
@@ -434,22 +408,10 @@ p_short.reveal(
 )
 
 # %% plot-regimes
-n = np.array([row["n"] for row in regimes["rows"]])
-for key, label in (("eager_us", "eager"), ("flash_us", "fused (flash)")):
-    measured = [row[key] for row in regimes["rows"]]
-    plt.loglog(n, measured, marker="o", label=f"{label}, measured")
-traffic, arithmetic = [], []
-for x in map(int, n):
-    moved = eager_six_trips.bytes(n=x, d=128, heads=8)
-    bound = time_bounds(attention_flops(x, x, 128, 8), moved, 4, H100)
-    traffic.append(bound["traffic_s"] * 1e6)
-    arithmetic.append(bound["arithmetic_s"] * 1e6)
-plt.loglog(n, traffic, "--", label="least for eager's traffic")
-plt.loglog(n, arithmetic, ":", label="least for arithmetic, both")
-plt.xlabel("sequence length N (H100, H = 8, d = 128, bf16)")
-plt.ylabel("microseconds")
-plt.legend()
-plt.show()
+from course_lib.figures.regimes import draw_regimes
+
+draw_regimes()
+
 
 # %% plot-regimes-say [markdown]
 # Follow the measured lines. On the left both are nearly flat, and far above every
@@ -500,16 +462,10 @@ p_compile = Predict(
 p_compile
 
 # %% exhibit
-exhibit = load_measurements("h100_compile_fusion")
-print(exhibit["device"] + ", N = 8192, H = 8, d = 128, bf16")
-print(f"{'':34} {'trips':>5} {'us':>6} {'peak MiB':>9} {'DRAM GB':>8}")
-for row in exhibit["rows"]:
-    cells = f"{row['trips']:5} {row['us']:6} {row['peak_mib']:9} {row['dram_gb']:8}"
-    print(f"{row['version']:34} {cells}")
-for row in exhibit["rows"][1:]:
-    print(f"\nKernels of {row['version']}:")
-    for name in row["names"]:
-        print("  ", name[:60])
+from course_lib.figures.fusion import kernels, versions
+
+display(versions(), kernels())
+
 
 # %% reveal-compile
 p_compile.reveal(
@@ -672,6 +628,8 @@ p_audit = Predict(
 p_audit
 
 # %% audit-count
+from course_lib.accounting.traffic import time_bounds
+
 product = attention_flops(2048, 2048, 64)  # one head
 trips = 4 * 2048 * 2048 * 2  # bytes
 for name in ("A100-40", "A100-80"):

@@ -27,10 +27,9 @@
 import numpy as np
 
 from course_lib import Predict, Quiz
+from course_lib.style.table import Table
 from course_lib.widgets import TileStepper
-from course_lib.widgets.style import OKABE_ITO, apply
 
-apply()
 
 # %% obstacle [markdown]
 # ## The obstacle
@@ -273,10 +272,10 @@ mistakes = {
     "inverse": "alpha upside down",
     "own_max": "each pile its own max",
 }
-print(f"{'':24}{'[1,3] [2,5]':>12}{'[2,5] [1,3]':>13}")
-for name, says in mistakes.items():
-    x, y = first.streamed(name)[0], other.streamed(name)[0]
-    print(f"{says:24}{x:12.2f}{y:13.2f}")
+rows = [(says, first.streamed(name)[0], other.streamed(name)[0])
+        for name, says in mistakes.items()]  # fmt: skip
+names = ("mistake", "[1,3] [2,5]", "[2,5] [1,3]")
+Table(names, rows, dict.fromkeys(names, ".2f"))
 
 # %% reveal-no-rescale
 p_o.reveal(
@@ -286,23 +285,13 @@ p_o.reveal(
 )
 
 # %% museum-plot
-import matplotlib.pyplot as plt
+from course_lib.figures.museum import draw_museum
 
-fig, ax = plt.subplots(figsize=(7.5, 3.6))
-ax.axvspan(10, 40, alpha=0.2, color=OKABE_ITO["sky"], label="possible")
-for run, marker, colour, label in (
-    (first, "o", "blue", "[1,3] first"),
-    (other, "x", "vermilion", "[2,5] first"),
-):
-    x = [run.streamed(name)[0] for name in mistakes]
-    look = {"color": OKABE_ITO[colour], "ms": 9, "mew": 2.5}
-    ax.plot(x, list(mistakes.values()), marker, label=label, **look)
-ax.axvline(truth, color=OKABE_ITO["grey"], lw=1)
-ax.invert_yaxis()
-ax.set_xlabel("answer (grey line: the truth, 36.881)")
-ax.set_xlim(8, 72)
-ax.legend(loc="lower right")
-plt.show()
+orders = {"[1, 3] first": first, "[2, 5] first": other}
+answers = {order: {says: run.streamed(name)[0] for name, says in mistakes.items()}
+           for order, run in orders.items()}  # fmt: skip
+draw_museum(answers, truth, possible=(min(v), max(v)))
+
 
 # %% museum-say [markdown]
 # Read the table by columns.

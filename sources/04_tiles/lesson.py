@@ -11,8 +11,6 @@
 # **Time:** 45 minutes here, 55 minutes for the exercises.
 
 # %% imports
-import tracemalloc
-
 import numpy as np
 
 from course_lib import Predict, Quiz
@@ -20,13 +18,9 @@ from course_lib.attention import OnlineState, masks, naive, softmax_rows, tiled
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.memory import FlatMemory
 from course_lib.accounting.sram import largest_square_tile, tile_bytes
-from course_lib.accounting.traffic import (
-    attention_flops,
-    derived_counts,
-    flash_compulsory,
-    flash_tile_loads,
-    naive_four_trips,
-)
+from course_lib.accounting.traffic import attention_flops, derived_counts
+from course_lib.accounting.traffic import flash_compulsory, flash_tile_loads, naive_four_trips
+from course_lib.style.table import Table
 from course_lib.widgets import HBMAccountant, SramBudget, TileSchedule
 
 # %% question [markdown]
@@ -178,6 +172,9 @@ for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
 
 
 # %% peak-measured
+import tracemalloc
+
+
 def peak_mib(function, *args):
     """Return the most memory that a call held at once, in MiB."""
     tracemalloc.start()
@@ -253,17 +250,15 @@ p_block_k = Predict(
 p_block_k
 
 # %% tall
-print("N = 4096, d = 128, 2 bytes, one head (model: tile loads)")
-flops = attention_flops(4096, 4096, 128)
-tiles = [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]
-for block_q, block_k in tiles:
-    shape = {"n": 4096, "d": 128, "block_q": block_q, "block_k": block_k}
-    moved = flash_tile_loads.bytes(**shape)
-    print(
-        f"block_q {block_q:3}, block_k {block_k:3}: {moved / 2**20:4.0f} MiB,"
-        f" {flops / moved:3.0f} FLOP per byte loaded,"
-        f" desk {tile_bytes(block_q, block_k, 128)['total'] / 1024:4.0f} KiB"
-    )
+flops, rows = attention_flops(4096, 4096, 128), []
+for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]:
+    moved = flash_tile_loads.bytes(n=4096, d=128, block_q=block_q, block_k=block_k)
+    desk = tile_bytes(block_q, block_k, 128)["total"] / 1024
+    rows.append((block_q, block_k, moved / 2**20, flops / moved, desk))
+names = ("block_q", "block_k", "MiB loaded", "FLOP per byte", "desk KiB")
+note = "N = 4096, d = 128, 2 bytes, one head (model: tile loads)"
+Table(names, rows, dict.fromkeys(names, ".0f"), {"MiB loaded": "flash"}, note=note)
+
 
 # %% reveal-block-k
 p_block_k.reveal(
@@ -301,8 +296,11 @@ p_block_k.reveal(
 # bytes each: 1 KiB. Together 161 KiB.
 
 # %% sram-table
-for name, n_bytes in tile_bytes(128, 128, 128).items():
-    print(f"{name:10} {n_bytes / 1024:6.1f} KiB")
+rows = [(name, n_bytes / 1024) for name, n_bytes in tile_bytes(128, 128, 128).items()]
+tensors = {"q": "q", "k": "k", "v": "v", "s": "s", "o": "o"}
+marks = {name: tensors[name[0].lower()] for name, _ in rows if name[0].lower() in tensors}
+Table(("tile", "KiB"), rows, {"KiB": ".1f"}, {"KiB": "other"}, marks, total=True)
+
 
 # %% sram-largest [markdown]
 # For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
@@ -521,18 +519,21 @@ p_ratio = Predict(
 p_ratio
 
 # %% ratio
-print("one head, d = 128, 2 bytes, MiB      ratio to naive")
-print("    N   naive  tile loads  compulsory   tile loads  compulsory")
+rows, models = [], (naive_four_trips, flash_tile_loads, flash_compulsory)
 for n in (4096, 8192, 16384):
-    shape = {"n": n, "d": 128, "block_q": 128}
-    four, loads, least = (
-        model.bytes(**shape) / 2**20
-        for model in (naive_four_trips, flash_tile_loads, flash_compulsory)
-    )
-    print(
-        f"{n:5}  {four:6.0f}  {loads:10.0f}  {least:10.0f}"
-        f"   {four / loads:10.2f}  {four / least:10.0f}"
-    )
+    four, loads, least = (m.bytes(n=n, d=128, block_q=128) / 2**20 for m in models)
+    rows.append((n, four, loads, least, four / loads, four / least))
+names = (
+    "N",
+    "naive MiB",
+    "tile loads MiB",
+    "compulsory MiB",
+    "naive / loads",
+    "naive / compulsory",
+)
+formats = dict.fromkeys(names, ",.0f") | {"naive / loads": ".2f"}
+Table(names, rows, formats, dict.fromkeys(names[4:], "naive"), note="one head, d = 128, 2 bytes")
+
 
 # %% reveal-ratio
 p_ratio.reveal(
@@ -611,14 +612,10 @@ accountant.add_ledger(books, "our program, N = 2048, 1 head")
 accountant
 
 # %% dram-numbers
-print(f"{record['device']}, {record['dtype']}, {record['source']}; GB")
-print("      N  heads  causal  K and V  compulsory  DRAM measured  tile loads")
-for r in record["rows"]:
-    low, high = bounds_gb(r["n"], r["causal"], r["heads"])
-    kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9  # K and V of all heads
-    seen = " - ".join(f"{gb:g}" for gb in sorted(set(r["dram_gb"])))
-    call = f"{r['n']:7}  {r['heads']:5}  {r['causal']!s:6}"
-    print(f"{call}  {kv:7.3f}  {low:10.3f}  {seen:>13}  {high:10.2f}")
+from course_lib.figures.dram import calls
+
+calls(bounds_gb)
+
 
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
@@ -702,10 +699,12 @@ p_causal.reveal(
 # the limit for many tiles.
 
 # %% causal-share
+rows = []
 for T in (1, 2, 4, 8, 64):
-    counts = derived_counts(16 * T, 16 * T, 16, 16, causal=True)
-    visited = counts["visited_tiles"]
-    print(f"T = {T:2}: {visited:4} of {T * T:4} tiles, {visited / T**2:.1%}")
+    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
+    rows.append((T, visited, T * T, visited / T**2))
+Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "flash"})
+
 
 # %% rule-text [markdown]
 # ### Two rules, one of them reversed

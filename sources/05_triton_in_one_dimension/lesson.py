@@ -25,7 +25,6 @@
 # This lesson has only vectors and rows. Tiles come in lesson 06.
 
 # %% imports
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import triton
@@ -34,11 +33,10 @@ import triton.language as tl
 from course_lib import EagerLedger, Predict, Quiz, count
 from course_lib.accounting.kernel_ledger import OutOfBounds
 from course_lib.doctor import headline
-from course_lib.widgets.style import OKABE_ITO, apply
 
-apply()
 device = "cuda" if torch.cuda.is_available() else "cpu"
 print(headline())
+
 
 # %% picture [markdown]
 # ## The picture: one letter, many readers
@@ -58,20 +56,11 @@ print(headline())
 # one must know that three of its shelves do not exist.
 
 # %% draw-grid
+from course_lib.figures.blocks import draw_programs
+
 n, BLOCK = 21, 8
-fig, ax = plt.subplots(figsize=(8, 1.9))
-for i in range(triton.cdiv(n, BLOCK) * BLOCK):
-    pid = i // BLOCK
-    colour = list(OKABE_ITO.values())[pid]
-    shape = plt.Rectangle((i, 0), 0.9, 1, fc=colour, ec=OKABE_ITO["grey"])
-    shape.set_alpha(1.0 if i < n else 0.15)
-    ax.add_patch(shape)
-    ax.text(i + 0.45, -0.45, str(i), ha="center", fontsize=10)
-    if i % BLOCK == 0:
-        ax.text(i + BLOCK / 2, 1.25, f"program {pid}", ha="center")
-ax.set(xlim=(-0.3, 24.2), ylim=(-0.8, 1.8), title="21 numbers, blocks of 8")
-ax.axis("off")
-plt.show()
+draw_programs(n, BLOCK)
+
 
 # %% picture-say [markdown]
 # The pale places 21, 22 and 23 belong to program 2's block and to no vector.
@@ -233,7 +222,7 @@ p_bytes
 
 # %% run-ledger
 ledger = count(scale, torch.rand(1000, device=device), 3.0, block=256)
-print(ledger)
+display(ledger)
 print("bytes loaded from x:", ledger.read["x"])
 
 # %% reveal-bytes
@@ -450,7 +439,7 @@ print(f"largest difference: {difference.item():.1e}")
 fused = count(rms_norm, x)
 with EagerLedger() as eager:
     rms_norm_eager(x)
-print(fused)
+display(fused)
 print(f"PyTorch, operation by operation: {eager.total / 1e6:.3f} MB")
 
 # %% reveal-fusion

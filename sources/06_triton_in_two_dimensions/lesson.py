@@ -20,7 +20,6 @@
 # tiles, and how far can you trust a kernel that is green in the interpreter?**
 
 # %% imports
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import triton
@@ -30,10 +29,9 @@ from course_lib import Predict, Quiz, count
 from course_lib.child.compile_check import compile_for
 from course_lib.accounting.kernel_ledger import LedgerUnavailable
 from course_lib.accounting.races import RaceLedger
-from course_lib.widgets.style import OKABE_ITO, apply
 
-apply()
 device = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 # %% picture [markdown]
 # ## The picture: a street and a house number
@@ -59,22 +57,11 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # pair meets once. This is **broadcasting**.
 
 # %% draw-addresses
+from course_lib.figures.blocks import draw_addresses
+
 rows, cols = np.array([1, 2]), np.array([3, 4, 5, 6])
-fig, ax = plt.subplots(figsize=(8, 2.6))
-tables = [(rows[:, None] * 10, 0, "rows[:, None] * 10", "blue")]
-tables += [(cols[None, :] * 1, 3, "cols[None, :] * 1", "vermilion")]
-tables += [(rows[:, None] * 10 + cols[None, :], 9, "their sum", "green")]
-for table, left, title, colour in tables:
-    for (i, j), number in np.ndenumerate(table):
-        look = {"fill": False, "lw": 2.5, "ec": OKABE_ITO[colour]}
-        ax.add_patch(plt.Rectangle((left + j, 1 - i), 0.9, 0.9, **look))
-        ax.text(left + j + 0.45, 1.45 - i, number, ha="center", va="center")
-    ax.text(left, 2.25, title, fontsize=11)
-ax.text(1.7, 0.9, "+", fontsize=18)
-ax.text(7.7, 0.9, "=", fontsize=18)
-ax.set(xlim=(-0.2, 13.2), ylim=(-0.3, 2.7))
-ax.axis("off")
-plt.show()
+draw_addresses(rows, cols, stride=10)
+
 
 # %% by-hand-code [markdown]
 # `[:, None]` turns a block of length R into shape (R, 1), a column.
@@ -171,7 +158,7 @@ p_bytes
 
 # %% run-bytes
 ledger = count(contiguous, x)
-print(ledger)
+ledger
 
 # %% reveal-bytes
 p_bytes.reveal(ledger.read["x"], "777 * 4. Masked places cost nothing.")

@@ -25,17 +25,13 @@
 import numpy as np
 import torch
 import triton
-from matplotlib import pyplot as plt
 
 from course_lib import EagerLedger, Predict, Quiz, count
-from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.widgets import HBMAccountant, Race, TileStepper
-from course_lib.widgets.style import OKABE_ITO, apply
 
-apply()
 
 # %% picture [markdown]
 # ## The picture: one desk per program
@@ -81,7 +77,7 @@ q, k, v = (
     for _ in range(3)
 )
 ledger = count(flash_attention_with_lse, q, k, v)
-print(ledger.table())
+ledger
 
 # %% reveal-scores
 scores = ledger.total - sum(
@@ -169,23 +165,10 @@ causal = count(flash_attention_with_lse, q, k, v, causal=True)
 
 
 # %% draw-visits
-def draw_visits(ax, ledger, n, block):
-    """Number the (query tile, key tile) squares in the order of the loads."""
-    tiles = n // block
-    ax.set(xlim=(0, tiles), ylim=(tiles, 0), aspect="equal")
-    ax.set(xlabel="tile of keys", ylabel="tile of queries (program)")
-    loads = [visit for visit in ledger.visits if visit.tensor == "k" and visit.kind == "load"]
-    for number, visit in enumerate(loads, start=1):
-        row, column = visit.program[0], visit.rows[0] // block
-        colour = OKABE_ITO["blue"]
-        ax.add_patch(plt.Rectangle((column, row), 1, 1, color=colour, alpha=0.25))
-        ax.text(column + 0.5, row + 0.5, number, ha="center", va="center")
+from course_lib.figures.visits import draw_visits
 
+draw_visits({"all keys": ledger, "causal": causal}, n=512, block=64)
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 4.5))
-for ax, books, title in zip(axes, (ledger, causal), ("all keys", "causal")):
-    draw_visits(ax, books, 512, 64)
-    ax.set_title(f"{title}: {len(books.rows_of('k'))} loads of K tiles")
 
 # %% reveal-causal
 part = causal.read["k"] / ledger.read["k"]
@@ -301,40 +284,15 @@ accountant
 # versions: with PyTorch 2.11 on an H100 it was cuDNN.)
 
 # %% chart-gpu
-record = load_measurements("h100_forward")
-ways = {
-    "naive": ("naive eager", "vermilion"),
-    "sdpa_flash": ("SDPA, FlashAttention-2", "orange"),
-    "sdpa_cudnn": ("SDPA, cuDNN", "purple"),
-    "course_64x64": ("this kernel, tiles 64 x 64", "blue"),
-}
-rows = [r for r in record["rows"] if not r["causal"] and r["n"] >= 1024]
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.5))
-for way, (label, colour) in ways.items():
-    mine = [r for r in rows if r["way"] == way]
-    for ax, key in zip(axes, ("median_us", "peak_mib")):
-        x, y = [r["n"] for r in mine], [r[key] for r in mine]
-        ax.loglog(x, y, "o-", label=label, color=OKABE_ITO[colour])
-axes[0].set(xlabel="N", ylabel="microseconds, median")
-axes[1].set(xlabel="N", ylabel="MiB above the inputs")
-axes[0].legend(frameon=False)
-fig.suptitle(f"{record['device']}, torch {record['versions']['torch']}")
-plt.show()
+from course_lib.figures.forward import draw_time_and_memory
+
+draw_time_and_memory()
 
 # %% table-gpu
-for length in (4096, 8192, 16384):
-    at = {r["way"]: r for r in rows if r["n"] == length}
-    times = at["naive"]["median_us"] / at["course_64x64"]["median_us"]
-    less = at["naive"]["peak_mib"] / at["course_64x64"]["peak_mib"]
-    fast = at["sdpa_flash"]["median_us"] / at["course_64x64"]["median_us"]
-    print(
-        f"N = {length:5}: {times:4.1f} x faster than naive, "
-        f"{less:5.0f} x less memory, {fast:.2f} x FlashAttention-2's speed"
-    )
-at = {r["way"]: r for r in rows if r["n"] == 8192}
-for tiles in ("64x64", "128x64", "128x128"):
-    us = at[f"course_{tiles}"]["median_us"]
-    print(f"N =  8192, tiles {tiles:8} {us:5.0f} us")
+from course_lib.figures.forward import against_naive, by_tiles
+
+display(against_naive(), by_tiles())
+
 
 # %% gpu-say [markdown]
 # Read four things from it. (Left of N = 4096 host time is a large part of each

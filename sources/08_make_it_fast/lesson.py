@@ -22,35 +22,18 @@
 # **What is the slow one waiting for?**
 
 # %% imports
-import difflib
-import importlib.util
-import inspect
-from pathlib import Path
-
 import numpy as np
 import torch
-import triton
-import triton.language as tl
-from matplotlib import pyplot as plt
 
 from course_lib import Predict, Quiz, count
 from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.traffic import (
-    attention_flops,
-    derived_counts,
-    eager_six_trips,
-    flash_compulsory,
-    flash_tile_loads,
-)
-from course_lib.child.xray import xray_launch
+from course_lib.accounting.traffic import attention_flops, derived_counts, flash_tile_loads
 from course_lib.kernels import ladder as rungs
 from course_lib.kernels.tiles import Tiles, tiles_for
-from course_lib.widgets import RooflineChart, SramBudget
-from course_lib.widgets.style import OKABE_ITO, apply
 
-apply()
 H100 = gpu("H100")
+
 
 # %% picture [markdown]
 # ## The picture: one fast cook
@@ -117,16 +100,20 @@ def tflops(way, d=128, n=16384, causal=False):
     return next((row["tflops"] for row in rows), None)
 
 
-for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
-    chart = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
-    intensity = chart.intensity("flash prefill, tile loads")
+for way in ("1 by_mask", "8 specialised"):
     share = tflops(way) / H100.tflops_half
     print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
-    if block_q == 64:
-        first = (f"rung {way}", intensity, tflops(way))
-chart.add_measurement(first[0], intensity=first[1], tflops=first[2])
-chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
+
+# %% roofline-chart
+from course_lib.widgets import RooflineChart
+
+chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
+for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
+    same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
+    intensity = same.intensity("flash prefill, tile loads")
+    chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
 chart
+
 
 # %% roofline-say [markdown]
 # Both crosses lie *above* the slope. That is no error: the slope is HBM's, and
@@ -215,22 +202,12 @@ p_rung = Predict(
 p_rung
 
 # %% bars
+from course_lib.figures.ladder import draw_rungs
+
 names = [r["way"] for r in record["rows"] if r["way"][0] in "12345678"]
 names = list(dict.fromkeys(names))  # rungs, in order
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True)
-for ax, causal in zip(axes, (False, True)):
-    heights = [tflops(name, causal=causal) for name in names]
-    ax.barh(names, heights, color=OKABE_ITO["blue"])
-    for row, height in enumerate(heights):
-        ax.text(20, row, f"{height:.0f}", color="white", va="center")
-    for way, style in (("FA2", ":"), ("cuDNN", "--")):
-        x = tflops(way, causal=causal)
-        ax.axvline(x, color=OKABE_ITO["vermilion"], linestyle=style, label=way)
-    ax.set(title="causal" if causal else "all keys", xlabel="TFLOP/s", xlim=(0, 1000))
-axes[0].invert_yaxis()
-axes[1].legend(loc="upper right")
-fig.suptitle(f"{record['device']}: N = 16384, d = 128, bf16")
-plt.show()
+draw_rungs(names)
+
 
 # %% gains
 builds_on = dict(zip(names[1:], names))  # 5 has the kernel of 3, 6 the loops of 4
@@ -247,9 +224,10 @@ def measured(number):
     print(f"measured: {gain(rung, False):.2f}x for all keys, {gain(rung, True):.2f}x causal")
 
 
-print(f"{'times as fast as':36} {'all keys':>9} {'causal':>9}")
-for rung, base in builds_on.items():
-    print(f"{rung:18}{base:18} {gain(rung, False):8.2f}x {gain(rung, True):8.2f}x")
+# %% gains-table
+from course_lib.figures.ladder import gains
+
+gains(builds_on)
 
 # %% reveal-rung
 ideas = dict(zip((names[i] for i in (1, 2, 3, 5, 7)), p_rung.options))
@@ -276,6 +254,8 @@ for causal in (False, True):
 # work, and yet the table does not say 1.00.
 
 # %% diff
+import difflib
+import inspect
 
 
 def show_change(before, after):
@@ -462,6 +442,9 @@ measured(7)  # 16 heads
 # not follow each line.
 
 # %% rung-8
+import importlib.util
+from pathlib import Path
+
 file = importlib.util.find_spec("course_lib.kernels.gluon_forward").origin
 source = Path(file).read_text()
 start = source.index("def copy_tiles")
@@ -602,6 +585,10 @@ print("thread t reads element 0 of row t:  ", sectors(thread * row_bytes), "sect
 
 
 # %% two-copies
+import triton
+import triton.language as tl
+
+
 @triton.jit
 def known_stride(x, y, row, B: tl.constexpr, D: tl.constexpr):
     at = tl.arange(0, B)[:, None] * row + tl.arange(0, D)[None, :]
@@ -615,6 +602,9 @@ def free_stride(x, y, row, col, B: tl.constexpr, D: tl.constexpr):
 
 
 # %% xray-copies
+from course_lib.child.xray import xray_launch
+
+
 def copies(x, y):
     known_stride[(1,)](x, y, 128, B=64, D=128)
     free_stride[(1,)](x, y, 128, 3, B=64, D=128)
@@ -661,24 +651,18 @@ p_tiles = Predict(
 p_tiles
 
 # %% measured-tiles
-rows = [
-    r for r in tuning["rows"]
-    if r["way"].startswith("descriptors") and r["n"] == 16384 and not r["causal"]
-]  # fmt: skip
-rows.sort(key=lambda r: r["tflops"])
-labels = [r["way"].removeprefix("descriptors ") for r in rows]
-bars = plt.barh(labels, [r["tflops"] for r in rows], color=OKABE_ITO["blue"])
-plt.bar_label(bars, fmt="%.0f", padding=3, color="#808080")
-plt.xlabel("TFLOP/s")
-plt.title(
-    f"rung 6, all keys, N = 16384, d = 128: block_q, block_k, warps, stages\n{tuning['device']}"
-)
-plt.show()
+from course_lib.figures.tile_choice import draw_speeds
+
+draw_speeds()
+
 
 # %% reveal-tiles
-speed = dict(zip(labels, (r["tflops"] for r in rows)))
+from course_lib.figures.tile_choice import descriptor_speeds
+
+speed = descriptor_speeds()
 small, large = speed["(128, 64, 4, 2)"], speed["(128, 128, 4, 2)"]
 p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray it.")
+
 
 # %% xray-text [markdown]
 # ### X-ray, without a GPU
@@ -712,22 +696,10 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 # not run):
 
 # %% tiles-figure
-compiled = load_measurements("xray_tiles")["rows"]
-fig, axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True)
-for ax, name in zip(axes, ("T4", "A100", "H100")):
-    mine = [r for r in compiled if r["gpu"] == name and r["head_dim"] == 128]
-    for warps, marker, apart in ((4, "o", 0.95), (8, "s", 1.05)):
-        some = [r for r in mine if r["num_warps"] == warps]
-        side = [(r["block_q"] * r["block_k"]) ** 0.5 * apart for r in some]
-        spilled = [r["stack_bytes"] for r in some]
-        ax.plot(side, spilled, marker, label=f"{warps} warps", alpha=0.7)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("symlog", linthresh=10)
-    ax.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
-    ax.set(title=name, xlabel="√(block_q · block_k)", xlim=(12, 180))
-axes[0].set_ylabel("bytes spilled per thread")
-axes[0].legend()
-plt.show()
+from course_lib.figures.tile_choice import draw_spills
+
+draw_spills()
+
 
 # %% t4-say [markdown]
 # A **T4** has tensor cores, and this Triton emits no instruction for them: there
@@ -741,6 +713,9 @@ plt.show()
 
 
 # %% budget
+from course_lib.widgets import SramBudget
+
+
 def one_launch(x):
     rungs.skip_tiles(x, x, x, tiles=Tiles(64, 64, num_warps=4, num_stages=2))
 
@@ -767,19 +742,11 @@ budget
 # First naive attention, kernel by kernel, N = 8192, 8 heads, d = 128.
 
 # %% naive-counters
-steps = load_measurements("h100_naive_steps")
+from course_lib.figures.naive_steps import formula_and_counters, six_trips_over_n
+
 dram = load_measurements("h100_dram_traffic")
-row_gb = 8 * 8192 * 128 * 2 / 1e9  # Q, K, V or O of 8 heads
-grid_gb = 8 * 8192 * 8192 * 2 / 1e9  # one N x N grid
-model = [2 * row_gb + grid_gb, 2 * grid_gb, 2 * grid_gb, grid_gb + 2 * row_gb]
-for step, gb in zip(steps["rows"], model):
-    off = step["dram_gb"] / gb - 1
-    print(f"{step['step']:12} model {gb:.3f} GB, DRAM measured {step['dram_gb']:.3f} ({off:+.1%})")
-total = sum(r["dram_gb"] for r in steps["rows"])
-six = eager_six_trips.bytes(n=8192, d=128, heads=8) / 1e9
-print(f"{'in all':12} model {six:.3f} GB, DRAM measured {total:.3f} ({total / six - 1:+.1%})")
-for r in dram.get("naive", []):
-    print(f"N = {r['n']:5}: model {r['six_trips_gb']:.3f} GB, DRAM {r['dram_gb']:.3f}")
+display(formula_and_counters(), six_trips_over_n())
+
 
 # %% flash-ledger-text [markdown]
 # From N = 4096 on naive attention does what the model says, to 4 %. Below, the L2
@@ -809,31 +776,10 @@ for n in (256, 512):
     print(f"N = {n}: ledger {books.total:,} bytes, model {model:,}")
 
 # %% counters-chart
-eight = [r | {"kernel": "SDPA flash"} for r in dram["rows"] if r["heads"] == 8]
-sweep = dram.get("sweep", eight)
-kernels = dict.fromkeys(r["kernel"] for r in sweep)
-lengths = [2**i for i in range(8, 18)]
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True)
-for ax, causal in zip(axes, (False, True)):
-    shape = {"d": 128, "heads": 8, "causal": causal, "block_q": 128}
-    for model, style in ((flash_compulsory, ":"), (flash_tile_loads, "--")):
-        gb = [model.bytes(n=n, **shape) / 1e9 for n in lengths]
-        ax.loglog(lengths, gb, style, color="#808080", label=f"model: {model.name}")
-    for kernel, marker in zip(kernels, "o^v"):
-        mine = [r for r in sweep if r["causal"] == causal and r["kernel"] == kernel]
-        gb = [np.max(r["dram_gb"]) for r in mine]
-        ax.loglog([r["n"] for r in mine], gb, marker, ms=9, label=f"DRAM: {kernel}")
-    asked = [(r["n"], r.get("l2_asked_gb") or r["l2_gb"])
-             for r in sweep if r["causal"] == causal and r["kernel"] == "SDPA flash"]  # fmt: skip
-    ax.loglog(*zip(*asked), "s", ms=8, label="L2: SDPA flash", color=OKABE_ITO["purple"])
-    if not causal:
-        gb = [b / 1e9 for b in counted.values()]
-        ax.loglog(list(counted), gb, "D", ms=9, label="ledger", color=OKABE_ITO["orange"])
-    ax.set(title="causal" if causal else "all keys", xlabel="N")
-axes[0].set_ylabel("GB moved by one call")
-axes[0].legend(fontsize=10)
-fig.suptitle(f"{dram['device']}: 8 heads, d = 128, bf16")
-plt.show()
+from course_lib.figures.counters import draw_counters
+
+draw_counters(counted)
+
 
 # %% reveal-drift
 ordered = {
@@ -871,15 +817,10 @@ p_drift.reveal(
 # so many heads take turns.
 
 # %% better-order
-orders = dram.get("orders", [])
-longest = max((r["n"] for r in orders), default=0)
-for r in orders:
-    if r["n"] == longest:
-        what = "causal" if r["causal"] else "all keys"
-        how = f"{r['together']} head(s) side by side"
-        how += ", long tiles first" * r["longest_first"]
-        how += ", keys from the end" * r["from_end"]
-        print(f"{what:9} {r['dram_gb']:8.3g} GB of DRAM: {how}")
+from course_lib.figures.dram import orders
+
+orders()
+
 
 # %% better-order-say [markdown]
 # No order is best for all. Longest first helps causal attention most. For all keys
@@ -894,14 +835,10 @@ for r in orders:
 # one line per N, on the H100 (8 heads, d = 128, host time included).
 
 # %% regimes
-for r in load_measurements("h100_regimes")["rows"]:
-    flops = attention_flops(r["n"], r["n"], 128, 8)
-    least = flops / (H100.tflops_half * 1e12) * 1e6
-    times = r["eager_us"] / r["flash_us"]
-    print(
-        f"N = {r['n']:5}: eager {r['eager_us']:6.0f} us, flash {r['flash_us']:5.0f} us "
-        f"({times:3.1f}x); the products alone {least:6.1f} us"
-    )
+from course_lib.figures.regimes import beside_the_products
+
+beside_the_products()
+
 
 # %% regimes-say [markdown]
 # Up to about N = 1000 a call takes the time of starting it. There no rung of the
@@ -914,16 +851,10 @@ for r in load_measurements("h100_regimes")["rows"]:
 # ## Could the compiler have done it?
 
 # %% compile-chart
-fusion = load_measurements("h100_compile_fusion")
-names8 = [f"{r['version']}\n{r['trips']} trips" for r in fusion["rows"]]
-fig, axes = plt.subplots(1, 2, figsize=(11, 3.6), sharey=True)
-for ax, key, unit in zip(axes, ("us", "peak_mib"), ("microseconds", "MiB at the peak")):
-    bars = ax.barh(names8, [r[key] for r in fusion["rows"]], color=OKABE_ITO["blue"])
-    ax.bar_label(bars, padding=3, color="#808080")
-    ax.set(xlabel=unit, xlim=(0, 1.2 * max(r[key] for r in fusion["rows"])))
-axes[0].invert_yaxis()
-fig.suptitle(f"{fusion['device']}: N = 8192, 8 heads, d = 128, bf16")
-plt.show()
+from course_lib.figures.fusion import draw_fusion
+
+draw_fusion()
+
 
 # %% compile-say [markdown]
 # Left to itself, `torch.compile` *recognises* the three lines and puts a ready
@@ -948,11 +879,10 @@ plt.show()
 # The figures behind the first rows:
 
 # %% decide-numbers
-ways = ["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"]
-print(f"{'':18} {'all keys':>9} {'causal':>9}   TFLOP/s, N = 16384, d = 128")
-for way in ways:
-    both = [tflops(way, causal=c) for c in (False, True)]
-    print(f"{way:18} {both[0]:9.0f} {both[1]:9.0f}")
+from course_lib.figures.ladder import speeds
+
+speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"])
+
 
 # %% decide-say [markdown]
 # `flash_attention` is the course's public function: on an H100 rung 8 (with few keys

@@ -1,4 +1,4 @@
-"""Draw docs/traffic.svg for the README: formulas as lines, hardware counters as marks.
+"""Draw docs/traffic.svg for the README: formulas as lines, hardware counters as diamonds.
 
 python sources/pictures/traffic.py
 """
@@ -7,41 +7,51 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("svg")
-from matplotlib import pyplot as plt
-
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import MODELS
-from course_lib.widgets.style import OKABE_ITO, apply
+from course_lib.figures import marks
+from course_lib.style.axes import doublings, label_ends, length_axis, name_above, plain_log
+from course_lib.style.look import styled
+from course_lib.style.palette import INK, hex_of
+from course_lib.style.picture import new_figure, svg
 
 TARGET = Path(__file__).parents[2] / "docs" / "traffic.svg"
 HEADS, D = 8, 128
 LINES = (
-    ("eager_six_trips", "naive attention, as PyTorch runs it", "vermilion"),
-    ("flash_tile_loads", "what a FlashAttention kernel loads and stores", "blue"),
-    ("flash_compulsory", "the least that any kernel must move", "green"),
+    ("eager_six_trips", "naive attention,\nas PyTorch runs it", "naive"),
+    ("flash_tile_loads", "what a FlashAttention\nkernel loads and stores", "flash"),
+    ("flash_compulsory", "the least that any\nkernel must move", "right"),
+)
+# an image has no page around it: the reader's system says which ink
+SHEET = (
+    f"<style>svg {{ color: {INK['light']} }} @media (prefers-color-scheme: dark) "
+    f"{{ svg {{ color: {INK['dark']} }} }}</style>"
 )
 
 
+@styled
 def main() -> None:
     """Draw the three models over N and the DRAM bytes that an H100 counted."""
-    apply()
-    matplotlib.rcParams["svg.hashsalt"] = "course"  # the same picture gives the same file
-    lengths = [2**i for i in range(9, 18)]
-    fig, ax = plt.subplots(figsize=(8, 4.2))
-    for name, label, colour in LINES:
+    lengths = doublings(512, 131072)
+    figure, axes = new_figure(figsize=(9, 4.4))
+    ends = []
+    for name, words, meaning in LINES:
         y = [MODELS[name].bytes(n=n, d=D, heads=HEADS, block_q=128) / 1e9 for n in lengths]
-        ax.loglog(lengths, y, color=OKABE_ITO[colour], label=label)
+        axes.plot(lengths, y, color=hex_of(meaning))
+        ends.append((words, lengths[-1], y[-1], meaning))
     record = load_measurements("h100_dram_traffic")
     rows = [r for r in record["rows"] if r["heads"] == HEADS and not r["causal"]]
     x, y = [r["n"] for r in rows], [_mean(r["dram_gb"]) for r in rows]
-    ax.loglog(x, y, "o", ms=9, color=OKABE_ITO["green"], label="DRAM, counted on an H100")
-    ax.set(xlabel=f"sequence length N ({HEADS} heads, d = {D}, bf16)", ylabel="GB moved")
-    ax.legend(loc="upper left")
+    marks.measured(axes, x, y, "right")
+    ends.append(("DRAM, counted\non an H100", x[-1], y[-1], "right"))
+    plain_log(axes)
+    length_axis(axes, lengths, f"sequence length N ({HEADS} heads, d = {D}, bf16)")
+    name_above(axes, "GB moved")
+    label_ends(axes, ends)
+    drawing = svg(figure, "Bytes moved over N: three formulas, and DRAM counters.", "fac-wide")
+    start = drawing.index(">") + 1
     TARGET.parent.mkdir(exist_ok=True)
-    fig.savefig(TARGET, metadata={"Date": None})
+    TARGET.write_text(drawing[:start] + SHEET + drawing[start:], encoding="utf-8")
     print(f"written: {TARGET}")
 
 

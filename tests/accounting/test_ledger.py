@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.accounting.format import bytes_binary, bytes_decimal
-from course_lib.accounting.ledger import READ_COLOUR, WRITTEN_COLOUR, Ledger
+from course_lib.accounting.ledger import Ledger
+from course_lib.style.palette import hex_of
 
 
 @pytest.fixture
@@ -74,10 +75,14 @@ def test_figure_shows_the_numbers(ledger):
     widths = sorted(patch.get_width() for patch in axes.patches)
     assert widths == pytest.approx([0, 0, 0, 2, 2.5, 44])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["k", "o <b>", "q"]
-    colours = {container.get_label(): container[0].get_facecolor() for container in axes.containers}
     from matplotlib.colors import to_rgba
 
-    assert colours == {"read": to_rgba(READ_COLOUR), "written": to_rgba(WRITTEN_COLOUR)}
+    read, written = axes.containers
+    tensors = [to_rgba(hex_of(name)) for name in ("k", "other", "q")]
+    assert [bar.get_facecolor() for bar in read] == tensors
+    assert [bar.get_edgecolor() for bar in written] == tensors
+    assert not any(bar.get_facecolor()[3] for bar in written), "what is written is hatched"
+    assert {text.get_text() for text in axes.texts} >= {"44 read", "2.5 written"}
 
 
 def test_keeping_books_loads_neither_torch_nor_matplotlib():

@@ -45,8 +45,8 @@ def test_as_launched_with_the_launchers_own_options_and_as_a_table():
     half = torch.empty(32, 32, dtype=torch.float16)
     rays = xray_launch(launch_product, half, half, torch.empty(32, 32), 32, target="L4")
     assert [(ray.kernel, ray.num_warps) for ray in rays] == [("product", 8)]
-    assert str(rays).splitlines()[1].startswith("L4")
-    assert rays._repr_markdown_().count("\n") == 2
+    assert str(rays).splitlines()[-1].startswith("L4")
+    assert rays._repr_html_().count("<tr>") == 2
 
 
 def test_bad_input_gets_a_sentence():

@@ -8,22 +8,11 @@ from typing import Any
 
 import pytest
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
 
 @pytest.fixture(autouse=True)
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep predictions of the tests out of the student's store."""
     monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: Path) -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

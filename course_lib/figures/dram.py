@@ -1,0 +1,48 @@
+"""What came from DRAM when an H100 ran fused attention, as tables (lessons 04 and 08)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from course_lib.accounting.measurements import load_measurements
+from course_lib.style.table import Table
+
+_MASK = {False: "all keys", True: "causal"}
+
+
+def calls(bounds_gb: Callable[[int, bool, int], tuple[float, float]]) -> Table:
+    """Return each measured call between its bounds.
+
+    ``bounds_gb(n, causal, heads)`` gives the compulsory GB and those of the tile loads.
+    """
+    record = load_measurements("h100_dram_traffic")
+    rows = []
+    for r in record["rows"]:
+        low, high = bounds_gb(r["n"], r["causal"], r["heads"])
+        kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9  # K and V of all heads
+        seen = sorted(set(r["dram_gb"]))
+        rows.append((r["n"], r["heads"], _MASK[r["causal"]], kv, low, max(seen), high))
+    columns = ("N", "heads", "mask", "K and V", "compulsory", "DRAM measured", "tile loads")
+    return Table(
+        columns,
+        rows,
+        formats={"N": ",", "K and V": ".3f", **dict.fromkeys(columns[4:], ".3f")},
+        bars=dict.fromkeys(columns[4:], "flash"),
+        note=f"GB; of several runs the most. {record['device']}, {record['dtype']}, "
+        f"{record['source']}.",
+    )
+
+
+def orders() -> Table:
+    """Return the DRAM traffic of one kernel at the longest N, its programs in several orders."""
+    record = load_measurements("h100_dram_traffic")
+    longest = max(r["n"] for r in record["orders"])
+    rows = []
+    for r in record["orders"]:
+        if r["n"] == longest:
+            how = f"{r['together']} head(s) side by side"
+            how += ", long tiles first" * r["longest_first"] + ", keys from the end" * r["from_end"]
+            rows.append((_MASK[r["causal"]], how, r["dram_gb"]))
+    columns = ("mask", "order of the programs", "GB of DRAM")
+    note = f"Measured: {record['device']}, N = {longest:,}, 8 heads, d = 128."
+    return Table(columns, rows, {"GB of DRAM": ".3g"}, {"GB of DRAM": "flash"}, note=note)

@@ -1,0 +1,26 @@
+"""How a notebook's page looks: prose in a column that the eye can follow, 42 em at 16 px.
+
+A notebook can style its page by an output only. JupyterLab, Notebook and exported HTML show outputs
+in the page itself, so a style sheet among the set-up cell's outputs reaches the prose. Colab shows
+each output in a frame of its own, and the prose outside cannot be reached from there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+PROSE = """<style class="fac-page-style">
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput {
+  font-size: 16px; line-height: 1.6; max-width: calc(42em + 25px); }
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput table { font-size: 14px; }
+</style>"""
+
+
+def set_page() -> None:
+    """Give this notebook's page its column of prose; does nothing outside a notebook's kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if hasattr(shell, "kernel"):
+        from IPython.display import HTML, display
+
+        display(HTML(PROSE))

@@ -1,0 +1,120 @@
+"""A finding is computed from the numbers that are drawn: other numbers, another finding."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from course_lib.accounting.measurements import load_measurements
+from course_lib.figures import (
+    blocks,
+    chart,
+    counters,
+    dram,
+    forward,
+    fusion,
+    half_precision,
+    hierarchy,
+    ladder,
+    museum,
+    naive_steps,
+    regimes,
+    tile_choice,
+    trips,
+    visits,
+)  # fmt: skip
+
+RUNGS = ["1 by_mask", "8 specialised"]
+STEPS = {"a": 1.0, "b": 2.0, "c": 2.0, "d": 1.0}
+ANSWERS = {"one": {"right": 3.0, "wrong": 9.0}, "other": {"right": 3.0, "wrong": 1.0}}
+
+
+def books(tiles: int, *, causal: bool) -> SimpleNamespace:
+    cells = [(i, j) for i in range(tiles) for j in range(i + 1 if causal else tiles)]
+    loads = [
+        SimpleNamespace(tensor="k", kind="load", program=(i, 0), rows=(j * 4, j * 4 + 4))
+        for i, j in cells
+    ]
+    return SimpleNamespace(visits=loads)
+
+
+def seen(tiles: int) -> dict[str, SimpleNamespace]:
+    return {"all": books(tiles, causal=False), "causal": books(tiles, causal=True)}
+
+
+FIGURES = {
+    "third": half_precision.draw_third,
+    "charts": lambda: chart.draw_charts(3, 6),
+    "trips": trips.draw_trips,
+    "steps": lambda: naive_steps.draw_steps(STEPS),
+    "regimes": regimes.draw_regimes,
+    "museum": lambda: museum.draw_museum(ANSWERS, 3.0, (2, 4)),
+    "programs": lambda: blocks.draw_programs(21, 8),
+    "addresses": lambda: blocks.draw_addresses(np.array([1, 2]), np.array([3, 4, 5]), 10),
+    "visits": lambda: visits.draw_visits(seen(4), 16, 4),
+    "forward": forward.draw_time_and_memory,
+    "rungs": lambda: ladder.draw_rungs(RUNGS),
+    "speeds": tile_choice.draw_speeds,
+    "spills": tile_choice.draw_spills,
+    "counters": lambda: counters.draw_counters({256: 10**7}),
+    "fusion": fusion.draw_fusion,
+}
+TABLES = {
+    "steps": naive_steps.formula_and_counters,
+    "six trips": naive_steps.six_trips_over_n,
+    "places": hierarchy.places,
+    "times": regimes.times,
+    "bounds": lambda: regimes.bounds(10**12, 10**10, 10**8),
+    "products": regimes.beside_the_products,
+    "against naive": forward.against_naive,
+    "tiles": forward.by_tiles,
+    "gains": lambda: ladder.gains({RUNGS[1]: RUNGS[0]}),
+    "speeds": lambda: ladder.speeds(RUNGS),
+    "versions": fusion.versions,
+    "kernels": fusion.kernels,
+    "calls": lambda: dram.calls(lambda n, causal, heads: (1.0, 2.0)),
+    "orders": dram.orders,
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_says_a_finding_and_has_no_legend(name):
+    figure = FIGURES[name]()
+    assert len(figure.finding.split()) >= 5
+    assert not [axes for axes in figure.axes if axes.get_legend()]
+    assert "<svg" in figure._repr_html_()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_rows_in_both_forms(name):
+    table = TABLES[name]()
+    assert table.rows
+    assert table._repr_html_().count("<tr") == len(table.rows) + 1
+    assert len(str(table).splitlines()) > len(table.rows)
+
+
+@pytest.mark.parametrize(
+    ("draw", "one", "other", "found"),
+    [
+        (chart.draw_charts, (3, 6), (2, 6), ("2 times", "3 times")),
+        (blocks.draw_programs, (21, 8), (24, 8), ("has 3 places", "has 0 places")),
+        (naive_steps.draw_steps, (STEPS,), (dict.fromkeys("abcd", 2.0),), ("6.00", "8.00")),
+        (museum.draw_museum, (ANSWERS, 3.0, (2, 4)), (ANSWERS, 3.0, (0, 9)), ("2 of 4", "0 of 4")),
+        (visits.draw_visits, (seen(4), 16, 4), (seen(8), 32, 4), ("62%", "56%")),
+    ],
+)  # fmt: skip
+def test_other_numbers_give_another_finding(draw, one, other, found):
+    first, second = draw(*one).finding, draw(*other).finding
+    assert found[0] in first
+    assert found[1] in second
+
+
+def test_findings_of_records_are_what_the_records_say():
+    rows = load_measurements("h100_regimes")["rows"]
+    ratios = [f"{rows[i]['eager_us'] / rows[i]['flash_us']:.1f} times" for i in (0, -1)]
+    assert re.findall(r"[\d.]+ times", regimes.draw_regimes().finding) == ratios
+    speeds = tile_choice.descriptor_speeds().values()
+    assert f"{max(speeds) / min(speeds):.1f}" in tile_choice.draw_speeds().finding
