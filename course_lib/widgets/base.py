@@ -144,9 +144,26 @@ const model = {
   off() {},
 };
 globalThis.facModel = model; // for the console and the tests
+// A frame wears the theme of the page around it, not that of the system.
+const wear = () => {
+  let node = frameElement, paint = "";
+  while ((node = node.parentElement) && /^(transparent|rgba\\(.*, 0\\)|)$/.test(paint)) {
+    paint = getComputedStyle(node).backgroundColor;
+  }
+  const light = (paint.match(/[0-9.]+/g) ?? [255]).slice(0, 3).some((part) => part > 127);
+  document.documentElement.setAttribute("theme", light ? "light" : "dark");
+};
+try {
+  const page = frameElement.ownerDocument;
+  wear();
+  const watch = (node) => new MutationObserver(wear).observe(node, { attributes: true });
+  watch(page.documentElement);
+  watch(page.body);
+} catch {} // a page of its own, or in a frame of another site
 const el = document.getElementById("fac");
 el.replaceChildren();
 widget.render({ model, el });
+globalThis.facRender = (el) => widget.render({ model, el }); // a second view
 const fit = () => {
   try { frameElement.style.height = el.getBoundingClientRect().height + 24 + "px"; } catch {}
 };

@@ -9,7 +9,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -31,6 +31,10 @@ from course_lib.widgets.base import CourseWidget, static_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_REVEALED: dict[str, Callable[[], None]] = {}
+"""What shows the answer of each key now, and shows it again when a prediction is made."""
 
 
 class Predict(CourseWidget):
@@ -101,6 +105,8 @@ class Predict(CourseWidget):
             store.record_prediction(self.key, change["new"])
         except OSError as error:
             warnings.warn(f"the prediction could not be saved ({error})", stacklevel=2)
+        if self.key in _REVEALED:
+            _REVEALED[self.key]()
 
     def _predictions(self) -> list[Any]:
         """Return the stored predictions that fit this question, oldest first."""
@@ -110,7 +116,10 @@ class Predict(CourseWidget):
             return []
 
     def reveal(self, answer: Any, explanation: str = "") -> None:
-        """Show the truth beside what was predicted; without a prediction that is fine too.
+        """Show the truth beside what was predicted.
+
+        Without a prediction the truth waits, folded away, and opens when one is made: so after
+        "Run All" there is still something to guess.
 
         Args:
             answer: an option (or several, in a list or tuple), or a number.
@@ -118,7 +127,9 @@ class Predict(CourseWidget):
         """
         from IPython.display import display
 
-        display(self.comparison(answer, explanation))
+        shown = display(self.comparison(answer, explanation), display_id=True)
+        if shown is not None:  # in a notebook
+            _REVEALED[self.key] = lambda: shown.update(self.comparison(answer, explanation))
 
     def comparison(self, answer: Any, explanation: str = "") -> Comparison:
         """Return what `reveal` shows."""
@@ -155,7 +166,7 @@ class Predict(CourseWidget):
                 whole = read(line) is not None
                 pieces += [line] if whole else re.split(r"[\s,…]+", line)
         else:
-            pieces = re.split(r"[\s,;…]+", answers)
+            pieces = re.split(r"[\s,;…]+", _without_units(answers, self.unit))
         for piece in filter(None, (piece.strip() for piece in pieces)):
             vote = read(piece)
             if vote is None:
@@ -239,12 +250,22 @@ class Comparison:
             for label, value in self.lines()
         )
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        return f"<table>{rows}</table>{why}"
+        table = f"<table>{rows}</table>{why}"
+        if self.predictions:
+            return table
+        first = "You have not predicted yet: do it above, or open the answer"
+        return f"<details><summary>{first}</summary>{table}</details>"
 
 
 def _scalar(value: Any) -> Any:
     """Return a NumPy or torch number as Python's own, which JSON can hold."""
     return value.item() if getattr(value, "shape", None) == () else value
+
+
+def _without_units(answers: str, unit: str) -> str:
+    """Return a text without what people write beside a number: ``~4``, ``4x``, ``4 times``."""
+    units = "|".join(map(re.escape, filter(None, (unit, "x", "×", "times"))))
+    return re.sub(rf"(?i)[~≈]\s*|(?<=\d)\s*(?:{units})(?=[\s,;…]|$)", "", answers)
 
 
 def _read_number(piece: str) -> float | None:
@@ -253,6 +274,22 @@ def _read_number(piece: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _bins(axes: Any, votes: list[float], answer: Any) -> Any:
+    """Return bins in which no outlier hides the rest: far apart, each is a factor wide."""
+    known = [*votes, *([answer] if is_number(answer) else [])]
+    sizes = [abs(value) for value in known if value]
+    low, high = min(sizes), max(sizes)
+    if high < 20 * low:
+        return "auto"
+    count = max(24, math.ceil(6 * math.log10(high / low)))
+    edges = [low * (high / low) ** (i / count) for i in range(count)] + [high]
+    if min(known) > 0:
+        axes.set_xscale("log")
+        return edges
+    axes.set_xscale("symlog", linthresh=low)
+    return [*(-edge for edge in reversed(edges)), *edges]
 
 
 @styled
@@ -279,7 +316,7 @@ def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: 
             if answer in values:
                 bars[shown.index(answer)].set(color=hex_of("green"), hatch="//")
         else:
-            axes.hist(votes, bins="auto", edgecolor=hex_of("grey"))
+            axes.hist(votes, bins=_bins(axes, votes, answer), edgecolor=hex_of("grey"))
             if answer is not None:
                 axes.axvline(answer, color=hex_of("green"), linestyle="--")
         axes.set_xlabel(f"answer{f' ({question.unit})' if question.unit else ''}")

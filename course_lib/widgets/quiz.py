@@ -46,7 +46,7 @@ class Quiz(CourseWidget):
 
     Attributes:
         solved: whether an attempt was right. tries: how many there were.
-        chosen: places of the options last checked.
+        chosen: places of the options last checked. given: the number last checked.
     """
 
     _esm = static_text("tokens.js", "common.js", "quiz.js")
@@ -61,6 +61,7 @@ class Quiz(CourseWidget):
     tries = traitlets.Int(0).tag(sync=True)
     solved = traitlets.Bool(False).tag(sync=True)
     chosen = traitlets.List(traitlets.Int()).tag(sync=True)
+    given = traitlets.Float(None, allow_none=True).tag(sync=True)
 
     def __init__(
         self,

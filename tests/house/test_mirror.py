@@ -17,7 +17,7 @@ OF_A_WHOLE_ROOM = {
     "kernels": {"fuzz"},
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"hard_cases", "nulls", "submissions"},
-    "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts"},
+    "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts", "views"},
 }
 
 

@@ -171,6 +171,23 @@ def test_keyboard_moves_a_slider_by_a_factor_of_two(mount):
 
 
 @pytest.mark.browser
+def test_the_axis_over_n_reaches_as_far_as_n(mount):
+    """The mark of N stays on the plot, whose axis grows; both ratios are written alike."""
+    page = mount(HBMAccountant(n=2**18))
+    assert "1M" not in page.inner_text(".fac-plot")
+    page.locator("input[type=range]").first.press("End")
+    assert page.evaluate("facModel.get('n')") == 2**20
+    mark = page.locator(".fac-here")
+    assert mark.evaluate("n => n.style.display") == ""
+    width = page.locator(".fac-plot svg[role=img]").evaluate("n => n.viewBox.baseVal.width")
+    assert 66 < float(mark.get_attribute("x1")) < width
+    assert "2M" in page.inner_text(".fac-plot")
+    page = mount(HBMAccountant(models=["naive_four_trips", "flash_compulsory"], n=24, d=128))
+    assert "1.2 times the bytes" in page.inner_text(".fac-words")
+    assert "1.2 times the lower bound" in page.inner_text(".fac")
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("typed", ["0", "-5", "1.5", "2^40", "1e400", "many", ""])
 def test_a_bad_value_says_what_is_allowed_and_keeps_the_last_good_state(mount, typed):
     page = mount(HBMAccountant())

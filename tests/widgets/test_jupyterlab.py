@@ -150,3 +150,25 @@ def test_all_widgets_share_a_notebook(browser, tmp_path, app):
         stored = json.loads(store.read_text())
         assert [entry["answer"] for entry in stored["predictions"]["lab"]] == [7]
     assert not wrong
+
+
+def test_enter_commits_a_number_and_a_guess_may_come_after_run_all(browser, lab):
+    """JupyterLab keeps Enter for itself; a folded answer opens once something was predicted."""
+    folder, address = lab
+    guess = "p = Predict('late', 'How many?', unit='x')\np"
+    write_notebook(folder / "late.ipynb", ["w = SramBudget()\nw", guess, "p.reveal(8, 'Because.')"])
+    wrong: list[str] = []
+    page = open_page(browser, wrong, height=1400)
+    run_all(page, f"{address}lab/workspaces/late/tree/late.ipynb", 2)
+    box = page.locator(".fac").first.locator("input[type=text]").first
+    box.fill("2^5")
+    box.press("Enter")
+    assert box.input_value() == "32"
+    assert box.evaluate("n => n === document.activeElement")
+    answer = page.get_by_text("Because.", exact=True)
+    answer.wait_for(state="hidden")
+    predict(page)
+    answer.wait_for(state="visible")
+    assert page.get_by_text("7 x: below by a factor of 1.14").is_visible()
+    page.context.close()
+    assert not wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from traitlets import TraitError
 
@@ -54,8 +55,6 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
 
 
 def test_numbers_of_numpy_and_torch_are_numbers():
-    import numpy as np
-
     torch = pytest.importorskip("torch")
 
     p = Predict("1-np", "How many?")
@@ -90,6 +89,53 @@ def test_room_counts_every_answer_and_says_what_it_left_out():
     )
     bars = letters.room("a b b").axes[0].patches
     assert [bar.get_width() for bar in bars] == [1, 2]
+
+
+def test_a_room_may_write_units_and_signs():
+    numbers = Predict("1-u", "How many?", unit="MiB")
+    votes = numbers.parse_room("4x, ~4; ≈ 5 times\n6 MiB 7× 8mib, 1e3x, many")
+    assert votes == ([4, 4, 5, 6, 7, 8, 1000], ["many"])
+
+
+@pytest.mark.parametrize("outliers", [[1e9, 1e12, 1e-3], [1e9, 0, -4e6]])
+def test_in_a_large_room_no_outlier_hides_the_truth(outliers):
+    """300 answers around 4: most of them in bars of their own, and the truth between them."""
+    rng = np.random.default_rng(0)
+    votes = [*(4 * np.exp(0.5 * rng.standard_normal(297))), *outliers]
+    axes = Predict("1-r", "How many?").room(" ".join(map(str, votes)), answer=4).axes[0]
+    bars = [bar for bar in axes.patches if bar.get_height() > 5]
+    assert len(bars) >= 4
+    assert sum(bar.get_height() for bar in axes.patches) == 300
+    (truth,) = axes.lines
+    near = [b for b in bars if b.get_x() <= truth.get_xdata()[0] <= b.get_x() + b.get_width()]
+    assert len(near) == 1
+
+
+def test_a_guess_after_run_all_is_shown_beside_the_answer(monkeypatch):
+    """Until then the truth waits, folded; a widget shown anew under the same key counts as well."""
+    updates = []
+
+    class Handle:
+        def update(self, shown):
+            updates.append(shown)
+
+    monkeypatch.setattr("IPython.display.display", lambda *shown, display_id: Handle())
+    p = Predict("1-late", "How many?", unit="x")
+    assert p.comparison(8, "Because.")._repr_html_().startswith("<details><summary>")
+    p.reveal(8, "Because.")
+    p.answer = 2
+    assert "2 x: below by a factor of 4" in repr(updates[-1])
+    assert "<details>" not in updates[-1]._repr_html_()
+    Predict("1-late", "How many?", unit="x").answer = 4
+    assert "Your last prediction: 4 x" in repr(updates[-1])
+
+
+@pytest.mark.browser
+def test_enter_on_a_choice_keeps_it(mount):
+    page = mount(Predict("e", "Which?", options=["a", "b"]))
+    page.get_by_label("b").check()
+    page.get_by_label("b").press("Enter")
+    assert page.evaluate("facModel.get('answer')") == "b"
 
 
 @pytest.mark.browser

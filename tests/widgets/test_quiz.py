@@ -92,6 +92,30 @@ def test_choices_explain_each_answer_and_allow_more_tries(mount, check_page):
 
 
 @pytest.mark.browser
+def test_enter_on_a_choice_checks_it(mount):
+    page = mount(Quiz("Which `line` is dearest?", OPTIONS))
+    page.get_by_label("softmax").check()
+    page.get_by_label("softmax").press("Enter")
+    assert "✓ Right. Yes & so." in page.inner_text(".fac")
+
+
+@pytest.mark.browser
+def test_no_green_frame_around_an_answer_that_is_not_right(mount):
+    """Neither when a right number is typed over, nor when the answer was given up."""
+    page = mount(Quiz("How many?", answer=7, explanation="Seven."))
+    box = page.get_by_label("Your answer:")
+    box.fill("7")
+    box.press("Enter")
+    assert page.locator(".fac-right").count() == 1
+    box.fill("8")
+    assert page.locator(".fac-right").count() == 0
+    box.press("Enter")
+    page.get_by_role("button", name="Show the answer").click()
+    assert "The answer is 7. Seven." in page.inner_text(".fac")
+    assert page.locator(".fac-right").count() == 0
+
+
+@pytest.mark.browser
 def test_several_right_answers_are_all_wanted(mount):
     page = mount(Quiz("Which?", [("a", True, "A."), ("b", True, "B."), ("c", False, "C.")]))
     page.get_by_label("a").check()

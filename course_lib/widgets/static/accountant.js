@@ -41,8 +41,10 @@ export function crossover(model, shape) {
 
 /** "65 times the bytes of", "as many bytes as". */
 export function timesWords(ratio) {
-  return Math.abs(ratio - 1) < 0.005 ? "as many bytes as" : `${short(ratio, ratio >= 100 ? 3 : 2)} times the bytes of`;
+  return Math.abs(ratio - 1) < 0.005 ? "as many bytes as" : `${times(ratio)} times the bytes of`;
 }
+
+const times = (ratio) => short(ratio, ratio >= 100 ? 3 : 2);
 
 /** A share in whole percent that says 100 only of the whole. */
 function percent(share) {
@@ -184,7 +186,7 @@ function render({ model, el }) {
       row.fill.className = `fac-fill fac-c-${m.colour}`;
       row.fill.style.width = across(total);
       const footprint = termBytes(m.footprint, values);
-      const ratio = least && m !== least.model ? `${short(total / least.total, 3)} times the lower bound; ` : "";
+      const ratio = least && m !== least.model ? `${times(total / least.total)} times the lower bound; ` : "";
       row.says.textContent = `${m.kind}; ${ratio}${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(footprint, 1024)}`;
       const parts = collected(m, values);
       row.summary.textContent = `${percent((parts[0].bytes * layers) / total)} of it is ${parts[0].count} ${parts[0].text}`;
@@ -247,19 +249,20 @@ function render({ model, el }) {
     return h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label);
   }
 
-  /** Where N lies; the lengths drawn are 2^6 to 2^18. */
-  const x = (n) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(n) - 6)) / 12;
+  /** Where N lies; the lengths drawn are 2^6 to 2^18, or so far that N is among them. */
+  const last = () => Math.max(18, 3 * Math.ceil(Math.log2(get("n")) / 3));
+  const x = (n) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(n) - 6)) / (last() - 6);
 
   /** Put an upright line at N, or hide it. */
   function place(line, n) {
-    const inside = n >= 64 && n <= 2 ** 18;
+    const inside = n >= 64 && n <= 2 ** last();
     line.style.display = inside ? "" : "none";
     if (inside) for (const end of ["x1", "x2"]) line.setAttribute(end, x(n));
     return inside;
   }
 
   function drawPlot(shape, extra, totals) {
-    const key = JSON.stringify([TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get), WIDE, extra]);
+    const key = JSON.stringify([TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get), WIDE, last(), extra]);
     if (drawn.lines !== key) drawLines(shape, extra);
     drawn.lines = key;
     place(here, shape.n);
@@ -268,7 +271,7 @@ function render({ model, el }) {
   }
 
   function drawLines(shape, extra) {
-    const lengths = Array.from({ length: 13 }, (_, i) => symbols(shapeAt(2 ** (6 + i))));
+    const lengths = Array.from({ length: last() - 5 }, (_, i) => symbols(shapeAt(2 ** (6 + i))));
     const lines = data.models.map((m) => lengths.map((at) => [at.N_q, get("layers") * modelBytes(m, at)]));
     const records = [...data.recorded, ...extra.filter((e) => e.kind === "measurement" && e.n)];
     const points = records.filter((r) => get("layers") === 1 && shape.kvHeads === shape.heads && shape.b === 2
@@ -276,8 +279,9 @@ function render({ model, el }) {
     const bytes = lines.flat().map((p) => p[1]).concat(points.map((p) => p.bytes));
     const yLow = Math.floor(Math.log10(Math.min(...bytes))), yHigh = Math.ceil(Math.log10(Math.max(...bytes)));
     const y = (b) => HIGH - BOTTOM - ((HIGH - BOTTOM - TOP) * (Math.log10(b) - yLow)) / (yHigh - yLow);
-    if (drawn.grid !== `${WIDE} ${yLow} ${yHigh}`) drawGrid(yLow, yHigh, y);
-    drawn.grid = `${WIDE} ${yLow} ${yHigh}`;
+    const axes = `${WIDE} ${last()} ${yLow} ${yHigh}`;
+    if (drawn.grid !== axes) drawGrid(yLow, yHigh, y);
+    drawn.grid = axes;
     lines.forEach((line, i) => curves[i].setAttribute("points", line.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join(" ")));
 
     const quadratic = data.models.find((m) => crossover(m, shape) != null);
@@ -300,10 +304,10 @@ function render({ model, el }) {
       nodes.push(s("line", { class: "fac-grid", x1: LEFT, x2: WIDE - 14, y1: y(10 ** p), y2: y(10 ** p) }),
         s("text", { x: LEFT - 6, y: y(10 ** p) + 5, "text-anchor": "end" }, bytesText(10 ** p)));
     }
-    for (let e = 6; e <= 18; e += 3) {
-      const text = e < 10 ? String(2 ** e) : `${2 ** (e - 10)}k`;
+    for (let e = 6; e <= last(); e += 3) {
+      const text = e < 10 ? String(2 ** e) : e < 20 ? `${2 ** (e - 10)}k` : `${2 ** (e - 20)}M`;
       nodes.push(s("line", { class: "fac-grid", x1: x(2 ** e), x2: x(2 ** e), y1: TOP, y2: HIGH - BOTTOM }),
-        s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": e === 18 ? "end" : "middle", dx: e === 18 ? 12 : 0 }, text));
+        s("text", { x: x(2 ** e), y: HIGH - BOTTOM + 18, "text-anchor": e === last() ? "end" : "middle", dx: e === last() ? 12 : 0 }, text));
     }
     picture.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
     grid.replaceChildren(...nodes);

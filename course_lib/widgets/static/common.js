@@ -173,7 +173,8 @@ function field(label, places, read, write) {
   const id = freshId("field");
   const said = h("div", { class: "fac-said", role: "status" });
   const slider = h("input", { type: "range", min: 0, max: places.length - 1, step: 1, "aria-label": label, oninput: () => set(places[Number(slider.value)]) });
-  const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => set(parseNumber(box.value)) });
+  const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => take(), onkeydown: (e) => e.key === "Enter" && take() });
+  const take = () => set(parseNumber(box.value)); // JupyterLab keeps Enter from becoming a change
   const set = (value) => {
     const wrong = write(value) ?? "";
     said.textContent = wrong;

@@ -16,11 +16,12 @@ function render({ model, el }) {
   function tell() {
     const answer = model.get("answer");
     if (answer == null) return;
+    entry.show(answer); // another view of this question may have been used
     const unit = options.length ? "" : ` ${model.get("unit")}`;
     said.replaceChildren("Your prediction: ", h("b", {}, rich(`${answer}${unit}`)), ". Now run on and see.");
   }
 
-  entry.onEnter?.(keep);
+  entry.onEnter(keep);
   model.on("change:answer", tell);
   root(model, el, h("fieldset", { class: "fac-quiz" },
     h("legend", {}, rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
@@ -29,14 +30,19 @@ function render({ model, el }) {
 
 function choice(model, options) {
   const name = freshId("predict");
-  const inputs = options.map((text) => h("input", { type: "radio", name, value: text, checked: text === model.get("answer") }));
+  const inputs = options.map((text) => h("input", { type: "radio", name, value: text }));
   const rows = options.map((text, i) => h("div", { class: "fac-option" }, h("label", {}, inputs[i], h("span", {}, rich(text)))));
-  return { node: h("div", {}, rows), read: () => inputs.find((input) => input.checked)?.value };
+  return {
+    node: h("div", {}, rows),
+    read: () => inputs.find((input) => input.checked)?.value,
+    show: (answer) => inputs.forEach((input) => (input.checked = input.value === answer)),
+    onEnter: (keep) => inputs.forEach((input) => enter(input, keep)),
+  };
 }
 
 function number(model, say) {
   const id = freshId("predict");
-  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", value: model.get("answer") });
+  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off" });
   const node = h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, model.get("unit"));
   const read = () => {
     const value = parseNumber(input.value);
@@ -45,7 +51,12 @@ function number(model, say) {
     say("Type a number, such as 8192, 1.5e9 or 2^13.");
     return null;
   };
-  return { node, read, onEnter: (keep) => input.addEventListener("keydown", (e) => e.key === "Enter" && keep()) };
+  const show = (answer) => parseNumber(input.value) === answer || (input.value = answer);
+  return { node, read, show, onEnter: (keep) => enter(input, keep) };
+}
+
+function enter(input, act) {
+  input.addEventListener("keydown", (event) => event.key === "Enter" && act());
 }
 
 export default { render };

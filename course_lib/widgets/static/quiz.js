@@ -12,8 +12,9 @@ function render({ model, el }) {
   root(model, el, form);
 }
 
-function tried(model, solved) {
-  put(model, { tries: model.get("tries") + 1, solved: model.get("solved") || solved });
+/** Note a try. `tries` is set last: every view of this question draws when it changes. */
+function tried(model, solved, what) {
+  put(model, { ...what, solved: model.get("solved") || solved, tries: model.get("tries") + 1 });
 }
 
 function verdict(right, ...text) {
@@ -26,7 +27,7 @@ function choices(model) {
   const several = options.filter((option) => option.right).length > 1;
   const name = freshId("quiz");
   const rows = options.map((option) => {
-    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear() });
+    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onkeydown: (e) => e.key === "Enter" && check() });
     const why = h("div", {});
     const line = h("label", {}, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
@@ -42,20 +43,27 @@ function choices(model) {
   function check() {
     const chosen = rows.filter((row) => row.input.checked);
     if (!chosen.length) return (result.textContent = "Choose an answer first.");
+    const solved = rows.every((row) => row.option.right === row.input.checked);
+    tried(model, solved, { chosen: chosen.map((row) => rows.indexOf(row)) });
+  }
+
+  function show() {
+    const places = model.get("chosen");
+    rows.forEach((row, i) => (row.input.checked = places.includes(i)));
+    const chosen = rows.filter((row) => row.input.checked);
     for (const row of rows) {
       row.why.replaceChildren();
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
     }
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
-    const solved = missed === 0 && chosen.every((row) => row.option.right);
-    tried(model, solved);
-    put(model, { chosen: chosen.map((row) => rows.indexOf(row)) });
-    if (solved) result.textContent = several ? "All right, and all of them." : "";
+    if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {
       result.textContent = `Right so far; ${missed} more ${missed === 1 ? "is" : "are"} true.`;
     } else result.textContent = "Try again, as often as you like.";
   }
 
+  model.on("change:tries", show);
+  if (model.get("tries")) show();
   const hint = several ? h("div", { class: "fac-soft" }, "More than one is right.") : null;
   return h("div", {}, hint, rows.map((row) => row.node), h("div", { class: "fac-row" }, button, result));
 }
@@ -64,8 +72,8 @@ function number(model) {
   const unit = model.get("unit");
   const id = freshId("number");
   const result = h("div", { role: "status", "aria-live": "polite" });
-  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", onkeydown: (e) => e.key === "Enter" && check() });
-  const reveal = h("button", { type: "button", onclick: show, hidden: true }, "Show the answer");
+  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", onkeydown: (e) => e.key === "Enter" && check(), oninput: () => result.replaceChildren() });
+  const reveal = h("button", { type: "button", onclick: tell, hidden: true }, "Show the answer");
   const answer = () => `${short(model.get("answer"), 6)}${unit ? ` ${unit}` : ""}`;
 
   function check() {
@@ -74,8 +82,13 @@ function number(model) {
     if (Number.isNaN(value)) {
       return result.replaceChildren("Type a number, such as 8192, 1.5e9 or 2^13.");
     }
+    tried(model, isRight(value, model.get("answer"), model.get("tolerance")), { given: value });
+  }
+
+  function show() {
+    const value = model.get("given");
     const right = isRight(value, model.get("answer"), model.get("tolerance"));
-    tried(model, right);
+    if (parseNumber(input.value) !== value) input.value = value;
     reveal.hidden = right;
     result.replaceChildren(
       right
@@ -84,11 +97,13 @@ function number(model) {
     );
   }
 
-  function show() {
+  function tell() {
     reveal.hidden = true;
-    result.replaceChildren(h("div", { class: "fac-why fac-right" }, `The answer is ${answer()}. `, rich(model.get("explanation"))));
+    result.replaceChildren(h("div", { class: "fac-why fac-told" }, `The answer is ${answer()}. `, rich(model.get("explanation"))));
   }
 
+  model.on("change:tries", show);
+  if (model.get("tries")) show();
   return h(
     "div", {},
     h("div", { class: "fac-number" }, h("label", { for: id }, "Your answer:"), input, unit,
