@@ -224,7 +224,7 @@ print(f"fp16 has {float(third):.8f}")
 print(f"error     {abs(1 / 3 - float(third)):.8f}")
 
 # %% right-picture [markdown]
-# In the picture each line, grey or blue, is a number that fp16 has. Between two
+# In the picture each line, thin or blue, is a number that fp16 has. Between two
 # lines there is none. 1/3 falls in such a gap.
 
 # %% right-plot

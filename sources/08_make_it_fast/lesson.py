@@ -824,7 +824,7 @@ orders()
 
 # %% better-order-say [markdown]
 # No order is best for all. Longest first helps causal attention most. For all keys
-# rung 8 takes *more* from DRAM than the others (the last mark of the left chart;
+# rung 8 takes *more* from DRAM than the others (the last mark of the upper chart;
 # we did not measure why). It is the fastest all the same: at these lengths DRAM is
 # not what it waits for.
 
