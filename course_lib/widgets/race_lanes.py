@@ -77,14 +77,16 @@ def tiles(n: int, block: int) -> list[Span]:
 def flash_kernels(shape: Shape) -> list[Kernel]:
     """Return FlashAttention's moves: one program a Q tile, tiles without a visible key skipped."""
     n_q, n_k, d, block_q, block_k, causal, b = shape
-    row = d * b
+    row, many = d * b, len(tiles(n_q, block_q)) * len(tiles(n_k, block_k)) * 2 > MOST_EVENTS
 
     def program(rows: Span) -> Program:
         def move(tensor: str, rows: Span, kind: Kind = "load") -> Move:
             return Move(tensor, rows, (0, d), kind, (rows[1] - rows[0]) * row)
 
         end = rows[1] + n_k - n_q if causal else n_k  # causal: aligned at the end
-        keys = [tile for tile in tiles(n_k, block_k) if tile[0] < end]
+        keys = [(0, min(-(-end // block_k) * block_k, n_k))]
+        if not many:
+            keys = tiles(keys[0][1], block_k)
         walk = [move(name, tile) for tile in keys for name in "kv"]
         return [move("q", rows), *walk, move("o", rows, "store")]
 
@@ -104,21 +106,23 @@ def naive_kernels(
     is a row of tiles; K and V come with the first.
     """
     n_q, n_k, d, block_q, block_k, _, b = shape
+    keys, rows_of_tiles = tiles(n_k, block_k), tiles(n_q, block_q)
+    if len(keys) * len(rows_of_tiles) * 4 > MOST_EVENTS:
+        keys = [(0, n_k)]
 
     def moves(tensor: str, rows: Span, kind: Kind) -> list[Move]:
         if tensor in ("k", "v"):
-            cut = [(tile, (0, d)) for tile in tiles(n_k, block_k)] if rows[0] == 0 else []
+            cut = [(tile, (0, d)) for tile in keys] if rows[0] == 0 else []
         elif tensor in ("q", "o"):
             cut = [(rows, (0, d))]
         else:
-            cut = [(rows, tile) for tile in tiles(n_k, block_k)]
+            cut = [(rows, tile) for tile in keys]
         return [Move(tensor, r, c, kind, (r[1] - r[0]) * (c[1] - c[0]) * b) for r, c in cut]
 
     def program(reads: Sequence[str], writes: Sequence[str], rows: Span) -> Program:
         loads = [move for name in reads for move in moves(name, rows, "load")]
         return loads + [move for name in writes for move in moves(name, rows, "store")]
 
-    rows_of_tiles = tiles(n_q, block_q)
     return [[program(reads, writes, r) for r in rows_of_tiles] for reads, writes in operations]
 
 

@@ -8,16 +8,17 @@ const lengthOf = (span) => span[1] - span[0];
 /** One program a Q tile; a move is [tensor, rows, cols, kind, bytes]. */
 export function flashKernels({ n_q, n_k, d, block_q, block_k, causal, b }) {
   const move = (tensor, rows, kind = "load") => [tensor, rows, [0, d], kind, lengthOf(rows) * d * b];
+  const many = Math.ceil(n_q / block_q) * Math.ceil(n_k / block_k) * 2 > MOST_EVENTS;
   return [tilesOf(n_q, block_q).map((rows) => {
     const end = causal ? rows[1] + n_k - n_q : n_k;
-    const keys = tilesOf(n_k, block_k).filter((tile) => tile[0] < end);
+    const last = Math.min(Math.ceil(end / block_k) * block_k, n_k), keys = many ? [[0, last]] : tilesOf(last, block_k);
     return [move("q", rows), ...keys.flatMap((tile) => [move("k", tile), move("v", tile)]), move("o", rows, "store")];
   })];
 }
 
 /** One kernel after the other, each a list of [what it reads, what it writes]. */
 export function naiveKernels({ n_q, n_k, d, block_q, block_k, b }, operations) {
-  const keys = tilesOf(n_k, block_k);
+  const many = Math.ceil(n_q / block_q) * Math.ceil(n_k / block_k) * 4 > MOST_EVENTS, keys = many ? [[0, n_k]] : tilesOf(n_k, block_k);
   const moves = (tensor, rows, kind) => {
     let cut = keys.map((tile) => [rows, tile]);
     if ("kv".includes(tensor)) cut = rows[0] ? [] : keys.map((tile) => [tile, [0, d]]);
