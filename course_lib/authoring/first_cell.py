@@ -19,9 +19,7 @@ except ModuleNotFoundError:
 course_lib.set_page()  # prose in a column that is easy to read
 
 if "google.colab" in sys.modules:
-    from course_lib.doctor import headline
-
-    print(headline())"""
+    print(course_lib.headline())"""
 
 # one line, that a notebook shows as it is
 _MISSING = (
