@@ -7,7 +7,7 @@ comparison and ``tl.where`` through its ``binary_op`` and ``ternary_op``, and ev
 ``create_masked_load``, which still knows whether ``other`` was given. The names are
 private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny kernel, once
 per process, so that a Triton that moved them gives one sentence, not a traceback. Private names
-that only make a graded kernel faster are in `course_lib.sandbox.interpreter`, which works without.
+that only make a kernel faster are in `interpreter_shortcuts`, which works without.
 
 Import this module in interpreter mode only.
 """
@@ -30,6 +30,7 @@ from triton.runtime.autotuner import Autotuner
 
 from course_lib.accounting.autotune import first_config
 from course_lib.accounting.interpreter_repairs import constexprs, mended
+from course_lib.accounting.interpreter_shortcuts import shortened
 from course_lib.accounting.ledger import LedgerUnavailable
 
 
@@ -144,8 +145,14 @@ def _is_outer(result: np.ndarray, operands: tuple[Any, ...]) -> bool:
 def _stands_still(tile: np.ndarray) -> bool:
     if 0 in tile.strides:  # broadcast
         return True
-    axes = [axis for axis, n in enumerate(tile.shape) if n > 1]
-    return any((tile == tile.take([0], axis)).all() for axis in axes)
+    return any(_is_the_same_along(axis, tile) for axis, n in enumerate(tile.shape) if n > 1)
+
+
+def _is_the_same_along(axis: int, tile: np.ndarray) -> bool:
+    first = tile.take([0], axis)
+    if (tile.take([-1], axis) != first).any():  # two slices say so, most often
+        return False
+    return bool((tile == first).all())
 
 
 @contextmanager
@@ -202,7 +209,7 @@ def observed(observer: Observer) -> Iterator[None]:
     interpreter._patch_lang_tensor = patch_tensor_too
     Autotuner.run = first_config(run_tuned)
     try:
-        with mended():
+        with mended(), shortened():
             yield
     finally:
         interpreter._interpreter = memory

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.classroom import decisions
-from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
+from course_lib.classroom.job import Job, Unsafe, is_whole, unsafe, workshop
 from course_lib.classroom.record import (
     INFRASTRUCTURE,
     REFUSED,
@@ -175,7 +175,7 @@ def _work(
                     kind, content = worker.connection.recv()
                 except (EOFError, OSError):
                     kind, content = "dead", None
-                if kind == "level" and content != "full" and not allow_unsandboxed:
+                if kind == "level" and not is_whole(content) and not allow_unsandboxed:
                     raise Unsafe(unsafe(content))
                 lines: list[dict[str, Any]] | None = content if kind == "records" else None
                 if kind == "dead":
@@ -274,7 +274,7 @@ def _serve(connection: Connection, job: Job) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
     chosen = job.chosen()
-    with workshop() as room:
+    with workshop(outer=job.outer) as room:
         connection.send(("level", room.level))
         while True:
             try:

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from course_lib.classroom.job import Job, Unsafe, unsafe, workshop
+from course_lib.classroom.job import Job, Unsafe, is_whole, unsafe, workshop
 from course_lib.classroom.record import INFRASTRUCTURE, record
 from course_lib.handin.submissions import Submission
+from course_lib.sandbox import bubblewrap
 
 _one_at_a_time = threading.Lock()  # a worker may have several threads
 _workshop: Any = None
@@ -58,8 +59,11 @@ def grade_here(submission: Submission, job: Job, allow_unsandboxed: bool) -> lis
     from course_lib.classroom.grade_one import grade
 
     with _one_at_a_time:
-        _workshop = _workshop or workshop()
-        if _workshop.level != "full" and not allow_unsandboxed:
+        if _workshop is None or _workshop.outer != job.outer:
+            if job.outer and (why := bubblewrap.problem()):
+                raise Unsafe(f"{why}.")
+            _workshop = workshop(outer=job.outer)
+        if not is_whole(_workshop.level) and not allow_unsandboxed:
             raise Unsafe(unsafe(_workshop.level))
         return grade(_workshop, submission, job.chosen(), job.secret)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from course_lib.classroom import decisions
 from course_lib.classroom.batch import Tally, grade_class, require_same_secret, secret_of
 from course_lib.classroom.gradebooks import FORMATS
-from course_lib.classroom.job import Job
+from course_lib.classroom.job import Job, Unsafe
 from course_lib.classroom.record import Records
 from course_lib.handin.submissions import Submission, submissions
+from course_lib.sandbox import bubblewrap
 
 
 def run(
@@ -25,19 +26,23 @@ def run(
     seed_file: Path | None = None,
     allow_unsandboxed: bool = False,
     variant: str | None = None,
+    outer: bool = False,
 ) -> tuple[Tally, Path | None]:
     """Grade ``place`` into ``out``; return the tally and the file made for ``form``.
 
     ``variant`` is the id of a seeded variant: it, and nothing else, is graded.
+    ``outer`` grades in bubblewrap.
     Raises NoSubmissions, Unsafe, ValueError and OSError, each with one clear sentence.
     """
+    if outer and not scheduler and (why := bubblewrap.problem()):
+        raise Unsafe(f"{why}: install it and allow user namespaces, or leave out --bubblewrap.")
     found = list(submissions(place))
     out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
     _require_same_exercises(records, out, variant)
     secret = secret_of(out, seed_file)
     require_same_secret(out, secret, graded=records.path.exists())
-    job = Job(secret, (variant,) if variant else ())
+    job = Job(secret, (variant,) if variant else (), outer)
     with _progress(len(found)) as step:
         tally = grade_class(
             found,

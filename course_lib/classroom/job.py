@@ -19,6 +19,7 @@ class Job:
 
     secret: bytes
     exercises: tuple[str, ...] = ()  # ids, "7-star:SEED" among them; none means all
+    outer: bool = False  # in bubblewrap
 
     def chosen(self) -> list[Exercise]:
         """Return the exercises to grade. Imports every spec: for workers only."""
@@ -27,13 +28,18 @@ class Job:
         return [find(name) for name in self.exercises] or list(EXERCISES)
 
 
-def workshop() -> Workshop:
-    """Return a workshop whose children can split files, too."""
-    return Workshop(split.__name__)
+def workshop(*, outer: bool = False) -> Workshop:
+    """Return a workshop whose children can split files, too; ``outer``: in bubblewrap."""
+    return Workshop(split.__name__, outer=outer)
+
+
+def is_whole(level: str) -> bool:
+    """Return whether the sandbox holds back all that it should."""
+    return level.startswith("full")
 
 
 def unsafe(level: str) -> str:
-    """Return what to say where the sandbox's level is not "full"."""
+    """Return what to say where the sandbox is not whole."""
     return (
         f"The sandbox on this machine is not whole (level: {level}; Linux 5.13 or newer with "
         "Landlock and seccomp is needed). Grade elsewhere, or accept the risk that submissions "

@@ -102,6 +102,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     graded.add_argument("--seed-file", metavar="F", help="the secret that inputs are drawn from")
     graded.add_argument(
+        "--bubblewrap",
+        action="store_true",
+        help="put bubblewrap around the sandbox: other files cannot even be asked about",
+    )
+    graded.add_argument(
         "--allow-unsandboxed",
         action="store_true",
         help="grade even where the sandbox does not hold",

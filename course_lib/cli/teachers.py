@@ -66,6 +66,7 @@ def grade(options: argparse.Namespace) -> int:
             seed_file=Path(options.seed_file) if options.seed_file else None,
             allow_unsandboxed=options.allow_unsandboxed,
             variant=exercise_called(options.variant).id if options.variant else None,
+            outer=options.bubblewrap,
         )
     except (NoSubmissions, NoCluster, Unsafe, InfrastructureError, ValueError) as problem:
         raise UsageError(str(problem)) from None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
@@ -232,6 +233,7 @@ def _scalars(arguments: dict[str, Any]) -> Iterator[str]:
             yield repr(value)
 
 
+@lru_cache(maxsize=8)  # a launcher launches the same kernel over and over
 def _literals(source: str) -> int:
     try:
         tree = ast.parse(source)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,55 +25,12 @@ _TOO_LARGE = "MemoryError: this launch needs more memory than the exercise."
 
 
 def warm_up() -> None:
-    """In the zygote: import the interpreter's hooks, try them once, and make it faster.
-
-    The interpreter computes every sum of offsets a second time in 64 bits, to see an overflow, and
-    then does nothing with what it saw (that needs its option ``debug``): a third of all its time.
-    """
-    from triton.runtime import interpreter
-
+    """In the zygote: import the interpreter's hooks, and try them once."""
     from course_lib.accounting.kernel_ledger import KernelLedger
     from course_lib.accounting.races import RaceLedger  # noqa: F401
 
     with contextlib.suppress(RuntimeError), KernelLedger():
         pass
-    builder = interpreter.interpreter_builder
-    with contextlib.suppress(AttributeError, TypeError):  # another Triton: slower, and as right
-        builder.options = replace(builder.options, sanitize_overflow=False)
-    with contextlib.suppress(AttributeError, ImportError):
-        _shorten()
-
-
-def _shorten() -> None:
-    """Take two shortcuts through the interpreter, which change nothing but the time.
-
-    It makes a table of all dtypes each time it asks for one of them, and it goes through shapes
-    that are equal as if they were to be broadcast: together a fifth of its time.
-    """
-    from functools import cache
-
-    import numpy as np
-    import triton.language as tl
-    from triton.language.semantic import TritonSemantic
-    from triton.runtime import interpreter
-
-    of_scalar, broadcast = cache(interpreter._get_np_dtype), TritonSemantic.broadcast_impl_value
-
-    def np_dtype(kind: Any) -> Any:
-        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
-        pointer = isinstance(scalar, tl.pointer_type)
-        return np.dtype(np.uint64) if pointer else of_scalar(scalar)
-
-    def broadcast_unless_equal(semantic: Any, lhs: Any, rhs: Any) -> Any:
-        a, b = lhs.type, rhs.type
-        if not (a.is_block() or b.is_block()):
-            return lhs, rhs
-        if a.is_block() and b.is_block() and list(a.shape) == list(b.shape):
-            return lhs, rhs
-        return broadcast(semantic, lhs, rhs)
-
-    interpreter._get_np_dtype = np_dtype
-    TritonSemantic.broadcast_impl_value = broadcast_unless_equal
 
 
 def serve(channel: Channel, settings: dict[str, Any]) -> None:
@@ -130,7 +86,7 @@ class _Interpreter:
             given = {key: from_plain(value) for key, value in args.items()}
             tensors = dict(part for key, value in given.items() for part in tensors_in(key, value))
             before = {key: _contents(tensor) for key, tensor in tensors.items()}
-            with warnings.catch_warnings(), _language_patched_once():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 kernel[tuple(grid)](**given)
             written = {key: t for key, t in tensors.items() if before[key] != _contents(t)}
@@ -152,44 +108,6 @@ def _asked_for(visits: list[Visit]) -> list[Visit]:
     programs = {visit.program: visit for visit in visits}
     stored = {(v.tensor, v.rows): v for v in visits if v.kind == "store"}
     return list(dict.fromkeys([*programs.values(), *stored.values()]))
-
-
-@contextlib.contextmanager
-def _language_patched_once() -> Iterator[None]:
-    """Let Triton's interpreter prepare ``tl`` once a launch, not at every call of a helper.
-
-    It does so each time a jitted function calls another, which takes a quarter of all time. All
-    functions of a launch stand in one module here (`kernel_source.load`), so once is enough, until
-    the launch restores what it found: a launch that races are looked for in is done several times.
-    """
-    from triton.runtime import interpreter
-
-    prepare = getattr(interpreter, "_patch_lang", None)
-    if prepare is None:  # another Triton keeps it elsewhere: slower, and as right
-        yield
-        return
-    done: set[int] = set()
-
-    def once(function: Any) -> Any:
-        key = id(function.__globals__)
-        if key in done:
-            return None
-        scope = prepare(function)
-        done.add(key)
-        if restore := getattr(scope, "restore", None):  # older ones leave it prepared
-
-            def restore_and_forget() -> None:
-                done.discard(key)
-                restore()
-
-            scope.restore = restore_and_forget
-        return scope
-
-    interpreter._patch_lang = once
-    try:
-        yield
-    finally:
-        interpreter._patch_lang = prepare
 
 
 def _contents(tensor: Any) -> bytes:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from course_lib.sandbox.allowed import COURSE, closed_files
+from course_lib.sandbox.bubblewrap import wrapped
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
 from course_lib.sandbox.limit import Deadline, cpu_seconds
@@ -38,7 +39,7 @@ _IMPORTS = {
 }
 Mode = Literal["interpreter", "compile", "without torch"]
 
-Level = Literal["full", "limits-only", "none"]
+Level = Literal["full in bubblewrap", "full", "limits-only", "none"]
 
 
 class InfrastructureError(Exception):
@@ -93,9 +94,10 @@ class Zygote:
     """A zygote process in one Triton mode. Raises InfrastructureError if it does not start.
 
     ``also`` names modules of tasks that its children are to run, besides the sandbox's own.
+    ``outer`` puts it into bubblewrap.
     """
 
-    def __init__(self, mode: Mode, also: Sequence[str] = ()) -> None:
+    def __init__(self, mode: Mode, also: Sequence[str] = (), *, outer: bool = False) -> None:
         if not hasattr(os, "fork"):
             raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
         self.mode = mode
@@ -104,8 +106,9 @@ class Zygote:
         self.folder = Folder()
         self._control = ours
         self._reader = ours.makefile("rb")
+        command = [*_PYTHON, _START, _ROOT, str(theirs.fileno()), *also, *_IMPORTS[mode]]
         self._process = subprocess.Popen(
-            [*_PYTHON, _START, _ROOT, str(theirs.fileno()), *also, *_IMPORTS[mode]],
+            wrapped(command, self.folder.name) if outer else command,
             env=_environment(mode, self.folder.name),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -172,11 +175,12 @@ class Zygote:
 class Workshop:
     """The zygotes of one worker, started when first needed and again after they have died.
 
-    ``also`` names modules of tasks besides the sandbox's own (see `task`).
+    ``also`` names modules of tasks besides the sandbox's own (see `task`). ``outer`` puts the
+    zygotes into bubblewrap (`bubblewrap.problem` says whether it can be had).
     """
 
-    def __init__(self, *also: str) -> None:
-        self._also = also
+    def __init__(self, *also: str, outer: bool = False) -> None:
+        self._also, self.outer = also, outer
         self._zygotes: dict[str, Zygote] = {}
 
     def __enter__(self) -> Workshop:
@@ -232,7 +236,7 @@ class Workshop:
     def _zygote(self, mode: Mode) -> Zygote:
         if mode not in self._zygotes:
             also = () if mode == "without torch" else self._also
-            self._zygotes[mode] = Zygote(mode, also)
+            self._zygotes[mode] = Zygote(mode, also, outer=self.outer)
         return self._zygotes[mode]
 
 
@@ -243,7 +247,7 @@ def probe(workshop: Workshop) -> tuple[Level, dict[str, bool]]:
         request = {"do": "probe", "victim": os.getpid(), "closed": closed}
         held = child.ask(request, time.monotonic() + 60)
     if all(held.values()):
-        return "full", held
+        return "full in bubblewrap" if workshop.outer else "full", held
     return ("limits-only" if held.get("memory") and held.get("disk") else "none"), held
 
 

@@ -359,10 +359,32 @@ import course_lib, itertools
 import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
-from course_lib.sandbox import interpreter as ours
+from course_lib.accounting.interpreter_shortcuts import shortened
 
 own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
-ours._shorten()
+
+def described():
+    # all that is known of types, and of tensors of them, made twice
+    pointers = [tl.pointer_type(tl.float32), tl.pointer_type(tl.float32, const=True)]
+    for kind in [tl.int1, tl.float16, tl.int64, *pointers] * 2:
+        for sizes in ([4], [4, 2], [tl.constexpr(4), 2], tl.tuple([2, 2, 1])):
+            made = tl.block_type(kind, sizes)
+            x = tl.tensor(None, made)
+            yield str(made), made.numel, list(made.shape), type(made.shape), made.element_ty, x.type
+            yield [n.value for n in x.shape], type(x.shape), x.numel.value, x.dtype, sorted(vars(x))
+        yield sorted(vars(tl.tensor(None, kind))), str(tl.tensor(None, kind).shape)
+
+before = list(described())
+shortcuts = shortened()
+shortcuts.__enter__()
+assert list(described()) == before
+for wrong in ([3], [], [4, -2], [4.0], [[4]], [None], 4, "4"):
+    for _ in range(2):
+        try:
+            tl.block_type(tl.int1, wrong)
+        except (AssertionError, AttributeError, TypeError, ValueError):
+            continue
+        raise AssertionError(wrong)
 scalars = [tl.int1, tl.float16, tl.float32, tl.bfloat16, tl.int32, tl.int64, tl.uint8]
 scalars.append(tl.pointer_type(tl.float32))
 kinds = scalars + [tl.block_type(kind, [4, 2]) for kind in scalars]
@@ -382,6 +404,11 @@ for a, b in itertools.product(shapes, shapes):
     for x, y in zip(ours, theirs):
         assert x.type == y.type, (a, b)
         assert x.handle.data.shape == y.handle.data.shape
+
+shortcuts.__exit__(None, None, None)
+assert interpreter._get_np_dtype is own_dtype
+assert TritonSemantic.broadcast_impl_value is own_broadcast
+assert list(described()) == before
 """
 
 
