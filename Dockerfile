@@ -21,7 +21,7 @@ RUN chown ${NB_UID}:${NB_UID} .
 USER ${NB_USER}
 RUN PIP_NO_CACHE_DIR=1 python start.py --install cluster
 
-# what runs here finds course, jupyter and dask-worker without activating anything
+# what runs here finds course, jupyter and dask without activating anything
 ENV PATH=${HOME}/course/.venv/bin:${PATH} \
     OMP_NUM_THREADS=1 \
     JUPYTER_PREFER_ENV_PATH=1

@@ -44,9 +44,10 @@ def test_the_clusters_page_names_it():
 def test_its_steps_lead_to_a_course_that_runs(tmp_path):
     script = """
 import subprocess, shutil, sys
-for name in ("jupyter", "course", "dask-worker", "dask-scheduler"):
+for name in ("jupyter", "course", "dask"):
     assert shutil.which(name), name
 assert "/.venv/" in sys.executable, sys.executable
+subprocess.run(["dask", "worker", "--help"], check=True, stdout=subprocess.DEVNULL)
 subprocess.run(["course", "doctor"], check=True)
 subprocess.run(["course", "check", "solutions/00_start_here.ipynb"], check=True)
 """
