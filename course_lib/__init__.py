@@ -30,7 +30,6 @@ _LAZY = {
     "Quiz": "course_lib.widgets.quiz",
     "demo": "course_lib.demo",
     "export": "course_lib.authoring.export",
-    "headline": "course_lib.doctor",
     "set_page": "course_lib.style.page",
     "show": "course_lib.style.picture",
 }

@@ -17,9 +17,9 @@ try:
 except ModuleNotFoundError:
     sys.exit("{missing}")
 course_lib.set_page()  # prose in a column that is easy to read
-
 if "google.colab" in sys.modules:
-    print(course_lib.headline())"""
+    from course_lib.doctor import headline
+    print(headline())"""
 
 # one line, that a notebook shows as it is
 _MISSING = (

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -360,7 +361,8 @@ def test_version_stands_in_one_place():
     assert f"v{__version__}" == RELEASE
     holders = [f for f in ROOT.glob("course_lib/**/*.py") if f'"{__version__}"' in f.read_text()]
     assert [f.parent.name for f in holders] == ["course_lib"]
-    assert __version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["dynamic"] == ["version"]
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
