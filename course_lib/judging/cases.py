@@ -178,29 +178,28 @@ def tensor(x: Any, dtype: str = "float32") -> Any:
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(getattr(torch, dtype))
 
 
-def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: int = 0) -> tuple[Any, ...]:
-    """Return torch tensors of ``dtype``; ``strided`` (1 or 2) gives each a layout of its own.
+def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> tuple[Any, ...]:
+    """Return torch tensors of ``dtype``; ``strided`` gives each a layout of its own.
 
-    Of (B, H, N, d), one then lies in memory as (B, N, H, d), k as (B, H, d, N), and one is every
-    second column of a wider table: v, or with 2 q, so that no result is laid out as q is.
+    "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H).
+    "q" or "v": that one is every second column of a wider table (and no result lies as q does).
     """
     import torch
 
-    q, k, v = (torch.from_numpy(a).to(getattr(torch, dtype)) for a in arrays)
+    tensors = [torch.from_numpy(a).to(getattr(torch, dtype)) for a in arrays]
     if not strided:
-        return q, k, v
-    k = k.transpose(2, 3).contiguous().transpose(2, 3)
-    if strided == 1:
-        return _rows_first(q), k, _columns_apart(v)
-    return _columns_apart(q), k, _rows_first(v)
+        return tuple(tensors)
+    return tuple(
+        x.repeat_interleave(2, -1)[..., ::2] if name == strided else _stored(x, order)
+        for name, x, order in zip("qkv", tensors, _ORDERS, strict=True)
+    )
 
 
-def _rows_first(x: Any) -> Any:
-    return x.transpose(1, 2).contiguous().transpose(1, 2)
+_ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))  # each is its own inverse
 
 
-def _columns_apart(x: Any) -> Any:
-    return x.repeat_interleave(2, -1)[..., ::2]
+def _stored(x: Any, order: tuple[int, ...]) -> Any:
+    return x.permute(order).contiguous().permute(order)
 
 
 def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
@@ -236,7 +235,7 @@ def launch(
     heads: tuple[int, int] = (1, 1),
     kv_heads: int | None = None,
     dtype: str = "float32",
-    strided: int = 0,
+    strided: str = "",
     **how: Any,
 ) -> Case:
     """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.

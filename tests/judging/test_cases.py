@@ -75,9 +75,13 @@ def test_far_scores_lie_below_what_is_written_for_minus_infinity():
     assert FAR in shows
 
 
-def test_strided_tensors_share_no_stride_with_each_other_nor_with_a_result_like_q():
-    q, k, v = cases.launch(np.random.default_rng(1), "", 20, 24, 16, heads=(2, 3), strided=2).args
-    layouts = [x.stride() for x in (q, k, v, torch.empty_like(q))]
+@pytest.mark.parametrize("strided", ["q", "all"])
+def test_strided_tensors_share_no_stride_with_each_other_nor_with_a_result_like_q(strided):
+    q, k, v = cases.launch(
+        np.random.default_rng(1), "", 20, 24, 16, heads=(2, 3), strided=strided
+    ).args
+    result = [torch.empty_like(q)] if strided == "q" else []  # else it lies as q does
+    layouts = [x.stride() for x in (q, k, v, *result)]
     for one, other in itertools.combinations(layouts, 2):
         assert one[2:] != other[2:]
 

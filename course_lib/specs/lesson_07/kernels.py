@@ -23,7 +23,7 @@ def _one_tile(rng: Generator) -> list[Case]:
     return [
         case("32 queries, 64 keys, d = 16", 32, 64, 16),
         case("2 x 3 heads, 64 queries, 32 keys, d = 16, strided memory",
-             64, 32, 16, heads=(2, 3), strided=2),
+             64, 32, 16, heads=(2, 3), strided="q"),
         case("16 queries, 16 keys, d = 16: all alike", 16, 16, 16, heads=(1, 2)),
         case("large scores (q and k times 4)", 16, 64, 32, size=4),
         case("all scores near +110", 32, 16, 64, near=110),
@@ -53,7 +53,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
         *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
         case("2 x 2 heads, 64 queries, 32 keys, strided memory",
-             64, 32, 16, heads=(2, 2), tiles=(32, 16), strided=1),
+             64, 32, 16, heads=(2, 2), tiles=(32, 16), strided="all"),
     ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def _ragged(rng: Generator) -> list[Case]:
         case("50 queries, 70 keys, 2 x 2 heads", 50, 70, 64, heads=(2, 2), tiles=(32, 32)),
         case("one key", 20, 1, 32, tiles=(64, 16), blind_to=ONE_KEY),
         case("climbing scores, 100 keys in tiles of 32, strided memory",
-             33, 100, 16, rise=120, heads=(1, 2), tiles=(32, 32), strided=1),
+             33, 100, 16, rise=120, heads=(1, 2), tiles=(32, 32), strided="all"),
         *_level_scores(rng),
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
@@ -79,7 +79,7 @@ def _level_scores(rng: Generator) -> list[Case]:
     """Return cases in which a mistake about the tail or about m shows on its own."""
     case = partial(draw.launch, rng)
     name = "not causal, rows near +110 and rows near -110, strided memory"
-    far = case(name, 32, 64, 16, rows_near=110, tiles=(32, 32), strided=2)
+    far = case(name, 32, 64, 16, rows_near=110, tiles=(32, 32), strided="all")
     name = "not causal, {} keys in tiles of 32, all scores near {}"
     level = [
         case(name.format(n_k, score), 32, n_k, 16, near=score, tiles=(32, 32))
@@ -97,17 +97,19 @@ def _final(rng: Generator) -> list[Case]:
              35, 68, 16, heads=(2, 2), tiles=(32, 32), causal=True),
         *_level_scores(rng),
         case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
-             80, 50, 32, tiles=(16, 32), causal=True),
+             80, 50, 32, tiles=(16, 64), causal=True),
         case("causal, climbing scores, tiles as tall as d",
              96, 96, 32, rise=220, tiles=(64, 32), causal=True),
         case("float16, causal, 1030 keys of equal weight, values near 100",
              40, 1030, 16, values_near=100, dtype="float16", tiles=(64, 128), causal=True),
         case("float16, causal, 100 queries, 150 keys, d = 64, strided",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
-             strided=1, compiled=True),
+             strided="all", compiled=True),
         *_counted(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
+        case("causal, 48 queries, 32 keys: more queries than keys, whole tiles",
+             48, 32, 16, heads=(1, 2), tiles=(16, 16), causal=True, strided="q"),
     ]  # fmt: skip
 
 
@@ -131,7 +133,7 @@ def _from_scratch(rng: Generator) -> list[Case]:
     )
     return [
         case("4 query heads share 2 key heads, each tensor in a layout of its own",
-             40, 70, 16, heads=(2, 4), kv_heads=2, tiles=(64, 32), causal=False, strided=1),
+             40, 70, 16, heads=(2, 4), kv_heads=2, tiles=(64, 32), causal=False, strided="v"),
         case("causal, 3 query heads share one key head",
              50, 50, 32, heads=(1, 3), kv_heads=1, tiles=(32, 16), causal=True),
         *(known for known in _final(rng) if known.name not in covered),

@@ -30,7 +30,7 @@ def _split_cases(rng: Generator) -> list[Case]:
         case("not causal, 65 keys in tiles of 32, all scores near -20: the last holds one key",
              32, 65, 16, near=-20, tiles=(32, 32)),
         case("causal, 35 queries, 68 keys: aligned at the end, strided memory",
-             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True, strided=1),
+             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True, strided="all"),
         case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 32, tiles=(16, 16), causal=True),
         case("causal, climbing scores, tiles as tall as d",
