@@ -11,7 +11,7 @@ from course_lib.judging import faults
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.spec import Case, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding, score_rounding
 
 
 def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:
@@ -76,7 +76,7 @@ def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Ca
         return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
     dtype = str(case.args[0].dtype).removeprefix("torch.")
     allowed = allowed_error(o_true, as_float64(eager(case)), dtype)
-    return allowed + (score_rounding(*case.args[:3]) if dtype == "float32" else 0.0)
+    return allowed + (output_rounding(*case.args[:3]) if dtype == "float32" else 0.0)
 
 
 def _of_scores(case: Case) -> float:

@@ -100,6 +100,20 @@ def farthest(rng: Generator, n_q: int, n_k: int, d: int, **kwargs: Any) -> Tripl
 FARTHEST_NAME = f"scores of {FARTHEST:g} and far below"
 
 
+MANY, FALL = 800, -760.0  # tiles of one key, in which scores fall by a little less than 1 each
+MANY_NAME = f"scores that fall or rise by {-FALL:g} over {MANY} keys, in tiles of one key"
+
+
+def many_tiles(rng: Generator, **kwargs: Any) -> Triple:
+    """Return 4 rows that fall and rise, for tiles of one key.
+
+    What is off by one in each tile adds up, until l_sum overflows or vanishes in any float.
+    """
+    q, k, v = sloped(rng, 4, MANY, 4, FALL, **kwargs)
+    q[..., ::2, 0] *= -1
+    return q, k, v
+
+
 def far_below(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return inputs whose scores lie near ``by`` and are as exact in float32 as those near 0."""
     return in_eighths(*shifted(rng, n_q, n_k, d, by, **kwargs))
@@ -133,14 +147,19 @@ def hard(
 def hard_rows(
     rng: Generator, n: int, *, by: float = 2000.0
 ) -> list[tuple[str, np.ndarray, frozenset[str]]]:
-    """Return the same as rows of scores, (3, n), one more than whole blocks long."""
+    """Return the same as rows of scores, (3, n), one more than whole blocks long.
+
+    The rows of the last are all far below any number: exactly one of each has all the weight.
+    """
     jump, far = hard_names(by)
     noise = np.round(8 * rng.standard_normal((3, n))) / 8
     turns = np.array([[0], [1], [-1]])
     return [
         (jump, turns**2 * noise + turns * jumps(n, by), frozenset({JUMPS, REMAINDER})),
         (far, noise + FAR_BELOW, frozenset({FAR, REMAINDER})),
-    ]
+        (FARTHEST_NAME, FARTHEST * (1.0 + rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1)),
+         frozenset({FAR, REMAINDER})),
+    ]  # fmt: skip
 
 
 # Tensors for launchers ---------------------------------------------------------------------------
@@ -159,18 +178,36 @@ def tensor(x: Any, dtype: str = "float32") -> Any:
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(getattr(torch, dtype))
 
 
-def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: bool = False) -> tuple[Any, ...]:
-    """Return torch tensors of ``dtype``; ``strided`` makes (B, H, N, d) views of (B, N, H, d)."""
+def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> tuple[Any, ...]:
+    """Return torch tensors of ``dtype``; ``strided`` gives each a layout of its own.
+
+    "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H).
+    "q" or "v": that one is every second column of a wider table (and no result lies as q does).
+    """
     import torch
 
-    tensors = tuple(torch.from_numpy(a).to(getattr(torch, dtype)) for a in arrays)
-    if strided:
-        tensors = tuple(t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors)
-    return tensors
+    tensors = [torch.from_numpy(a).to(getattr(torch, dtype)) for a in arrays]
+    if not strided:
+        return tuple(tensors)
+    return tuple(
+        x.repeat_interleave(2, -1)[..., ::2] if name == strided else _stored(x, order)
+        for name, x, order in zip("qkv", tensors, _ORDERS, strict=True)
+    )
+
+
+_ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))  # each is its own inverse
+
+
+def _stored(x: Any, order: tuple[int, ...]) -> Any:
+    return x.permute(order).contiguous().permute(order)
 
 
 def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     return draw(rng, n_q, n_k, d, size=by, **kwargs)
+
+
+def _farthest(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any) -> Triple:
+    return farthest(rng, n_q, n_k, d, **kwargs)
 
 
 _DRAWN: dict[str, Callable[..., Triple]] = {
@@ -181,8 +218,9 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "size": _sized,
     "jump": jumping,
     "far": far_below,
+    "farthest": _farthest,
 }
-_SHOWN = {"jump": frozenset({JUMPS}), "far": frozenset({FAR})}
+_SHOWN = {"jump": frozenset({JUMPS}), **dict.fromkeys(("far", "farthest"), frozenset({FAR}))}
 
 
 def launch(
@@ -197,14 +235,14 @@ def launch(
     heads: tuple[int, int] = (1, 1),
     kv_heads: int | None = None,
     dtype: str = "float32",
-    strided: bool = False,
+    strided: str = "",
     **how: Any,
 ) -> Case:
     """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``size=4``, ``jump=150``, ``far``), and flags of the `Case`.
+    ``size=4``, ``jump=150``, ``far``, ``farthest``), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
     arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads)
@@ -224,4 +262,5 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
     return [
         launch(rng, jump, *shape, jump=150, **how),
         launch(rng, far, *shape, far=FAR_BELOW, **how),
+        launch(rng, prefix + FARTHEST_NAME, *shape, farthest=True, **how),
     ]

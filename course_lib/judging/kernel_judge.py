@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Observed
+from course_lib.judging.tolerance import as_float64, far_apart
 from course_lib.sandbox.inputs import is_tensor
 
 
@@ -55,7 +58,8 @@ def float32_judge(
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         import torch
 
-        score = float(case.args[0].abs().max()) if of_scores else 0.0
+        scores = as_float64(case.args[0]) if of_scores else np.zeros(1)
+        score = 0.0 if far_apart(scores) else float(np.abs(scores).max())
         return formal_fault(observed.result, expected, torch.float32) or array_finding(
             observed.result,
             expected,

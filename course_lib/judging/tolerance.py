@@ -52,6 +52,24 @@ def score_rounding(q: Any, k: Any, v: Any) -> float:
     return float(np.sqrt(d) * 2.0**-24 * score * np.abs(v).max())
 
 
+def output_rounding(q: Any, k: Any, v: Any) -> float:
+    """Return what the rounding of float32 scores may cost o: nothing where they are `far_apart`."""
+    a, b = as_float64(q), as_float64(k)
+    if a.shape[:-2] == b.shape[:-2] and far_apart(a @ b.swapaxes(-1, -2)):
+        return 0.0
+    return score_rounding(q, k, v)
+
+
+def far_apart(scores: np.ndarray) -> bool:
+    """Return whether of any scores of a row one has all the weight, however they are rounded."""
+    gap = 1000 + 2.0**-16 * np.abs(scores).max(initial=0.0)
+    if not scores.size or np.ptp(scores) < gap * (
+        scores.shape[-1] - 1
+    ):  # most are not: spare the sorting
+        return False
+    return bool((np.diff(np.sort(scores, axis=-1)) > gap).all())
+
+
 def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarray:
     """Return a boolean array: True where ``got`` is not the truth within ``allowed``.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+import torch
 
 from course_lib.judging import cases
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER
+from course_lib.judging.tolerance import output_rounding, score_rounding
 
 STATISTICS = {
     "mean": lambda tile: tile.mean(),
@@ -71,8 +75,27 @@ def test_far_scores_lie_below_what_is_written_for_minus_infinity():
     assert FAR in shows
 
 
+@pytest.mark.parametrize("strided", ["q", "all"])
+def test_strided_tensors_share_no_stride_with_each_other_nor_with_a_result_like_q(strided):
+    q, k, v = cases.launch(
+        np.random.default_rng(1), "", 20, 24, 16, heads=(2, 3), strided=strided
+    ).args
+    result = [torch.empty_like(q)] if strided == "q" else []  # else it lies as q does
+    layouts = [x.stride() for x in (q, k, v, *result)]
+    for one, other in itertools.combinations(layouts, 2):
+        assert one[2:] != other[2:]
+
+
+def test_rounding_moves_no_weight_of_scores_that_lie_far_apart():
+    q, k, v = cases.farthest(np.random.default_rng(1), 3, 5, 4)
+    assert output_rounding(q, k, v) == 0 < score_rounding(q, k, v)
+    q, k, v = cases.far_below(np.random.default_rng(1), 3, 5, 4, cases.FAR_BELOW)
+    assert output_rounding(q, k, v) == score_rounding(q, k, v) > 0
+
+
 def test_a_launch_says_what_it_shows():
     rng = np.random.default_rng(1)
-    first, second = cases.hard_launches(rng, 17, 33, 16, tiles=(16, 32))
-    assert (first.shows, second.shows) == ({JUMPS, REMAINDER}, {FAR, REMAINDER})
+    first, *others = cases.hard_launches(rng, 17, 33, 16, tiles=(16, 32))
+    assert first.shows == {JUMPS, REMAINDER}
+    assert [one.shows for one in others] == 2 * [{FAR, REMAINDER}]
     assert not cases.launch(rng, "", 17, 32, 16, tiles=(16, 32)).shows

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from mutants import rewrites
 from mutants.crew import Job, Outcome, judged
-from mutants.making import OPERATORS, Mutant, equivalents, of_program, without_doubles
+from mutants.making import OPERATORS, Mutant, equivalents, explained, of_program, without_doubles
 from mutants.programs import Program, programs
 
 Result = tuple[Mutant, Outcome]
@@ -118,7 +118,7 @@ def _jobs(mutants: list[Mutant], seed: int, latest: float) -> Iterator[Job]:
 
 
 def _report_mutants(results: list[Result], asked: argparse.Namespace) -> bool:
-    known = equivalents()
+    known = [one for one in equivalents() if not (one.interpreted and asked.compile)]
     before = _survivors_in(asked.before)
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     survivors = []
@@ -127,7 +127,7 @@ def _report_mutants(results: list[Result], asked: argparse.Namespace) -> bool:
         row["mutants"] += 1
         if not outcome.passed:
             row[naming(mutant, outcome)] += 1
-        elif any(one.holds(mutant) for one in known):
+        elif explained(mutant, known):
             row["equivalent"] += 1
         else:
             row["survivors"] += 1

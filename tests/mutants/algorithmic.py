@@ -13,7 +13,7 @@ from typing import Any
 
 from mutants.blocks import blocks, is_kernel, is_launch, parameters, used, written
 from mutants.edits import New, Operator, pairs
-from mutants.mechanical import ONCE
+from mutants.mechanical import INFINITIES, ONCE
 
 _KIND = "algorithmic"
 _algorithmic = partial(pairs, kind=_KIND)
@@ -418,7 +418,6 @@ def _of_scores(node: ast.AST) -> ast.expr | None:
     return inner.left if of_maximum and isinstance(inner.op, ast.Sub) else None
 
 
-_INFINITIES = {"float('-inf')", "-np.inf", "-math.inf", "-torch.inf"}
 _NUMBERS = (0.0, -1e4, -1e6, -1e9, -1e30)
 
 
@@ -428,7 +427,7 @@ def starts_at_a_number(node: ast.AST) -> Iterator[New]:
     guards = any(isinstance(n, ast.Compare) for n in ast.walk(node))
     if isinstance(node, ast.Assign) and not guards and any(n[0] == "m" for n in written(node)):
         for part in ast.walk(node.value):
-            if isinstance(part, ast.expr) and ast.unparse(part) in _INFINITIES:
+            if isinstance(part, ast.expr) and ast.unparse(part) in INFINITIES:
                 for number in _NUMBERS:
                     yield _with(node, part, ast.Constant(number))
 
@@ -438,12 +437,12 @@ def filled_with_a_number(node: ast.AST) -> Iterator[New]:
     """Fill with a number, not with -inf: in a `where`, or where a load is masked."""
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("where"):
         for i in (1, 2):
-            if len(node.args) == 3 and ast.unparse(node.args[i]) in _INFINITIES:
+            if len(node.args) == 3 and ast.unparse(node.args[i]) in INFINITIES:
                 for number in _NUMBERS:
                     args = [*node.args[:i], ast.Constant(number), *node.args[i + 1 :]]
                     yield ast.Call(node.func, args, node.keywords)
     masked = isinstance(node, ast.keyword) and node.arg == "other"
-    if masked and ast.unparse(node.value) in _INFINITIES:
+    if masked and ast.unparse(node.value) in INFINITIES:
         for number in _NUMBERS:
             yield ast.keyword("other", ast.Constant(number))
 

@@ -49,17 +49,27 @@ def used(node: ast.AST) -> set[str]:
 def independent(one: ast.stmt, other: ast.stmt) -> bool:
     """Return whether two statements can change places: assignments of unrelated names.
 
-    Also those in a branch or a loop; what stores, launches or leaves keeps its place.
+    Also those in a branch or a loop. Stores change places too, but not with what loads; what
+    launches or leaves keeps its place.
     """
     mine, theirs = written(one), written(other)
     related = mine & (theirs | used(other)) or theirs & used(one)
-    return _only_assigns(one) and _only_assigns(other) and not related
+    stores = _stores(one) or _stores(other)
+    clash = stores and (is_load(one) or is_load(other))
+    return _only_assigns(one) and _only_assigns(other) and not related and not clash
 
 
 def _only_assigns(node: ast.stmt) -> bool:
     parts = [n for n in ast.walk(node) if isinstance(n, ast.stmt)]
     kinds = ast.Assign | ast.AugAssign | ast.If | ast.For | ast.While | ast.Pass
-    return all(isinstance(part, kinds) for part in parts)
+    return all(isinstance(part, kinds) or _stores(part) for part in parts)
+
+
+def _stores(node: ast.stmt) -> bool:
+    """Return whether this statement is a call that stores a tile, or a static assertion."""
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    name = ast.unparse(node.value.func) if called else ""  # type: ignore[attr-defined]
+    return name.startswith("tl.static_assert") or "store" in name
 
 
 def is_launch(node: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -24,7 +24,7 @@ _EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A right program with one edit, or two (``names`` are then none)."""
+    """A right program with one edit, or two (``names`` are then none, ``parts`` are the two)."""
 
     program: str  # its id
     exercise: str
@@ -34,6 +34,7 @@ class Mutant:
     new: str
     names: frozenset[str]
     text: str
+    parts: tuple[tuple[str, str, str], ...] = ()  # (operator, old, new)
 
     @property
     def id(self) -> str:
@@ -42,28 +43,50 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Equivalent:
-    """Mutants that are right, and why: those of some exercises that match two expressions."""
+    """Mutants that are right, and why: those of some exercises that match the expressions.
+
+    ``edit`` is about both sides, "old -> new", so that it can ask that the rest is the same.
+    ``interpreted``: they pass in the interpreter alone, compiling refuses them.
+    """
 
     why: str
     operator: str = ""
     exercises: tuple[str, ...] = ()
     old: str = ""
     new: str = ""
+    edit: str = ""
+    interpreted: bool = False
 
     def holds(self, mutant: Mutant) -> bool:
-        """Return whether this is about a mutant (``old`` and ``new`` are searched for)."""
+        """Return whether this is about a mutant with one edit."""
+        return self.explains(mutant.exercise, mutant.operator, mutant.old, mutant.new)
+
+    def explains(self, exercise: str, operator: str, old: str, new: str) -> bool:
+        """Return whether this is about an edit (the expressions are searched for in it)."""
         return (
-            (not self.exercises or mutant.exercise in self.exercises)
-            and self.operator in ("", mutant.operator)
-            and bool(re.search(self.old, mutant.old) and re.search(self.new, mutant.new))
+            (not self.exercises or exercise in self.exercises)
+            and self.operator in ("", operator)
+            and bool(
+                re.search(self.old, old)
+                and re.search(self.new, new)
+                and re.search(self.edit, f"{old} -> {new}")
+            )
         )
+
+
+def explained(mutant: Mutant, known: Sequence[Equivalent]) -> bool:
+    """Return whether a mutant is in the list; a pair is if both of its edits are."""
+    parts = mutant.parts or ((mutant.operator, mutant.old, mutant.new),)
+    return all(any(one.explains(mutant.exercise, *part) for one in known) for part in parts)
 
 
 def equivalents(file: Path = _EQUIVALENT) -> list[Equivalent]:
     """Return the list of equivalent mutants. Raises ValueError where an entry has no reason."""
     entries: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8")).get("equivalent", [])
     known = [Equivalent(**{**e, "exercises": tuple(e.get("exercises", ()))}) for e in entries]
-    if unclear := [e for e in known if len(e.why) < 20 or not (e.operator or e.old or e.new)]:
+    if unclear := [
+        e for e in known if len(e.why) < 20 or not (e.operator or e.old or e.new or e.edit)
+    ]:
         raise ValueError(f"an equivalent mutant needs a reason and a place: {unclear[0]}")
     return known
 
@@ -117,6 +140,7 @@ def _pair(program: Program, one: Edit, operator: Operator, rng: random.Random) -
             f"{one.new} + {other.new}",
             frozenset(),
             other.text,
+            tuple((e.operator.name, e.old, e.new) for e in (one, other)),
         )
 
 

@@ -106,8 +106,13 @@ def off_by_one(node: ast.AST) -> Iterator[New]:
                 yield ast.Call(node.func, [*node.args[:i], new, *node.args[i + 1 :]], node.keywords)
 
 
+INFINITIES = {"float('-inf')", "-np.inf", "-math.inf", "-torch.inf"}
+
+
 def _moved(node: ast.expr) -> Iterator[ast.expr]:
-    if not isinstance(node, ast.Starred | ast.GeneratorExp):
+    written = ast.unparse(node)
+    vast = written in INFINITIES or "e+" in written  # no float is between them and the next
+    if not (vast or isinstance(node, ast.Starred | ast.GeneratorExp)):
         yield ast.BinOp(node, ast.Add(), ast.Constant(1))
         yield ast.BinOp(node, ast.Sub(), ast.Constant(1))
 

@@ -242,7 +242,7 @@ def _torch_cases(rng: Generator) -> list[Case]:
     def flat(*shape: int, dtype: str = "float32", **kwargs: Any) -> tuple[Any, ...]:
         return cases.as_tensors(cases.draw(rng, *shape, **kwargs), dtype)
 
-    wide = cases.as_tensors(cases.draw(rng, n_q, n_k, 32, heads=(2, heads)), strided=True)
+    wide = cases.as_tensors(cases.draw(rng, n_q, n_k, 32, heads=(2, heads)), strided="all")
     return [
         Case(name, qkv, counted=True)
         for name, qkv in (

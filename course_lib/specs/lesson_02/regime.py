@@ -47,9 +47,9 @@ def _drawn_call(rng: Generator, winner: str) -> Call:
 
 
 def _close_call(rng: Generator, winner: str, second: str) -> Call:
-    """Return a call whose two largest times differ by half a percent; the third is not far off."""
+    """Return a call whose two largest times differ by a thousandth; the third is not far off."""
     shares = dict.fromkeys(REGIMES, float(rng.uniform(0.5, 0.9)))
-    return _timed_call(rng, shares | {winner: 1.0, second: 0.995})
+    return _timed_call(rng, shares | {winner: 1.0, second: 0.999})
 
 
 def _timed_call(rng: Generator, shares: dict[str, float]) -> Call:

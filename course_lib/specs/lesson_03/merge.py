@@ -99,6 +99,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
     many = [*states(3, -2, 6), none, *states(0, 5, 1)]
     shuffled = [many[i] for i in rng.permutation(len(many))]
     hand = [_state(LOW, V_LOW), _state(HIGH, V_HIGH)]
+    single = [_state(LOW[:1], V_LOW[:1]), _state(HIGH[:1], V_HIGH[:1])]
     return [
         # in this order each one-sided mistake (m of a, of b, the smaller) leaves another m
         Case("four states, the largest maximum in the second", (states(2, 4, 1, 3), "left")),
@@ -112,6 +113,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("a is the state of no keys at all, (-inf, 0, zeros)", ([none, *states(2)], "left")),
         Case("a and b are both fully masked, (-inf, 0, zeros)", ([none, none], "left")),
         Case("both maxima are 3", (states(3, 3), "left")),
+        Case("a and b hold one key each", (single, "left")),
         Case("both maxima are 0, d = 1", (states(0, 0, d=1), "left")),
         Case("the maxima are 0 and -2", (states(0, -2), "left")),
         Case("the values of a are 0", ([unvalued(1), *states(2)], "left")),

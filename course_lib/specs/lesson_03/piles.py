@@ -198,7 +198,7 @@ def drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:
 
 def hard_piles(rng: Generator) -> list[tuple[str, Piles, frozenset[str]]]:
     """Return the hard rows of scores cut into five piles, the last of them a single score."""
-    (_, (_, up, down), jumps), (far, (low, *_), below) = hard_rows(rng, 21)
+    (_, (_, up, down), jumps), (far, (low, *_), below), _ = hard_rows(rng, 21)
     zeros = np.concatenate([np.zeros(10), rng.standard_normal(11)])
     rows = [
         ("scores that climb and jump by 4000 within a pile", up, jumps),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.cases import FAR_BELOW, FARTHEST, FARTHEST_NAME
+from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
@@ -102,6 +102,9 @@ def _farthest(*piles: tuple[float, ...]) -> Piles:
     return [FARTHEST * np.array(s) for s in piles]
 
 
+# what is off by one in each pile adds up, from whichever end they are read
+_SINGLE = np.split(np.abs(np.linspace(FALL, -FALL, 2 * MANY)), 2 * MANY)
+_SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
 _READ_ONCE = {
     "piles": Once("reads each pile once", "pile {}"),
     "values": Once("reads each pile once", "values[{}]", needed=False),  # weights may be 0
@@ -145,6 +148,7 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case(_MANY, (_many(rng)[0],), counted=True),
         *[Case(name, (piles,), shows=shows) for name, piles, shows in hard_piles(rng)],
         Case(FARTHEST_NAME, (_farthest((3, 2), (2,), (1, 2, 4)),)),
+        Case(_SINGLE_NAME, (_SINGLE,)),
     ]
 
 
@@ -265,6 +269,7 @@ def _average_cases(rng: Generator) -> list[Case]:
             f"masked keys, a pile without any at the front, {FARTHEST_NAME}",
             (lowest, [rng.uniform(10, 90, (len(s), 2)) for s in lowest]),
         ),
+        Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
     ]
 
 

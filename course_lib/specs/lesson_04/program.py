@@ -20,7 +20,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 from course_lib.specs.lesson_04.tiled import STREAM_MISTAKES
 
 
@@ -93,6 +93,8 @@ def _program_cases(rng: Generator) -> list[Case]:
         ("scores fall along the row", falling, 4, 16, side_by_side),
     ]
     hard = cases.hard(rng, 17, 33, 16, heads=(2,))
+    lowest = cases.farthest(rng, 9, 20, 16, heads=(2,))
+    many = cases.many_tiles(rng, heads=(1,))
     return [
         Case(
             f"{name}; n_q = {qkv[0].shape[1]}, n_k = {qkv[1].shape[1]}, "
@@ -105,6 +107,8 @@ def _program_cases(rng: Generator) -> list[Case]:
             *((*one, frozenset[str]()) for one in tried),
             *((name, qkv, 8, 16, one_after_the_other, shows) for name, qkv, shows in hard),
             ("tiles of one row", drawn(3, 5, 8, 1), 1, 1, one_after_the_other, frozenset[str]()),
+            (cases.FARTHEST_NAME, lowest, 8, 16, side_by_side, frozenset[str]()),
+            (cases.MANY_NAME, many, 4, 1, one_after_the_other, frozenset[str]()),
         ]
     ]
 
@@ -123,7 +127,7 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
         )
     o_true = expected[0]
     allowed = allowed_error(o_true, as_float64(naive(q, k, v)), "float32")
-    allowed += score_rounding(q, k, v)
+    allowed += output_rounding(q, k, v)
     block_q = case.kwargs["block_q"]
     axes = ("head", "row", "column")
     if finding := array_finding(
@@ -139,9 +143,11 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
 def _judge_tiles(case: Case, memory: FlatMemory, programs: int, t_k: int) -> Finding | None:
     """Judge the loads: of the size that was asked for, and none that reads nothing."""
     d, block_k = case.args[0].shape[2], case.kwargs["block_k"]
-    if taller := [name for name in "kv" if memory.largest[name] > block_k * d * memory.itemsize]:
-        rows = memory.largest[taller[0]] // (d * memory.itemsize)
-        says = f"one load read {rows} rows of {taller[0]}; block_k is {block_k}."
+    asked = {"k": "block_k", "v": "block_k", "q": "block_q"}
+    rows = {name: memory.largest[name] // (d * memory.itemsize) for name in asked}
+    if taller := [name for name, size in asked.items() if rows[name] > case.kwargs[size]]:
+        name, size = taller[0], asked[taller[0]]
+        says = f"one load read {rows[name]} rows of {name}; {size} is {case.kwargs[size]}."
     elif memory.loads > (wanted := programs * (1 + 2 * t_k)):
         says = (
             f"{programs} programs made {memory.loads} loads. A program needs {wanted // programs}: "

@@ -106,7 +106,8 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
     farthest = Case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), {"block_k": 4})
     one = in_double(cases.draw(rng, 1, 6, 4))
     single = Case("a single query, tiles of one key", one, {"block_k": 1})
-    return [*drawn, long, *hard, farthest, single]
+    many = Case(cases.MANY_NAME, in_double(cases.many_tiles(rng)), {"block_k": 1})
+    return [*drawn, long, *hard, farthest, single, many]
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
@@ -156,7 +157,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
     farthest = Case(
         cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), {"block_q": 4, "block_k": 4}
     )
-    return [*drawn, one_key, long, *hard, farthest, ones]
+    many = Case(cases.MANY_NAME, in_double(cases.many_tiles(rng)), {"block_q": 4, "block_k": 1})
+    return [*drawn, one_key, long, *hard, farthest, ones, many]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:

@@ -40,6 +40,7 @@ def _window_cases(rng: Generator) -> list[Case]:
         for name, triple, shows in cases.hard(rng, 25, 33, 16, heads=(2,))
         for q, k, v in [in_double(triple)]
     ]
+    many = in_double(cases.many_tiles(rng, heads=(1,)))
     drawn = [
         ("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
         ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
@@ -53,6 +54,7 @@ def _window_cases(rng: Generator) -> list[Case]:
         ("tiles of 1 and 1", inputs(2, 2, 5, 7, 4), 3, 1, 1),
         ("tiles of keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
         (cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
+        (cases.MANY_NAME, many, 999, 4, 1),
     ]
     return [
         Case(

@@ -33,7 +33,7 @@ def _row_cases(rng: Generator) -> list[Case]:
         Case("6 rows of 37 scores, in blocks of 64", (drawn(6, 37),)),
         Case("4 rows of 20 scores, some above +100, some below -100", (drawn(4, 20, size=90),)),
         Case("4 rows of 50 scores, all of them negative, near -120", (drawn(4, 50, around=-120),)),
-        Case("2 rows of 3 scores", (drawn(2, 3),)),
+        Case("9 rows of 3 scores", (drawn(9, 3),)),
         Case(
             f"5 rows of {n} scores that are a part of a wider table", (drawn(5, 64)[:, 7 : 7 + n],)
         ),

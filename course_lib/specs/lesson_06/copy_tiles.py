@@ -27,7 +27,7 @@ def _copy_cases(rng: Generator) -> list[Case]:
     return [
         Case("64 x 32 in tiles of 16 x 32: whole tiles", (drawn(64, 32),), tiles(16, 32)),
         Case("37 x 21 in tiles of 16 x 8: short on both sides", (drawn(37, 21),), tiles(16, 8)),
-        Case("a transposed view, 40 x 24 in tiles of 16 x 32", (drawn(24, 40).T,), tiles(16, 32)),
+        Case("a transposed view, 24 x 40 in tiles of 16 x 32", (drawn(40, 24).T,), tiles(16, 32)),
         Case(
             "a part of a wider table, 30 x 20 in tiles of 8 x 16",
             (drawn(64, 50)[3:33, 9:29],),

@@ -105,7 +105,7 @@ def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
 def _once(case: Case) -> Least:
     n, block = case.args[0].numel(), case.kwargs["block"]
     rule, said = "each number of x is loaded once", f"block={block}"
-    return Least(rule=rule, loads={"x": n}, tiles={"x": (said, block)})
+    return Least(rule=rule, loads={"x": n}, tiles={"x": (said, block)}, idle=False)
 
 
 def _parts(x: Any, block: int) -> np.ndarray:

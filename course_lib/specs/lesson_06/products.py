@@ -78,6 +78,7 @@ def _score_cases(rng: Generator) -> list[Case]:
             "q is float16, k is float32: k keeps its digits", pair(16, 32, 64, "float16", "float32")
         ),
         Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
+        Case("q is a transposed view, k is none", (q.T.contiguous().T, k)),
         Case(
             "q is 64 x 128, k is 32 x 128, float16",
             pair(64, 32, 128, "float16"),

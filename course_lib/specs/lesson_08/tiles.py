@@ -73,12 +73,16 @@ def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ())
     return left
 
 
+_PLAIN = ": the rows with two blocks on an SM use no tensor cores"
+
+
 def _tile_cases(rng: Generator) -> list[Case]:
-    """Return four lists of rows in which every known mistake shows, whatever is drawn.
+    """Return five lists of rows in which every known mistake shows, whatever is drawn.
 
     Drawn are the rows, from those that play the same part, and where they stand; the order of
     those that decide is not, so that no two mistakes give the same answer in the first list that
-    shows either of them.
+    shows either of them. Of the measured rows of a GPU all use tensor cores, or none: in the last
+    list those that rule 4 prefers are made to use none.
     """
     d = int(rng.choice([64, 128]))
     lists = (
@@ -86,11 +90,14 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("", "A100", 64, _by_area(rng)),
         ("", "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
         (": no row with two blocks on an SM", "H100", 128, _one_block(rng)),
+        (_PLAIN, "A100", 64, _by_area(rng)),
     )
     cases = []
     for remark, gpu, head_dim, choices in lists:
         by_choice = {_choice(row): row for row in _table(gpu, head_dim)}
         rows = [dict(by_choice[choice]) for choice in choices]
+        for row in rows if remark == _PLAIN else []:
+            row["tensor_core"] *= row["blocks_per_sm"] < 2
         cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
     return cases
 

@@ -49,8 +49,8 @@ def _backward_cases(rng: Generator) -> list[Case]:
     case = partial(_backward_case, rng)
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
-        case("2 x 2 heads, 40 queries, 70 keys: short last tiles",
-             40, 70, 16, heads=(2, 2), tiles=(16, 64)),
+        case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
+             40, 70, 16, heads=(2, 2), tiles=(16, 64), strided="all"),
         case("large scores (q and k times 4), tiles as tall as d",
              64, 32, 32, size=4, tiles=(32, 32)),
         case("causal, 64 queries and keys, tiles 16 and 32",

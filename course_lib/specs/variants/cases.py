@@ -22,7 +22,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
         make("causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 32, size=4, heads=(1, 2), tiles=(16, 64), causal=True),
         make(f"{n} queries, {n + 7} keys, 4 query heads share 2 key heads, strided memory",
-             n, n + 7, 16, size=2, heads=(1, 4), kv_heads=2, tiles=(64, 64), strided=True),
+             n, n + 7, 16, size=2, heads=(1, 4), kv_heads=2, tiles=(64, 64), strided="all"),
         make(f"2 heads, {n + 20} keys, large scores (q and k times 4)",
              33, n + 20, 32, size=4, heads=(1, 2), tiles=(16, 64), causal=True),
         make("2 heads, climbing scores, tiles as tall as d",
@@ -36,7 +36,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
              40, 1030, 16, values_near=100, dtype="float16", tiles=(64, 128)),
         make("float16, causal, 100 queries, 150 keys, d = 64, strided",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
-             strided=True, compiled=True),
+             strided="all", compiled=True),
         make("causal, 520 queries, 648 keys, d = 16, counted",
              520, 648, 16, tiles=(128, 128), causal=True, counted=True),
     ]  # fmt: skip
