@@ -87,6 +87,7 @@ def kernel(q, k, v, o, n_q: tl.constexpr, n_k, d: tl.constexpr, scale):
     tl.store(o + at, (acc / l_sum[:, None]).to(q_tile.dtype))
 
 def one_tile_attention(q, k, v):
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     o = torch.empty_like(q)
     b, h, n_q, d = q.shape
     kernel[(b * h,)](q, k, v, o, n_q, k.shape[2], d, d**-0.5)
