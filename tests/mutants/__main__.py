@@ -139,6 +139,7 @@ def _report_mutants(results: list[Result], asked: argparse.Namespace) -> bool:
         print("SURVIVES", mutant.id)
     whole = not (asked.exercise or asked.lesson or asked.sample or asked.minutes or asked.operator)
     idle = [one for one in known if not any(one.holds(m) for m, _ in results)]
+    idle = [one for one in idle if asked.pairs or not one.pair]
     for one in idle if whole else []:
         print("EQUIVALENT TO NOTHING ANY MORE", one)
     return bool(survivors or (whole and idle))

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
+from mutants.blocks import is_kernel
+
 New = ast.AST | list[ast.stmt]  # what stands in the place of a node; statements may become several
 Change = Callable[[ast.AST], Iterator[New]]
 
@@ -88,12 +90,26 @@ class Source:
 
         for function in self._tree.body:
             _tell_names(function)
+        named = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name)}
+        # kernels that nobody calls, such as a helper that an edit of the corpus replaced
+        self._idle = {
+            i for i, one in enumerate(self._tree.body) if is_kernel(one) and one.name not in named
+        }
 
     def sites(self, operator: Operator) -> list[Site]:
         """Return every place in which an operator has something to do; the whole is one too."""
-        nodes = [n for n in self._home if not isinstance(n, ast.expr_context | ast.operator)]
+        nodes = [
+            node
+            for node, (_, _, i) in self._home.items()
+            if i not in self._idle and not isinstance(node, ast.expr_context | ast.operator)
+        ]
         nodes.append(self._tree)
         return [Site(operator, node, new) for node in nodes for new in operator.change(node)]
+
+    @property
+    def text(self) -> str:
+        """Return the program as `edit` writes it, with nothing changed."""
+        return "\n\n".join(self._parts) + "\n"
 
     def edit(self, site: Site) -> Edit | None:
         """Return the program with one edit, None if that is no program or the same."""
@@ -123,7 +139,7 @@ class Source:
         return self._edited(site, "\n\n".join(parts) + "\n")
 
     def _edited(self, site: Site, text: str) -> Edit | None:
-        went, came = _difference("\n\n".join(self._parts), text)
+        went, came = _difference(self.text, text)
         return Edit(site.operator, text, went, came) if went or came else None
 
 

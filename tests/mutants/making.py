@@ -46,7 +46,8 @@ class Equivalent:
     """Mutants that are right, and why: those of some exercises that match the expressions.
 
     ``edit`` is about both sides, "old -> new", so that it can ask that the rest is the same.
-    ``interpreted``: they pass in the interpreter alone, compiling refuses them.
+    ``interpreted``: they pass in the interpreter alone, compiling refuses them. ``pair``: it is
+    about two edits together.
     """
 
     why: str
@@ -56,9 +57,10 @@ class Equivalent:
     new: str = ""
     edit: str = ""
     interpreted: bool = False
+    pair: bool = False
 
     def holds(self, mutant: Mutant) -> bool:
-        """Return whether this is about a mutant with one edit."""
+        """Return whether this is about a mutant as a whole."""
         return self.explains(mutant.exercise, mutant.operator, mutant.old, mutant.new)
 
     def explains(self, exercise: str, operator: str, old: str, new: str) -> bool:
@@ -75,9 +77,12 @@ class Equivalent:
 
 
 def explained(mutant: Mutant, known: Sequence[Equivalent]) -> bool:
-    """Return whether a mutant is in the list; a pair is if both of its edits are."""
+    """Return whether a mutant is in the list; a pair is as well if both of its edits are."""
+    if mutant.parts and any(one.pair and one.holds(mutant) for one in known):
+        return True
+    single = [one for one in known if not one.pair]
     parts = mutant.parts or ((mutant.operator, mutant.old, mutant.new),)
-    return all(any(one.explains(mutant.exercise, *part) for one in known) for part in parts)
+    return all(any(one.explains(mutant.exercise, *part) for one in single) for part in parts)
 
 
 def equivalents(file: Path = _EQUIVALENT) -> list[Equivalent]:
@@ -126,11 +131,11 @@ def _in_turn(many: list[list[Site]], rng: random.Random) -> list[Site]:
 
 
 def _pair(program: Program, one: Edit, operator: Operator, rng: random.Random) -> Iterator[Mutant]:
-    """Yield ``one`` with another edit on top, if the operator has any."""
+    """Yield ``one`` with another edit on top, if the operator has any that does not undo it."""
     source = Source(one.text)
     sites = source.sites(operator)
     other = source.edit(rng.choice(sites)) if sites else None
-    if other is not None:
+    if other is not None and other.text != Source(program.text).text:
         yield Mutant(
             program.id,
             program.exercise,

@@ -93,7 +93,8 @@ def test_every_equivalent_mutant_is_still_one_of_some_exercise():
         source = Source(program.text)
         return filter(None, map(source.edit, source.sites(operator)))
 
-    assert [one for one in equivalents() if not is_about_something(one)] == []
+    known = [one for one in equivalents() if not one.pair]
+    assert [one for one in known if not is_about_something(one)] == []
 
 
 def test_a_pair_is_explained_if_both_of_its_edits_are():
