@@ -13,10 +13,14 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from textwrap import shorten
 
 from course_lib.authoring.percent import Cell
 
 MARK = "folded"
+_LONGEST = 90  # characters of a title: one line, also beside JupyterLab's list of files
+_SHORTEST = 20  # "And on a GPU?" alone says nothing
+_SENTENCES = re.compile(r"(?<=[.:?!]) (?=[^ ]*[A-Z`])")
 _TITLES = {
     "Quiz": "A question",
     "Predict": "A prediction",
@@ -24,6 +28,7 @@ _TITLES = {
     "room": "The room's answers",
     "draws": "A picture",
 }
+_QUESTION = {"Quiz": 0, "Predict": 1}  # which argument is the question
 _DRAWS = re.compile(r"^(show|(draw|plot)(_\w+)?)$")
 
 
@@ -45,22 +50,45 @@ def folded(cell: Cell) -> Cell:
 
 
 def folded_title(source: str) -> str | None:
-    """Return what a folded cell is called, None if it asks, answers and draws nothing."""
+    """Return what a folded cell is called, None if it asks, answers and draws nothing.
+
+    What it asks is in its title; for a picture an author writes ``# @title A picture: …``.
+    """
     try:
         called = _calls(ast.parse(source))
     except SyntaxError:  # a line for the shell, such as `!pip`
         return None
-    return next((title for name, title in _TITLES.items() if name in called), None)
+    name = next((name for name in _TITLES if name in called), None)
+    if name is None:
+        return None
+    asked = _asked(called[name]) if name in _QUESTION else ""
+    return f"{_TITLES[name]}: {asked}" if asked else _TITLES[name]
 
 
-def _calls(tree: ast.AST) -> set[str]:
-    """Return which names of `_TITLES` a cell calls; ``draws`` stands for all that draws."""
-    found: set[str] = set()
+def _asked(call: ast.Call) -> str:
+    """Return the question of a quiz or a prediction, as much of it as a line holds."""
+    place = _QUESTION[_name(call)]
+    node = call.args[place] if len(call.args) > place else None
+    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        return ""
+    words = " ".join(node.value.split())
+    last = _SENTENCES.split(words)[-1]
+    if len(words) > _LONGEST and len(last) >= _SHORTEST:  # the cell tells what stands before it
+        words = last
+    return shorten(words, _LONGEST, placeholder=" …")
+
+
+def _name(call: ast.Call) -> str:
+    return str(getattr(call.func, "id", getattr(call.func, "attr", "")))
+
+
+def _calls(tree: ast.AST) -> dict[str, ast.Call]:
+    """Return what a cell calls, name -> its first call; ``draws`` stands for all that draws."""
+    found: dict[str, ast.Call] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        function = node.func
-        name = str(getattr(function, "id", getattr(function, "attr", "")))
-        owner = getattr(getattr(function, "value", None), "id", "")
-        found.add("draws" if owner == "plt" or _DRAWS.match(name) else name)
+        name = _name(node)
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        found.setdefault("draws" if owner == "plt" or _DRAWS.match(name) else name, node)
     return found

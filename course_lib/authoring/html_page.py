@@ -20,8 +20,8 @@ _TEMPLATE = """\
 {%- extends "lab/index.html.j2" -%}
 {%- block input_group -%}
 {%- if cell.metadata.get("jupyter", {}).get("source_hidden") -%}
-<details class="course-folded"><summary>{{ cell.source.split("\n")[0].removeprefix("# @title ") }}:
-its code</summary>{{ super() }}</details>
+<details class="course-folded"><summary>{{ cell.source.split("\n")[0].removeprefix("# @title ") }}
+(its code)</summary>{{ super() }}</details>
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """

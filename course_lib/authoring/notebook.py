@@ -40,7 +40,7 @@ def render(
     ``siblings`` are the folders in which a notebook of the same name stands.
     """
     opening = _with_links(file, cells, folder, siblings)
-    setup = Cell(first_cell.SLUG, "code", first_cell.setup_source(), opening.line)
+    setup = folded(first_cell.setup_cell(opening.line))
     if any(cell.slug == first_cell.SLUG for cell in cells):
         raise BuildError(file, 1, f"the cell {first_cell.SLUG!r} is written by the build")
     body = [_prepared(file, cell, folder) for cell in cells[1:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from course_lib.authoring import first_cell
+from course_lib.authoring.folding import folded
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.notebook import EXERCISE, assembled
 from course_lib.authoring.percent import Cell
@@ -57,7 +58,7 @@ def notebook(seed: str) -> tuple[str, str]:
     variant, exercise = variants.variant(seed), variants.exercise(f"{variants.BASE}:{seed}")
     cells = [
         _text("title", _OPENING.format(**_words(exercise))),
-        _code(first_cell.SLUG, first_cell.setup_source()),
+        folded(first_cell.setup_cell()),
         _code("imports", _IMPORTS),
         _text("task", _TASK.format(task=variant.task)),
         _text("example", _EXAMPLE.format(example=variant.example)),

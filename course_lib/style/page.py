@@ -12,7 +12,7 @@ import sys
 PROSE = """<style class="fac-page-style">
 .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput {
   font-size: 16px; line-height: 1.6; max-width: calc(42em + 25px); }
-.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput table { font-size: 14px; }
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput :is(table, pre, pre code) { font-size: 14px; }
 </style>"""
 
 

@@ -16,13 +16,14 @@ _SHEET = """<style>
   color: inherit; caption-side: top; max-width: 42em; }
 .fac-table th, .fac-table td { padding: 2px 12px 2px 6px; text-align: right; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); background: none;
-  color: inherit; vertical-align: top; max-width: 24em;
+  color: inherit; vertical-align: top; max-width: 34em;
   overflow-wrap: anywhere; }
 .fac-table.fac-table.fac-table .fac-words { text-align: left; }
 .fac-table.fac-table.fac-table tr { background: none; }
 .fac-table thead th { font-weight: 600; }
 .fac-table tbody th { font-weight: 400; }
 .fac-table tr.fac-sum > * { border-top: 2px solid currentColor; font-weight: 600; }
+.fac-table td:has(i) { min-width: 7em; }
 .fac-table td i { display: block; height: 4px; border-radius: 0 2px 2px 0; min-width: 1px; }
 .fac-table + small { display: block; font: 13px/1.4 system-ui, sans-serif; opacity: .8;
   margin: -6px 0 12px; max-width: 50em; }

@@ -228,6 +228,7 @@ print(f"error     {abs(1 / 3 - float(third)):.8f}")
 # lines there is none. 1/3 falls in such a gap.
 
 # %% right-plot
+# @title A picture: 1/3 among the numbers of fp16
 from course_lib.figures.half_precision import draw_third
 
 draw_third()

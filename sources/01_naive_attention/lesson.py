@@ -125,6 +125,7 @@ print("with subtracting:   ", safe.round(4))
 # 6, so **36** numbers. The list of guests doubled. The chart did not double.
 
 # %% chart-picture
+# @title A picture: a chart for 3 guests, and for 6
 from course_lib.figures.chart import draw_charts
 
 draw_charts(3, 6)
@@ -226,6 +227,7 @@ print(f"largest error {abs(o - truth).max():.1e}")
 # | 4 | line 3 begins: fetch P | P to the workshop |
 #
 # %% trips-picture
+# @title A picture: the road between workshop and warehouse
 from course_lib.figures.trips import draw_trips
 
 draw_trips()
@@ -399,6 +401,7 @@ for name, step in steps.items():
 # bf16.
 
 # %% count-plot
+# @title A picture: the bytes of each step, counted and measured
 from course_lib.figures.naive_steps import draw_steps
 
 record = load_measurements("h100_naive_steps")
@@ -506,7 +509,7 @@ for attend in (naive_torch, naive_eager):
 # %% predict-peak
 peak = Predict(
     "1-peak",
-    "N doubles. By what factor does the peak memory of the *fused* one grow?",
+    "N doubles. By what factor does the peak memory of the fused one grow?",
     unit="times",
 )
 peak

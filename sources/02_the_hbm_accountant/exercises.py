@@ -50,27 +50,27 @@ check(least_bytes)
 # %% about-2-2 [markdown]
 # ## 2.2 · How many times fewer, and from which N on (6 minutes)
 #
-# One head, `N` queries and `N` keys, `d` numbers each, `b` bytes a number:
+# Here is another naive program. Q, K, V and O are in bf16, 2 bytes a number, as
+# in the lesson. Softmax in bf16 loses digits, so this program keeps S and P in
+# fp32, **4 bytes** a number. It makes the same four trips.
 #
-# - naive, four trips: `4 N² b + 4 N d b` bytes,
-# - the least: `4 N d b` bytes.
+# One head, `N` queries and `N` keys, `d` numbers each. Return two numbers for
+# given `n` and `d`:
 #
-# Return two numbers for given `n` and `d`:
+# 1. the **factor**: the bytes of this program over the least,
+# 2. the **crossover**: the N at which the program's quadratic term is as large
+#    as its linear term. (It depends on `d` alone.)
 #
-# 1. the **factor**: naive bytes over least bytes,
-# 2. the **crossover**: the N at which naive's quadratic term is as large as
-#    its linear term. (It depends on `d` alone.)
-#
-# Do the algebra on paper first. One check: at the crossover, naive has two
-# equal terms, so the factor there must be 2.
+# Write both sums on paper first, each term with its own bytes. One check: at
+# the crossover the program has two equal terms, so the factor there must be 2.
 
 
 # %% ex-2-2
 def reduction_and_crossover(n, d):
     """Return (factor, crossover): two numbers."""
     ### BEGIN SOLUTION
-    factor = n / d + 1
-    crossover = d  # 4 N^2 b = 4 N d b
+    factor = 2 * n / d + 1  # (4 N^2 · 4 + 4 N d · 2) / (4 N d · 2)
+    crossover = d / 2  # 4 N^2 · 4 = 4 N d · 2
     return factor, crossover
     ### END SOLUTION
 

@@ -408,6 +408,7 @@ p_short.reveal(
 )
 
 # %% plot-regimes
+# @title A picture: measured times beside the least times, over N
 from course_lib.figures.regimes import draw_regimes
 
 draw_regimes()

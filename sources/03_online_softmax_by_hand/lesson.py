@@ -285,6 +285,7 @@ p_o.reveal(
 )
 
 # %% museum-plot
+# @title A picture: the answers of six people, in both orders
 from course_lib.figures.museum import draw_museum
 
 orders = {"[1, 3] first": first, "[2, 5] first": other}

@@ -56,6 +56,7 @@ print(headline())
 # one must know that three of its shelves do not exist.
 
 # %% draw-grid
+# @title A picture: 21 numbers and the programs that handle them
 from course_lib.figures.blocks import draw_programs
 
 n, BLOCK = 21, 8

@@ -57,6 +57,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # pair meets once. This is **broadcasting**.
 
 # %% draw-addresses
+# @title A picture: two small tables that add up to addresses
 from course_lib.figures.blocks import draw_addresses
 
 rows, cols = np.array([1, 2]), np.array([3, 4, 5, 6])

@@ -165,6 +165,7 @@ causal = count(flash_attention_with_lse, q, k, v, causal=True)
 
 
 # %% draw-visits
+# @title A picture: the loads of K tiles in their order
 from course_lib.figures.visits import draw_visits
 
 draw_visits({"all keys": ledger, "causal": causal}, n=512, block=64)
@@ -284,6 +285,7 @@ accountant
 # versions: with PyTorch 2.11 on an H100 it was cuDNN.)
 
 # %% chart-gpu
+# @title A picture: time and memory over N, on an H100
 from course_lib.figures.forward import draw_time_and_memory
 
 draw_time_and_memory()

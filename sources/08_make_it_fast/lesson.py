@@ -202,6 +202,7 @@ p_rung = Predict(
 p_rung
 
 # %% bars
+# @title A picture: how fast each rung is
 from course_lib.figures.ladder import draw_rungs
 
 names = [r["way"] for r in record["rows"] if r["way"][0] in "12345678"]
@@ -651,6 +652,7 @@ p_tiles = Predict(
 p_tiles
 
 # %% measured-tiles
+# @title A picture: rung 6 with other tiles
 from course_lib.figures.tile_choice import draw_speeds
 
 draw_speeds()
@@ -696,6 +698,7 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 # not run):
 
 # %% tiles-figure
+# @title A picture: which tiles spill, on three GPUs
 from course_lib.figures.tile_choice import draw_spills
 
 draw_spills()
@@ -776,6 +779,7 @@ for n in (256, 512):
     print(f"N = {n}: ledger {books.total:,} bytes, model {model:,}")
 
 # %% counters-chart
+# @title A picture: the bytes that counters saw, over N
 from course_lib.figures.counters import draw_counters
 
 draw_counters(counted)
@@ -851,6 +855,7 @@ beside_the_products()
 # ## Could the compiler have done it?
 
 # %% compile-chart
+# @title A picture: three versions, their time and their memory
 from course_lib.figures.fusion import draw_fusion
 
 draw_fusion()

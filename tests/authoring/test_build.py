@@ -318,7 +318,7 @@ def test_setup_cell_is_short_and_only_imports_outside_colab():
     assert all("google.colab" in ast.unparse(node.test) for node in guarded)
     first, tried, page = [node for node in tree.body if not isinstance(node, ast.If)]
     assert ast.unparse(first) == "import sys"
-    assert [ast.unparse(node) for node in tried.body] == ["import course_lib"]
+    assert [ast.unparse(node) for node in tried.body] == ["import course_lib.doctor"]
     assert ast.unparse(page) == "course_lib.set_page()"
     assert "--no-deps" in source
     assert f"git+{REPOSITORY}@v{__version__}" in source

@@ -41,14 +41,20 @@ def draw():
 @pytest.mark.parametrize(
     ("source", "title"),
     [
-        ("from course_lib import Quiz\n\nQuiz('Which?', answer=3)", "A question"),
-        ("p = Predict('3-x', 'How many?')\np", "A prediction"),
+        ("from course_lib import Quiz\n\nQuiz('Which?', answer=3)", "A question: Which?"),
+        ("p = Predict('3-x', 'How many?')\np", "A prediction: How many?"),
+        ("p = Predict('3-x', f'How many of {n}?')\np", "A prediction"),
+        (
+            f"Quiz('{'It is long. ' * 9}How much is it at N = 64?')",
+            "A question: How much is it at N = 64?",
+        ),
+        (f"Quiz('{'It is long. ' * 9}Answer?')", f"A question: {'It is long. ' * 7}…".strip()),
         ("print(3)\np.reveal(3, 'Because.')", "The answer"),
         ("p.room('3, 4', answer=3)", "The room's answers"),
         ("fig, ax = plt.subplots()\nax.plot([1])", "A picture"),
         ("draw_visits(ledger)", "A picture"),
         ("show(fig, 'Flash is faster', device)", "A picture"),
-        ("Quiz('Which?', answer=3)\np.reveal(3)", "A question"),
+        ("Quiz('Which?', answer=3)\np.reveal(3)", "A question: Which?"),
         ("show_change(before, after)", None),
         ("from course_lib import Predict, Quiz\nimport matplotlib.pyplot as plt\napply()", None),
         ("HBMAccountant()", None),
@@ -73,11 +79,13 @@ def test_the_build_folds_for_every_front_end(tmp_path, folder):
     """JupyterLab shows the first line of what it folds: it is a title and gives nothing away."""
     cells = cells_of(tmp_path, folder)
     assert cells["ask"]["metadata"] == HIDDEN
-    assert cells["ask"]["source"][0] == "# @title A question\n"
+    assert cells["ask"]["source"][0] == "# @title A question: Which?\n"
     assert cells["ask"]["source"][1].startswith("Quiz(")
     assert cells["closed"]["metadata"] == HIDDEN
     assert cells["closed"]["source"] == ["# @title The code of this cell\n", "x = 1"]
-    for slug in ("opened", "code", "setup"):
+    assert cells["setup"]["metadata"] == HIDDEN
+    assert cells["setup"]["source"][0].startswith("# @title Run this first")
+    for slug in ("opened", "code"):
         assert cells[slug]["metadata"] == {}, slug
         assert not cells[slug]["source"][0].startswith("# @title")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from numpy.random import Generator
 
-from course_lib.accounting import traffic
 from course_lib.judging.judges import within
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
@@ -14,81 +13,102 @@ Pair = tuple[float, float]
 
 
 def _reduction(n: int, d: int) -> Pair:
-    return traffic.reduction_factor(n, d), traffic.crossover_n(d)
+    """Return factor and crossover of four trips with scores of 4 bytes, all else of 2 bytes."""
+    scores, others = 4 * n * n * 4, 4 * n * d * 2
+    return (scores + others) / others, d / 2
 
+
+_TWO_BYTES = (
+    "the scores have two bytes",
+    "this is the lesson's program, at least in part. Here S and P are in fp32: 4 bytes a number in "
+    "the quadratic term, 2 in the linear one, in the factor and in the crossover.",
+)
 
 _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
     (
         "N > 2d",
         "the crossover of 2 d is printed in public lessons. It comes from 4 N^2 on one side and "
         "8 N d on the other: elements against bytes. Put the bytes per element on both sides.",
-        lambda n, d: (n / d + 1, 2 * d),
+        lambda n, d: (2 * n / d + 1, 2 * d),
     ),
     (
         "N > 2d, and the linear term is forgotten",
         "the crossover compares elements with bytes, and the factor leaves out that naive reads "
-        "Q, K, V and writes O as well: 4 N d on top of 4 N^2.",
-        lambda n, d: (n / d, 2 * d),
+        "Q, K, V and writes O as well: 8 N d on top of 16 N^2.",
+        lambda n, d: (2 * n / d, 2 * d),
     ),
     (
         "the linear term is forgotten",
-        "naive moves Q, K, V, O as well: 4 N d on top of 4 N^2.",
-        lambda n, d: (n / d, d),
+        "naive moves Q, K, V, O as well: 8 N d on top of 16 N^2.",
+        lambda n, d: (2 * n / d, d / 2),
     ),
     (
         "the crossover is an N",
         "2 is the factor at the crossover. The crossover itself is a sequence length.",
-        lambda n, d: (n / d + 1, 2),
+        lambda n, d: (2 * n / d + 1, 2),
+    ),
+    (*_TWO_BYTES, lambda n, d: (n / d + 1, d)),
+    (*_TWO_BYTES, lambda n, d: (n / d + 1, d / 2)),
+    (*_TWO_BYTES, lambda n, d: (2 * n / d + 1, d)),
+    (
+        "the bytes are exchanged",
+        "S and P have 4 bytes a number, Q, K, V and O have 2: not the other way round.",
+        lambda n, d: (n / (2 * d) + 1, 2 * d),
     ),
     (
         "six trips instead of four",
         "this is eager code that scales the scores. The exercise asks for the four-trip model.",
-        lambda n, d: (1.5 * n / d + 1, 2 * d / 3),
+        lambda n, d: (3 * n / d + 1, d / 3),
     ),
     (
         "six trips instead of four",
         "the factor is that of eager code with six trips. The exercise asks for four.",
-        lambda n, d: (1.5 * n / d + 1, d),
+        lambda n, d: (3 * n / d + 1, d / 2),
     ),
     (
         "the two values are exchanged",
         "return the factor first, then the crossover.",
-        lambda n, d: (d, n / d + 1),
+        lambda n, d: (d / 2, 2 * n / d + 1),
     ),
     (
         "the factor is upside down",
         "naive over least, not least over naive.",
-        lambda n, d: (1 / (n / d + 1), d),
+        lambda n, d: (1 / (2 * n / d + 1), d / 2),
     ),
     (
         "whole division",
         "n // d drops what is left over: use n / d.",
-        lambda n, d: (n // d + 1, d),
+        lambda n, d: (2 * n // d + 1, d / 2),
+    ),
+    (
+        "whole division",
+        "n // d drops what is left over: use n / d.",
+        lambda n, d: (2 * (n // d) + 1, d / 2),
     ),
     (
         "the factor is rounded",
         "return the factor as it is: a rounded one is right at few shapes only.",
-        lambda n, d: (round(n / d + 1), d),
+        lambda n, d: (round(2 * n / d + 1), d / 2),
     ),
     (
         "the share that is saved",
         "1 - least / naive is the share that is saved. The factor is naive over least.",
-        lambda n, d: (n / (n + d), d),
+        lambda n, d: (2 * n / (2 * n + d), d / 2),
     ),
     (
         "the crossover is n",
-        "the crossover does not depend on n: solve 4 N^2 b = 4 N d b for N.",
-        lambda n, d: (n / d + 1, n),
+        "the crossover does not depend on n: solve 16 N^2 = 8 N d for N.",
+        lambda n, d: (2 * n / d + 1, n),
     ),
 )
 
 
 def _reduction_cases(rng: Generator) -> list[Case]:
-    drawn = []  # n / d ends in .6 or so: n // d and round(n / d) must show, and differ
+    drawn = []  # n / d ends in .9 or so: floors of n / d and 2 n / d and a rounding differ
     for d in rng.choice([16, 32, 64, 80, 96, 112, 256], 3, replace=False):
-        n = int(rng.integers(2, 60)) * int(d) + int(rng.integers(9 * d // 16, 3 * d // 4))
+        n = int(rng.integers(2, 60)) * int(d) + int(rng.integers(13 * d // 16, 15 * d // 16))
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
-    many = 96 * int(rng.integers(10_000, 20_000)) + 64
+    many = 96 * int(rng.integers(10_000, 20_000)) + 80
     drawn.append(Case(f"N = {many}, d = 96", (many, 96)))
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 

@@ -1,6 +1,5 @@
 # Both sums with all their terms.
 def reduction_and_crossover(n, d):
-    b = 2
-    naive = 4 * n**2 * b + 4 * n * d * b
-    least = 4 * n * d * b
-    return [naive / least, float(d)]
+    naive = 4 * n**2 * 4 + 4 * n * d * 2
+    least = 4 * n * d * 2
+    return [naive / least, 0.5 * d]

@@ -3,5 +3,5 @@ import numpy as np
 
 
 def reduction_and_crossover(n, d):
-    crossover = max(np.roots([4, -4 * d, 0]))
-    return np.divide(n, d) + 1, crossover
+    crossover = max(np.roots([16, -8 * d, 0]))
+    return np.divide(n, d) * 2 + 1, crossover

@@ -1,3 +1,3 @@
 # The plain way: wrong.diff holds edits of this file.
 def reduction_and_crossover(n, d):
-    return n / d + 1, d
+    return 2 * n / d + 1, d / 2

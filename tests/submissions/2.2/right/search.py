@@ -1,6 +1,6 @@
 # The crossover is searched for, N by N.
 def reduction_and_crossover(n, d):
     crossover = 1
-    while 4 * crossover * crossover < 4 * crossover * d:
+    while 16 * crossover * crossover < 8 * crossover * d:
         crossover += 1
-    return (n + d) / d, crossover
+    return (2 * n + d) / d, crossover
