@@ -1,75 +1,584 @@
 # %% title [markdown]
 # # 09 · Backward: keep the receipt, not the goods
 #
-# **You need:** lesson 07 (the kernel, and what `lse` is), lesson 04 (tiles). No GPU.
+# **You need:** lesson 07 (the kernel, and what `lse` is), lesson 04 (tiles), and to have called
+# `loss.backward()` in PyTorch once. No GPU.
 #
-# **You will be able to:** say why training never stores the weights; compute dQ, dK and dV of a tile
-# from two numbers a row; write the kernels, and a function that trains with them.
+# **You will be able to:** say why training need not keep the weights; compute dQ, dK and dV of two
+# queries on paper; name the mistake behind a wrong gradient; say what the backward costs and what it
+# saves; write its kernels, and a function that trains with them.
 #
-# **Time:** 45 minutes for this lesson, 130 for its exercises.
+# **Time:** 50 minutes for this lesson, 130 for its exercises.
 
 # %% question [markdown]
 # ## The question
 #
-# Training goes through every layer twice: forwards, and then backwards, in the other order. The
-# backward of attention needs the weights P. With 12 layers of 12 heads, batch 8 and N = 1024 they
-# would wait in memory until their turn comes.
+# Your kernel of lesson 07 computes O and writes no scores down. A model that only answers needs no
+# more. But a model that *learns* goes through every layer twice: **forward**, from the first layer to
+# the last, and then **backward**, from the last to the first. On the way back each layer is asked:
+# *which of your inputs would have to change, and how much, for a smaller loss?*
 #
-# **What must be kept of them?**
+# To answer, a layer looks at what it did on the way forward. For attention that is the weights P, the
+# N × N matrix which we took such pains not to write. The first layer's P would have to wait until
+# all other layers are done.
+#
+# **What must be kept of P?**
 
 # %% imports
 import numpy as np
+import torch
+from ipywidgets import interact
 
-from course_lib.accounting.backward_traffic import (
-    backward_flops,
-    backward_tile_loads,
-    kept_for_backward,
-    visited_backward_flops,
-)
+from course_lib import EagerLedger, Predict, Quiz, count
+from course_lib.accounting.backward_traffic import backward_flops, kept_for_backward
 from course_lib.accounting.traffic import attention_flops
+from course_lib.style.table import Table
+
+# %% picture [markdown]
+# ## The picture: a shop that takes things back
+#
+# You buy a thousand things and may have to bring them back in a month. You could keep them all in
+# the garage, in their boxes, untouched. Or you use them, throw the boxes away, and keep **the
+# receipt**: one line for each purchase. If the shop asks, the receipt says which thing it was, and you
+# fetch another one from the shelf.
+#
+# - The **goods** are the weights P: N numbers for each query, in each head, in each layer.
+# - The **shelf** is Q and K. They are kept in any case, because their gradients are asked for.
+# - The **receipt** is `lse`, from lesson 07: one number a query, the logarithm of the sum of all its
+#   exponentials. With Q, K and the receipt, any weight can be made again: P = exp(S − lse).
+#
+# The price is work: what was thrown away must be made a second time. We count that below.
+
+# %% predict-kept
+p_kept = Predict(
+    "9-kept",
+    "12 layers of 12 heads, batch 8, N = 1024. All the weights P in 2 bytes each, waiting for the "
+    "backward, are how many GiB?",
+    unit="GiB",
+)
+p_kept
+
 
 # %% kept
-kept = kept_for_backward(1024, heads=12, layers=12, batch=8)
-print(f"the weights P: {kept['p'] / 2**30:.2f} GiB; lse: {kept['lse'] / 2**20:.1f} MiB")
+@interact(layers=(1, 96), heads=(1, 96), batch=(1, 32), n=[1024, 2048, 4096, 8192, 16384])
+def keep(layers=12, heads=12, batch=8, n=1024):
+    """Print what training keeps of the weights: the goods, or the receipt."""
+    kept = kept_for_backward(n, heads=heads, layers=layers, batch=batch)
+    print(f"the goods, P (2 bytes each)      {kept['p'] / 2**30:10,.2f} GiB")
+    print(f"the receipt, lse (4 bytes each)  {kept['lse'] / 2**20:10,.1f} MiB")
+    print(f"the goods are {kept['p'] / kept['lse']:,.0f} times as much")
+
+
+# %% reveal-kept
+gpt2_small = kept_for_backward(1024, heads=12, layers=12, batch=8)
+p_kept.reveal(
+    gpt2_small["p"] / 2**30,
+    "Layers x batch x heads x N x N x 2 bytes. Of lse: layers x batch x heads x N x 4 bytes. "
+    "Move the sliders: layers and heads never change the ratio. Only N does; it is N / 2.",
+)
+
+# %% symbols [markdown]
+# ## What a gradient is, and what comes in
+#
+# The **loss** is one number: how wrong the model is. The **gradient** of the loss by a matrix X has
+# the shape of X. Each of its numbers says how fast the loss grows if that number of X grows. We write
+# it **dX**.
+#
+# When the backward reaches our layer, the layers after it have already worked out **dO**, the
+# gradient of the loss by our output. We get dO, and must return **dQ**, **dK** and **dV**.
+#
+# Two words from lesson 07 stay: S = scale · Q Kᵀ are the scores, P their softmax, row by row, and
+# O = P V.
 
 # %% by-hand [markdown]
-# ## A number by hand
+# ## A number by hand: two queries, two keys
 #
-# Two queries, two keys, head_dim 1, scale 1/2: Q = (2, -4), K = (0, ln 3), V = (4, 8), and the
-# gradient of the loss by O is dO = (1, 2).
-
-# %% by-hand-run
-Q, K, V, dO = (np.array(x) for x in ((2.0, -4.0), (0.0, np.log(3)), (4.0, 8.0), (1.0, 2.0)))
-P = np.exp(0.5 * np.outer(Q, K))
-P /= P.sum(1, keepdims=True)
-O = P @ V
-delta = dO * O
-dS = P * (np.outer(dO, V) - delta[:, None])
-print("P     ", P.round(4).tolist())
-print("delta ", delta.round(4), " dV", (P.T @ dO).round(4))
-print("dQ    ", (0.5 * dS @ K).round(5), " dK", (0.5 * dS.T @ Q).round(5))
-
-# %% count-text [markdown]
-# ## What it costs
+# Take paper. Head dimension 1, so that each query, key and value is one number, and scale ½:
 #
-# The forward multiplies twice for each tile, S and PV. The backward makes S again, and dP, dV, dK and
-# dQ: five. In two kernels, one for the keys and one for the queries, S and dP are made twice: seven.
-
-# %% count
-shape = {"n_q": 1024, "n_k": 1024, "d": 64, "heads": 8}
-forward = attention_flops(**shape)
-print(f"by convention: {backward_flops(**shape) / forward:.1f} times the forward's FLOPs")
-split = visited_backward_flops(**shape, block_q=64, block_k=64)
-print(f"as two kernels compute it: {split / forward:.1f} times")
-moved = backward_tile_loads.bytes(n=1024, d=64, heads=8, block_q=64, block_k=64)
-print(f"their loads and stores: {moved / 2**20:.0f} MiB")
-
-# %% now-write-it [markdown]
-# ## Now write it
+# Q = (2, −4), K = (0, ln 3), V = (4, 8), and from above comes dO = (1, 2).
 #
-# 9.1 is the example above with other numbers. 9.2 makes delta and dV, 9.3 all gradients of one tile
-# in NumPy, 9.4 and 9.5 the two kernels, and 9.6 puts them behind one function that trains.
+# **Forward.** The scores are ½ · q · k. Because exp(ln 3) = 3, the weights are simple fractions.
+
+# %% by-hand-forward
+Q, K = np.array([2.0, -4.0]), np.array([0.0, np.log(3)])  # (2,), (2,)
+V, dO = np.array([4.0, 8.0]), np.array([1.0, 2.0])  # (2,), (2,)
+S = 0.5 * np.outer(Q, K)  # (2, 2), a row for each query
+lse = np.log(np.exp(S).sum(1))  # (2,) the receipt
+P = np.exp(S - lse[:, None])  # (2, 2)
+O = P @ V  # (2,)
+print("exp(S)", np.exp(S).round(4).tolist())
+print("P     ", P.round(4).tolist(), "  O", O.round(4))
+
+# %% by-hand-dv [markdown]
+# **dV: who used this value, and how much?** Value 1 went into both outputs, with weights ¼ and 9⁄10.
+# If it grows by a little, O₁ grows by ¼ of that and O₂ by 9⁄10. So its gradient is
+# ¼ · dO₁ + 9⁄10 · dO₂. That is a *column* of P times dO, for each value: **dV = Pᵀ dO**.
+#
+# **dP: what would more weight be worth?** If P₁₂ grew alone, O₁ would grow by V₂, and the loss by
+# dO₁ · V₂. So dPᵢⱼ = dOᵢ · Vⱼ.
+
+# %% by-hand-dv-run
+dV = P.T @ dO  # (2,)
+dP = np.outer(dO, V)  # (2, 2)
+print("dV", dV.round(4), "  dP", dP.tolist())
+
+# %% by-hand-delta [markdown]
+# **delta: but weight does not grow alone.** The weights of a row add up to 1. Raise one score, and its
+# key takes weight from all the others. What that is worth is dP of this key, *less what the row is
+# worth on average*. The average, weighted by P, has a name:
+#
+# δᵢ = Σⱼ Pᵢⱼ dPᵢⱼ (**delta**, one number a query), and **dSᵢⱼ = Pᵢⱼ (dPᵢⱼ − δᵢ)**.
+
+# %% predict-rows
+p_rows = Predict(
+    "9-rows",
+    "The two numbers in a row of dS: what do they add up to?",
+    options=["1, like the row of P", "0", "delta"],
+)
+p_rows
+
+# %% by-hand-ds
+delta = (P * dP).sum(1)  # (2,)
+dS = P * (dP - delta[:, None])  # (2, 2)
+print("delta", delta.round(4), "  dS", dS.round(4).tolist())
+print("rows of dS add up to", dS.sum(1).round(12) + 0.0)
+
+# %% reveal-rows
+p_rows.reveal(
+    "0",
+    "Adding the same number to all scores of a row changes no weight (lesson 03), so together they "
+    "move nothing. What one key gains, the others lose.",
+)
+
+# %% by-hand-dq [markdown]
+# **dQ and dK.** A score is ½ · q · k. So a query is moved by its *row* of dS, times the keys; a key by
+# its *column* of dS, times the queries; and the scale stands in front of both:
+#
+# dQ = ½ · dS K, dK = ½ · dSᵀ Q.
+
+# %% by-hand-dq-run
+dQ = 0.5 * dS @ K  # (2,)
+dK = 0.5 * dS.T @ Q  # (2,)
+print("dQ", dQ.round(5), "  dK", dK.round(5))
+
+# %% receipt-delta [markdown]
+# ## Does delta need P?
+#
+# δᵢ = Σⱼ Pᵢⱼ dPᵢⱼ is a sum over the whole row. In tiles, we would have to go over all keys once to get
+# it, before the first dS could be made. It seems that the goods are needed after all. Write it out:
+#
+# Σⱼ Pᵢⱼ dPᵢⱼ = Σⱼ Pᵢⱼ (dOᵢ · Vⱼ) = dOᵢ · Σⱼ Pᵢⱼ Vⱼ
+#
+# Look at the last sum. What is it called?
+
+# %% predict-delta
+p_delta = Predict(
+    "9-delta",
+    "What does delta of a query cost, if O and dO are in memory?",
+    options=["one pass over all keys", "one dot product of d numbers", "it needs P"],
+)
+p_delta
+
+# %% delta-run
+print("sum of P * dP over the row ", (P * dP).sum(1).round(12))
+print("dO * O, of this query only ", (dO * O).round(12))
+
+# %% reveal-delta
+p_delta.reveal(
+    "one dot product of d numbers",
+    "The sum is O itself. So delta is dO · O, d products a query, and knows nothing of P. That is "
+    "why O is kept as well: O and lse are the whole receipt.",
+)
+
+# %% nudge-text [markdown]
+# ## Ask a judge that knows no calculus
+#
+# Is it right? Take a loss whose gradient by O is dO: the sum of dO · O. Then move one number of
+# Q, K or V a little up and a little down, and look how far the loss moves. No formula of ours is used.
+
+
+# %% nudge
+def loss(Q, K, V):
+    """A loss whose gradient by O is dO. Q, K, V: (2,)"""
+    p = np.exp(0.5 * np.outer(Q, K))
+    return dO @ ((p / p.sum(1, keepdims=True)) @ V)
+
+
+def nudged(which, by=1e-6):
+    """The derivative of the loss by each number of Q (0), K (1) or V (2)."""
+    slopes = []
+    for i in range(2):
+        up, down = [Q.copy(), K.copy(), V.copy()], [Q.copy(), K.copy(), V.copy()]
+        up[which][i] += by
+        down[which][i] -= by
+        slopes.append((loss(*up) - loss(*down)) / (2 * by))
+    return np.array(slopes)
+
+
+for name, mine, which in (("dQ", dQ, 0), ("dK", dK, 1), ("dV", dV, 2)):
+    print(name, "by hand", mine.round(5), " nudged", nudged(which).round(5))
+
+# %% museum [markdown]
+# ## Wrong numbers that tell you their mistake
+#
+# Four people did this on paper, and each got one thing wrong. Before you look:
+
+# %% predict-no-delta
+p_no_delta = Predict(
+    "9-no-delta",
+    "One of them forgot delta. The two numbers of the right dK add up to 0. Do theirs?",
+    options=["yes, still", "no"],
+)
+p_no_delta
+
+
+# %% wrong-numbers
+def gradients(P, delta, scale=0.5):
+    """dV, dQ, dK from the weights. P: (2, 2), delta: (2,)"""
+    dS = P * (np.outer(dO, V) - delta[:, None])
+    return P.T @ dO, scale * dS @ K, scale * dS.T @ Q
+
+
+right = gradients(P, delta)
+answers = {
+    "right": right,
+    "dV from rows of P, not columns": (P @ dO, *right[1:]),
+    "delta is left out": gradients(P, 0 * delta),
+    "a softmax of each tile of one key": gradients(np.ones((2, 2)), delta),
+    "the scale is left out at the end": gradients(P, delta, scale=1.0),
+}
+rows = [(says, *(str(x.round(3)) for x in three)) for says, three in answers.items()]
+Table(("mistake", "dV", "dQ", "dK"), rows)
+
+# %% reveal-no-delta
+p_no_delta.reveal(
+    "no",
+    "Without delta the rows of dS do not add up to 0, and raising every score of a row seems to move "
+    "the loss. A sum that should be 0 is the cheapest test there is.",
+)
+
+# %% museum-say [markdown]
+# Read the fourth line once more. A tile of one key cannot know what the other key's exponential was. A
+# softmax *of the tile* gives its only key the weight 1. The forward pass could repair such a thing
+# later, with alpha. The backward has nothing to repair: it knows the sum of the **whole** row before
+# it begins, because `lse` was saved. So the backward has no running maximum, no alpha and no last
+# division. It is simpler than the forward.
+#
+# In 9.1 you do all this with other numbers.
+
+# %% five [markdown]
+# ## Five products
+#
+# With d numbers in a row and N rows nothing changes but the shapes. Five matrix products, and
+# one line between them that is done number by number:
+#
+# | | product | shape | how often the scale? |
+# |---|---|---|---|
+# | again | S = scale · Q Kᵀ, then P = exp(S − lse) | N × N | once |
+# | dV | Pᵀ dO | N × d | |
+# | dP | dO Vᵀ, then dS = P · (dP − δ) | N × N | |
+# | dQ | scale · dS K | N × d | once more |
+# | dK | scale · dSᵀ Q | N × d | once more |
+#
+# Three matrices are N × N: P, dP and dS. None of them may be written down. So: tiles.
+
+# %% tile-sum [markdown]
+# ## The code: what a tile adds
+#
+# Take the scores of some queries and some keys, a tile. What does this tile add to dQ, dK and dV?
+# There is a neat way to say it. With `lse` and `delta` held fixed, look at one number of a tile:
+#
+# f = Σᵢⱼ exp(Sᵢⱼ − lseᵢ) · (dOᵢ · Vⱼ − δᵢ), over the pairs (i, j) of the tile.
+#
+# - By Vⱼ, its slope is Σᵢ Pᵢⱼ dOᵢ: a tile's part of Pᵀ dO.
+# - By a score Sᵢⱼ its slope is Pᵢⱼ (dPᵢⱼ − δᵢ), for exp is its own slope: that is dS.
+#
+# So **what a tile adds is the gradient of its f**. Let PyTorch take that gradient, tile after tile, in
+# any order; it adds to `.grad` by itself. (9.3 asks you for the five products instead.)
+
+
+# %% tiles-code
+def tile_sum(q, k, v, do, lse, delta):
+    """f of one tile. q, do: (b_q, d), k, v: (b_k, d), lse, delta: (b_q,)"""
+    s = q @ k.T / q.shape[1] ** 0.5  # (b_q, b_k): made, used, dropped
+    p = torch.exp(s - lse[:, None])
+    return (p * (do @ v.T - delta[:, None])).sum()
+
+
+def backward_by_tiles(q, k, v, do, lse, delta, tiles, size=32):
+    """Add the gradients of the tiles, in the order given, to q.grad, k.grad, v.grad."""
+    for i, j in tiles:
+        rows, keys = slice(i * size, (i + 1) * size), slice(j * size, (j + 1) * size)
+        mine = q[rows], k[keys], v[keys], do[rows], lse[rows], delta[rows]
+        tile_sum(*mine).backward()
+
+
+# %% tiles-truth
+torch.manual_seed(9)
+q, k, v = (torch.randn(128, 16, requires_grad=True) for _ in range(3))
+do = torch.randn(128, 16)
+s = q @ k.T / 4  # (128, 128): all of S, to compare
+o = torch.softmax(s, 1) @ v
+truth = torch.autograd.grad(o, (q, k, v), do)
+lse_all = torch.logsumexp(s, 1).detach()  # (128,)
+delta_all = (do * o.detach()).sum(1)  # (128,)
+
+# %% predict-order
+p_order = Predict(
+    "9-order",
+    "16 tiles, once row by row and once shuffled. The gradients:",
+    options=["differ a lot", "are equal up to rounding", "are right only row by row"],
+)
+p_order
+
+# %% tiles-run
+grid = [(i, j) for i in range(4) for j in range(4)]
+shuffled = [grid[x] for x in torch.randperm(16)]
+for name, tiles in (("row by row", grid), ("shuffled", shuffled), ("one tile left out", grid[1:])):
+    q.grad = k.grad = v.grad = None
+    backward_by_tiles(q, k, v, do, lse_all, delta_all, tiles)
+    gap = max((x.grad - t).abs().max().item() for x, t in zip((q, k, v), truth))
+    print(f"{name:18} largest difference from PyTorch's gradient {gap:.1e}")
+
+# %% reveal-order
+p_order.reveal(
+    "are equal up to rounding",
+    "A gradient is a sum over tiles, and each tile needs only two numbers a row that belong to the "
+    "whole row: lse and delta. No tile waits for another.",
+)
+
+# %% walks-text [markdown]
+# ## Who goes past whom?
+#
+# Any order is right. So which one is good? On a GPU many programs run at a time, and two must not add
+# to the same numbers (lesson 06, *race*). A tile adds to three places:
+#
+# - to **dK and dV** of its keys: a sum over all **queries**;
+# - to **dQ** of its queries: a sum over all **keys**.
+#
+# Let a program own a tile of *keys*, with the queries walking past it. Then its dK and dV stay on its
+# desk from the first query to the last, and are stored once. But dQ would be written by all
+# programs. Let it own *queries*, and it is the other way round. No order suits all three.
+
+# %% draw-walks
+from course_lib.figures.backward import draw_walks
+
+draw_walks(tiles=4, causal=True)
+
+# %% walks-say [markdown]
+# So we walk twice, in two kernels. In the left one the keys are *outside*: they stay, and the loop
+# runs over queries. (Causal: keys in the last column are seen by few queries, so its loop begins
+# late.) In the right one the queries are outside, as in your forward kernel.
+#
+# The price: each kernel makes S and dP of every tile for itself.
+#
+# The papers choose otherwise. FlashAttention (appendix B.4) and FlashAttention-2 (algorithm 2 and
+# section 3.2) walk once, with the keys outside for all three gradients: five products, and each tile
+# reads its part of dQ from memory, adds to it and writes it back. FlashAttention-2 runs many tiles of
+# keys at a time, and so adds with *atomics*: additions that the hardware lets nobody disturb, but in
+# whatever order they come. Two walks without atomics are what Triton's own tutorial on fused attention
+# does, in one kernel; we take two kernels.
+
+# %% dq-in-memory
+n, d, block = 8192, 128, 128
+once = n * d * 4  # bytes of dQ of one head, float32
+print(f"dQ stored once:                         {once / 2**20:6.0f} MiB a head")
+print(f"read and written for each tile of keys: {2 * once * n // block / 2**20:6.0f} MiB a head")
+
+# %% dq-say [markdown]
+# That is what the loads and stores ask for, by formula. How much of it reaches DRAM, the caches decide
+# (lesson 04), and which way is faster is a question for a clock.
+
+# %% instrument [markdown]
+# ## The instrument: count the products
+#
+# The forward makes two products, S and PV. The backward needs five, so by convention it is said to do
+# 5 / 2 = 2.5 times the forward's FLOPs. Here is what kernels really do. The ledger counts
+# the course's own attention, which anybody can differentiate, once without and once with a backward.
+
+# %% predict-flops
+p_flops = Predict(
+    "9-flops",
+    "Two kernels, no atomics. How many times the FLOPs of the forward does the backward do?",
+    unit="times",
+)
+p_flops
+
+
+# %% count-flops
+from course_lib.kernels.attention_op import flash_attention
+
+
+def there_and_back(q, k, v):
+    """Forward, and backward from a dO of ones. q, k, v: (1, 1, N, d)"""
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    o = flash_attention(q, k, v)
+    o.backward(torch.ones_like(o))
+
+
+inputs = [torch.randn(1, 1, 128, 16) for _ in range(3)]
+there, both = count(flash_attention, *inputs), count(there_and_back, *inputs)
+print(f"forward  {there.flops:>9,} FLOPs")
+print(f"backward {both.flops - there.flops:>9,} FLOPs")
+print("by convention the backward is", backward_flops(128, 128, 16) / attention_flops(128, 128, 16))
+
+# %% reveal-flops
+p_flops.reveal(
+    (both.flops - there.flops) / there.flops,
+    "Seven products against two: dV, dK, dQ once, S and dP twice. TFLOP/s figures go by the "
+    "convention, 2.5, whatever a kernel really computes.",
+)
+
+# %% count-books
+names = ("q", "k", "v", "o", "do", "lse", "delta", "dq", "dk", "dv")
+rows = [(x, both.read[x] / 1e3, both.written[x] / 1e3) for x in names]
+Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB written"), ".1f"))
+
+# %% books-say [markdown]
+# Forward and backward together. Each gradient is written once. Nothing in the table has N × N
+# numbers (one such matrix of float32 would be 65.5 kB here). Q, K, V and dO are read several times,
+# because they walk past.
+
+# %% memory-text [markdown]
+# ## What inference frees, and training keeps
+#
+# A stack of attention layers, naive and fused, once only forward and once forward and backward. The
+# ledger of lesson 01 notes the most bytes alive at one time, above the input.
+
+
+# %% peak
+def naive(q, k, v):
+    """Causal attention, all scores at once. (B, H, N, d)"""
+    n = q.shape[-2]
+    hidden = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
+    s = (q @ k.mT) * q.shape[-1] ** -0.5  # (B, H, N, N)
+    return torch.softmax(s.masked_fill(hidden, float("-inf")), -1) @ v
+
+
+def sdpa(q, k, v):
+    """The same by PyTorch's fused attention."""
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def peak(attend, layers, train, n=512):
+    """Most bytes alive at once in a stack of attention layers, above its input."""
+    x = torch.randn(1, 2, n, 32, requires_grad=train)
+    with EagerLedger() as books, torch.set_grad_enabled(train):
+        o = x
+        for _ in range(layers):
+            o = attend(o, o, o)
+        if train:
+            o.sum().backward()
+    return books.peak_bytes
+
+
+# %% predict-inference
+p_inference = Predict(
+    "9-inference",
+    "Naive attention, 8 layers in place of 1, forward only. How much more memory at its peak?",
+    options=["8 times", "about the same", "64 times"],
+)
+p_inference
+
+# %% peak-run
+kinds = (("forward only", False), ("forward and backward", True))
+rows = [(f"{attend.__name__}, {what}", *(peak(attend, layers, train) / 2**20 for layers in (1, 2, 4, 8)))
+        for attend in (naive, sdpa) for what, train in kinds]  # fmt: skip
+columns = ("MiB at the peak", "1 layer", "2 layers", "4 layers", "8 layers")
+Table(columns, rows, dict.fromkeys(columns[1:], ".1f"))
+
+# %% reveal-inference
+p_inference.reveal(
+    "about the same",
+    "Forward only, a layer's weights are freed as soon as its O exists. In training they wait for "
+    "the backward, layer upon layer. That is why training gains more from the receipt.",
+)
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** The gradients of attention are five products, and each tile can do its part from two
+# numbers a row, lse and delta. delta is dO · O and needs no P. So nothing N × N is kept, and the
+# memory of training grows with layers · N, not layers · N². Two kernels without atomics compute seven
+# products: 3.5 times the forward.
+#
+# **Not shown.** That this is the fastest backward: it is not. That a model trains faster by so much:
+# attention is only a part of it (lesson 02). That memory is now free of N: Q, K, V and O of every
+# layer are still kept.
+
+# %% questions [markdown]
+# ## Questions
+#
+# Decide before you open.
+
+# %% quiz-kept
+Quiz(
+    "What does this lesson's attention keep from forward to backward, beyond its inputs?",
+    options=[
+        ("P, but in 2 bytes.", False, "P is thrown away, in any dtype."),
+        ("m and ℓ of each tile.", False, "Only of the whole row, and as one number: lse."),
+        ("O and lse.", True, "d + 1 numbers a query. delta is made of O and dO when dO is there."),
+    ],
+)
+
+# %% quiz-sum
+Quiz(
+    "Your dS has rows that add up to 3.1. What is the likeliest?",
+    options=[
+        ("delta is missing or wrong.", True, "The rows of P · (dP − delta) add up to 0."),
+        ("The scale was left out.", False, "0 times anything is 0: the scale cannot show here."),
+        ("Rounding.", False, "Rounding changes the last digits."),
+    ],
+)
+
+# %% quiz-tile
+Quiz(
+    "A public pseudo-code computes, in the loop of its backward, softmax(S_ij) for a tile. Right?",
+    options=[
+        ("Yes, the rescale mends it later.", False, "The backward has no rescale."),
+        (
+            "No: a tile does not know the sum of its rows.",
+            True,
+            "exp(S_ij − lse) does: lse belongs to the whole row.",
+        ),
+        ("Yes, if the tile is large enough.", False, "Only if it holds every key."),
+    ],
+)
+
+# %% quiz-inference
+Quiz(
+    "A colleague says: to run a trained model I must hold P of all layers, as training did.",
+    options=[
+        (
+            "Right, the layers are the same.",
+            False,
+            "They are; but nobody will come back and ask for P.",
+        ),
+        (
+            "Wrong: without a backward, P of a layer is freed before the next begins.",
+            True,
+            "The table above shows it: forward only, naive's peak hardly grows with the layers.",
+        ),
+        ("Wrong: P is never made, not even by naive attention.", False, "Naive makes it."),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Your turn
+#
+# Open `exercises/09_backward.ipynb`. 9.1 is the paper example with other numbers. 9.2 makes delta and
+# dV, 9.3 all three gradients of one tile in NumPy, 9.4 and 9.5 are the two kernels, and 9.6 puts them
+# behind one function that trains.
+
+# %% next [markdown]
+# ## What comes next
+#
+# Lesson 10 asks the opposite question: not all tokens at once, backward too, but one new token at a
+# time.
 #
 # **To read:**
-# - Dao et al.: *FlashAttention* (2022), arXiv:2205.14135, appendix B.
-# - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, section 3.
+# - Dao, Fu, Ermon, Rudra, Ré: *FlashAttention* (2022),
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), appendix B.2 to B.4: the gradients, and where
+#   delta comes from.
+# - Dao: *FlashAttention-2* (2023), [arXiv:2307.08691](https://arxiv.org/abs/2307.08691), section 3.1.2
+#   (lse in place of m and ℓ) and 3.2 (tiles of keys at a time, and atomics).

@@ -10,6 +10,7 @@ import pytest
 
 from course_lib.accounting.measurements import load_measurements
 from course_lib.figures import (
+    backward,
     blocks,
     chart,
     counters,
@@ -55,6 +56,7 @@ FIGURES = {
     "programs": lambda: blocks.draw_programs(21, 8),
     "addresses": lambda: blocks.draw_addresses(np.array([1, 2]), np.array([3, 4, 5]), 10),
     "visits": lambda: visits.draw_visits(seen(4), 16, 4),
+    "walks": lambda: backward.draw_walks(3, causal=True),
     "forward": forward.draw_time_and_memory,
     "rungs": lambda: ladder.draw_rungs(RUNGS),
     "speeds": tile_choice.draw_speeds,
