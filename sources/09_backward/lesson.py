@@ -416,11 +416,11 @@ def there_and_back(q, k, v):
     o.backward(torch.ones_like(o))
 
 
-inputs = [torch.randn(1, 1, 128, 16) for _ in range(3)]
+inputs = [torch.randn(1, 1, 64, 16) for _ in range(3)]
 there, both = count(flash_attention, *inputs), count(there_and_back, *inputs)
 print(f"forward  {there.flops:>9,} FLOPs")
 print(f"backward {both.flops - there.flops:>9,} FLOPs")
-print("by convention the backward is", backward_flops(128, 128, 16) / attention_flops(128, 128, 16))
+print("by convention the backward is", backward_flops(64, 64, 16) / attention_flops(64, 64, 16))
 
 # %% reveal-flops
 p_flops.reveal(
@@ -431,13 +431,13 @@ p_flops.reveal(
 
 # %% count-books
 names = ("q", "k", "v", "o", "do", "lse", "delta", "dq", "dk", "dv")
+print(f"one 64 x 64 matrix of float32 would be {64 * 64 * 4 / 1e3:.1f} kB")
 rows = [(x, both.read[x] / 1e3, both.written[x] / 1e3) for x in names]
 Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB written"), ".1f"))
 
 # %% books-say [markdown]
 # Forward and backward together. Each gradient is written once. Nothing in the table has N × N
-# numbers (one such matrix of float32 would be 65.5 kB here). Q, K, V and dO are read several times,
-# because they walk past.
+# numbers. Q, K, V and dO are read several times, because they walk past.
 
 # %% memory-text [markdown]
 # ## What inference frees, and training keeps
@@ -446,7 +446,7 @@ Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB w
 # ledger of lesson 01 notes the most bytes alive at one time, above the input.
 
 
-# %% peak
+# %% naive-and-fused
 def naive(q, k, v):
     """Causal attention, all scores at once. (B, H, N, d)"""
     n = q.shape[-2]
@@ -460,6 +460,7 @@ def sdpa(q, k, v):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+# %% peak
 def peak(attend, layers, train, n=512):
     """Most bytes alive at once in a stack of attention layers, above its input."""
     x = torch.randn(1, 2, n, 32, requires_grad=train)
@@ -494,13 +495,233 @@ p_inference.reveal(
     "the backward, layer upon layer. That is why training gains more from the receipt.",
 )
 
+# %% gpt-heading [markdown]
+# ## A small GPT learns to spell, three ways
+#
+# Gradients that agree to seven digits are one thing. Does a model *learn* with them? We train a small
+# GPT on text that came with your Python: its help pages. It reads N letters and guesses, at each
+# place, the next one. The loss is −ln of the probability that it gave to the right letter.
+
+
+# %% gpt-text
+from pydoc_data.topics import topics
+
+text = "".join(topics[name] for name in sorted(topics))
+letters = sorted(set(text))
+number_of = {letter: i for i, letter in enumerate(letters)}
+ids = torch.tensor([number_of[letter] for letter in text])  # (letters of the text,)
+
+
+def some_text(batch, n):
+    """x: (batch, n) letters from random places; y: the letter after each."""
+    starts = torch.randint(len(ids) - n, (batch, 1))
+    x = starts + torch.arange(n)  # (batch, n)
+    return ids[x], ids[x + 1]
+
+
+# %% gpt-text-look
+print(f"{len(text):,} characters, {len(letters)} different ones, for instance:")
+print(text[1000:1200])
+
+# %% gpt-attention [markdown]
+# A GPT is a stack of *blocks*: attention, which lets places look at earlier places, then a small
+# network for each place alone. `attend` is the only thing that we exchange. You know all the rest
+# or may believe it: `LayerNorm` keeps numbers at a moderate size, and what a block computes is added to
+# what came in.
+
+
+# %% gpt-model
+from torch import nn
+
+
+class Block(nn.Module):
+    """Attention, then a small network; each is added to what came in."""
+
+    def __init__(self, width, heads, attend):
+        super().__init__()
+        self.heads, self.attend = heads, attend
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        wide = 4 * width
+        self.mlp = nn.Sequential(nn.Linear(width, wide), nn.GELU(), nn.Linear(wide, width))
+
+    def forward(self, x):  # (B, N, width)
+        b, n, width = x.shape
+        qkv = self.qkv(self.norm_1(x)).view(b, n, 3, self.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, H, N, d) each
+        o = self.attend(q, k, v)  # (B, H, N, d)
+        x = x + self.out(o.transpose(1, 2).reshape(b, n, width))
+        return x + self.mlp(self.norm_2(x))
+
+
+class SmallGPT(nn.Module):
+    """Letters in, a score for each possible next letter out."""
+
+    def __init__(self, attend, n, width, heads, layers):
+        super().__init__()
+        self.letter = nn.Embedding(len(letters), width)
+        self.place = nn.Embedding(n, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, attend) for _ in range(layers)))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, len(letters)))
+
+    def forward(self, x):  # (B, N) -> (B, N, letters)
+        places = torch.arange(x.shape[1], device=x.device)
+        return self.head(self.blocks(self.letter(x) + self.place(places)))
+
+
+# %% gpt-train
+def train(model, steps, batch, n, rate=3e-3):
+    """Train, and yield the loss of each step."""
+    device = next(model.parameters()).device
+    adam = torch.optim.AdamW(model.parameters(), lr=rate)
+    for _ in range(steps):
+        x, y = (z.to(device) for z in some_text(batch, n))
+        scores = model(x)  # (B, N, letters)
+        loss = nn.functional.cross_entropy(scores.flatten(0, 1).float(), y.flatten())
+        adam.zero_grad()
+        loss.backward()  # here the backward of attention runs
+        adam.step()
+        yield loss.item()
+
+
+# %% gpt-three [markdown]
+# Naive, PyTorch's, and **yours**: when 9.6 passes, run `course export 9.6` in this folder. It writes
+# `Attention.py`, and this cell finds it. Until then the course's function stands in for it.
+#
+# Without a GPU the kernels are interpreted, so the third way runs few steps here. All three begin with
+# the same model and read the same text.
+
+# %% gpt-own
+try:
+    from Attention import Attention
+
+    whose = "yours"
+except ModuleNotFoundError:
+    whose = "the course's"
+
+
+def ours(q, k, v):
+    """Your attention of 9.6, or the course's. (B, H, N, d)"""
+    if whose == "yours":
+        return Attention.apply(q, k, v, True)
+    return flash_attention(q, k, v, causal=True)
+
+
+# %% predict-curves
+p_curves = Predict(
+    "9-curves",
+    "The same start, the same text, three attentions. The losses along the way:",
+    options=["equal in every digit", "equal up to rounding", "naive's is lowest: it keeps more"],
+)
+p_curves
+
+# %% gpt-run
+on = "cuda" if torch.cuda.is_available() else "cpu"
+curves = {}
+for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, ours)):
+    torch.manual_seed(9)
+    steps = 20 if attend is not ours or on == "cuda" else 4
+    model = SmallGPT(attend, n=64, width=16, heads=1, layers=1).to(on)
+    curves[name] = list(train(model, steps, batch=1, n=64))
+
+for name, losses in curves.items():
+    gap = max(abs(a - b) for a, b in zip(losses, curves["naive"]))
+    print(f"{name:13} {len(losses):2} steps, loss {losses[0]:.4f} to {losses[-1]:.4f}", end="")
+    print(f"   largest distance from naive {gap:.1e}")
+
+# %% reveal-curves
+p_curves.reveal(
+    "equal up to rounding",
+    "The same gradients, so the same path. Rounding differs, and with many steps it adds up; it "
+    "favours nobody.",
+)
+
+# %% long-text [markdown]
+# ### The long curves, from a GPU
+#
+# The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
+# N = 1024, batch 8. Two runs of the *same* naive attention are not equal either, for some additions on
+# a GPU come in another order each time. That distance is the yardstick.
+
+# %% draw-long
+from course_lib.figures.training import backward_alone, draw_losses, memory_and_time
+
+draw_losses()
+
+# %% predict-peak
+p_peak = Predict(
+    "9-peak",
+    "This model, naive and with the course's attention. How many times more memory does a step of "
+    "naive need at its peak, above the model itself?",
+    unit="times",
+)
+p_peak
+
+# %% long-memory
+memory_and_time()
+
+# %% reveal-peak
+from course_lib.accounting.measurements import load_measurements
+
+trained = {row["way"]: row for row in load_measurements("h100_small_gpt")["rows"]}
+above = {way: row["peak_bytes"] - row["held_bytes"] for way, row in trained.items()}
+p_peak.reveal(
+    above["naive"] / above["course"],
+    "The rest of what a layer keeps (Q, K, V, O and the wide part of the small network) both keep. "
+    "At longer N the gap opens: P grows with N x N, all the rest with N.",
+)
+
+# %% kept-in-gpt
+saved = (above["naive"] - above["course"]) / 2**30
+print(f"measured: naive needs {saved:.2f} GiB more")
+print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times that is "
+      f"{3 * gpt2_small['p'] / 2**30:.2f} GiB")  # fmt: skip
+
+# %% kept-in-gpt-say [markdown]
+# Why three times? *Autocast*, PyTorch's way of computing in half precision, does softmax in float32.
+# So naive attention keeps P in 4 bytes for the backward of softmax, and in 2 bytes for that of the
+# product P V. What is measured beyond that lives for a moment within one layer.
+
+# %% slower-text [markdown]
+# ## Is it slower to compute P again?
+#
+# Naive attention's backward makes four products: dV, dP, dQ, dK. Ours makes seven.
+
+# %% predict-slower
+p_slower = Predict(
+    "9-slower",
+    "N = 4096, one attention on an H100. The backward that computes P again, beside the one that kept "
+    "P, takes",
+    options=["7/4 of the time", "about the same", "less than half of the time"],
+)
+p_slower
+
+# %% long-alone
+backward_alone()
+
+# %% reveal-slower
+p_slower.reveal(
+    "less than half of the time",
+    "More products, less time. So the products are not what the naive backward waits for.",
+)
+
+# %% slower-say [markdown]
+# **What this shows:** computing again did not cost time; on this GPU, at these sizes, it came with
+# saving time. **What it does not show:** why. The naive backward reads and writes N × N matrices several
+# times, so the trips to memory are the suspect (lesson 02). But nobody counted its trips with hardware
+# counters here, and it runs many kernels in place of three. A suspect is no verdict.
+#
+# And look at both tables together. Alone, the course's attention takes less time than FlashAttention-2 in
+# each row; in the whole model its step takes longer. What lies between them, the host's
+# work, copies, other layouts, was not measured. So do not conclude from a kernel to a model.
+
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
 # **Shown.** The gradients of attention are five products, and each tile can do its part from two
 # numbers a row, lse and delta. delta is dO · O and needs no P. So nothing N × N is kept, and the
 # memory of training grows with layers · N, not layers · N². Two kernels without atomics compute seven
-# products: 3.5 times the forward.
+# products, 3.5 times the forward. A GPT learned with it, along the same curve and in less memory.
 #
 # **Not shown.** That this is the fastest backward: it is not. That a model trains faster by so much:
 # attention is only a part of it (lesson 02). That memory is now free of N: Q, K, V and O of every
@@ -528,6 +749,33 @@ Quiz(
         ("delta is missing or wrong.", True, "The rows of P · (dP − delta) add up to 0."),
         ("The scale was left out.", False, "0 times anything is 0: the scale cannot show here."),
         ("Rounding.", False, "Rounding changes the last digits."),
+    ],
+)
+
+# %% quiz-cost
+Quiz(
+    "A paper says: our backward reaches 500 TFLOP/s, at 2.5 times the FLOPs of the forward. Its kernels "
+    "work without atomics, as ours do. How many products a tile does it really compute, for each two "
+    "of the forward?",
+    answer=7,
+    explanation="5 are counted by convention: S, dV, dP, dQ, dK. In two walks S and dP come twice.",
+)
+
+# %% quiz-slower
+Quiz(
+    "To save memory, P is computed again in the backward. What does that do to the time of training?",
+    options=[
+        (
+            "It makes training slower: more FLOPs.",
+            False,
+            "More FLOPs, yes. The measured backward took less time than the one that kept P.",
+        ),
+        (
+            "More FLOPs, fewer bytes: only a clock can say, and it said faster.",
+            True,
+            "On an H100, at the lengths in the table. Another GPU, another table.",
+        ),
+        ("Nothing: the products run in parallel.", False, "They use the same units, one by one."),
     ],
 )
 

@@ -24,8 +24,8 @@ BUILT = ("notebooks", "exercises", "solutions")
 SUBMITTED = {"submissions", "hostile"}  # written like students' and attackers', not by the house
 # what somebody or something makes, elsewhere or later
 MADE_LATER = {
-    "course_progress.json", "my_flash_attention.py", "results.json", "start_workers.py",
-    "nbgraderformat/v3.json", "grades/", "./",
+    "course_progress.json", "my_flash_attention.py", "Attention.py", "results.json",
+    "start_workers.py", "nbgraderformat/v3.json", "grades/", "./",
 }  # fmt: skip
 
 FILE = re.compile(r"(?<![\w*<{/.-])((?:[\w.-]+/)*[\w-]+\.(?:py|m?js|md|toml|json|ipynb|txt|svg))\b")

@@ -1,0 +1,101 @@
+"""A small GPT trained with three attentions on a GPU: losses, memory, time (lesson 09)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from course_lib.accounting.measurements import load_measurements
+from course_lib.figures import marks
+from course_lib.style.axes import name_above
+from course_lib.style.look import styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
+from course_lib.style.table import Table
+
+_MEANINGS = {"naive": "naive", "naive again": "naive", "FA2": "other", "course": "flash"}
+
+
+def _record() -> dict[str, Any]:
+    return load_measurements("h100_small_gpt")
+
+
+def _note(record: dict[str, Any]) -> str:
+    sizes = record["sizes"]
+    return (
+        f"Measured: {record['device']}, {sizes['layers']} layers of {sizes['heads']} heads, "
+        f"N = {sizes['n']}, batch {record['batch']}, {record['dtype']}."
+    )
+
+
+@styled
+def draw_losses() -> Any:
+    """Draw the losses of all ways, and below them how far each is off the first naive run."""
+    record = _record()
+    losses = {row["way"]: row["losses"] for row in record["rows"]}
+    naive = losses["naive"]
+    figure, (above, below) = new_figure(2, 1, figsize=(7, 4.6), height_ratios=(3, 2))
+    for width, (way, curve) in zip((7, 5, 3, 1.2), losses.items(), strict=True):
+        above.plot(curve, color=hex_of(_MEANINGS[way]), linewidth=width)
+    gaps = {
+        way: [abs(a - b) for a, b in zip(curve, naive, strict=True)]
+        for way, curve in losses.items()
+        if way != "naive"
+    }
+    for place, (way, gap) in enumerate(gaps.items()):
+        marks.measured(below, max(gap), place, _MEANINGS[way])
+    below.set_yticks(range(len(gaps)), gaps)
+    below.set(xlim=(0, None), ylim=(len(gaps) - 0.5, -0.5))
+    below.set_xlabel("largest distance from the first naive run, in any step")
+    above.set_xlabel("step")
+    name_above(above, "loss, four curves on top of one another")
+    fell = naive[0] - naive[-1]
+    return figure.says(
+        f"The loss falls by {fell:.2f}; no run is further than "
+        f"{max(map(max, gaps.values())):.4f} from the first naive one",
+        _note(record),
+        alt="Four loss curves that cannot be told apart; below, their largest distances.",
+    )
+
+
+def memory_and_time() -> Table:
+    """Return what a step takes at its peak, above the model itself, and how long it lasts."""
+    record = _record()
+    rows = [
+        (row["way"], (row["peak_bytes"] - row["held_bytes"]) / 2**30, row["step_ms"])
+        for row in record["rows"]
+        if row["way"] != "naive again"
+    ]
+    columns = ("attention", "GiB at the peak of a step", "ms a step")
+    gib = {name: size for name, size, _ in rows}
+    return Table(
+        columns,
+        rows,
+        formats={columns[1]: ".2f", columns[2]: ".1f"},
+        bars=dict.fromkeys(columns[1:], "other"),
+        marks=_MEANINGS,
+        finding=f"Naive needs {gib['naive'] / gib['course']:.1f} times the memory of the course's",
+        note=_note(record) + " Above the weights, their gradients and Adam's notes.",
+    )
+
+
+def backward_alone() -> Table:
+    """Return what one attention's forward and backward took over N, and what was kept between."""
+    record = _record()
+    us = {(r["n"], r["way"], r["part"]): r["median_us"] for r in record["attention"]}
+    kept = {(r["n"], r["way"]): r["kept_bytes"] / 1e6 for r in record["attention"]}
+    columns = ("N", "attention", "forward us", "backward us", "MB kept for it")
+    rows = [
+        (n, way, us[n, way, "forward"], us[n, way, "backward"], kept[n, way])
+        for n in sorted({n for n, _ in kept})
+        for way in ("naive", "FA2", "course")
+    ]
+    ratios = [us[n, "naive", "backward"] / us[n, "course", "backward"] for n, way in kept]
+    return Table(
+        columns,
+        rows,
+        formats=dict.fromkeys(columns[2:], ",.0f"),
+        finding=f"The course's backward, which computes P again, is {min(ratios):.1f} to "
+        f"{max(ratios):.1f} times as fast as naive's, which kept P",
+        note=f"Measured, medians: {record['device']}, 12 heads, d = 64, bf16, causal, "
+        "8192 queries in all.",
+    )
