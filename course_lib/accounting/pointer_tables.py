@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _MOST = 64  # entries: a longer tensor of integers is no table
-_LEAST = 1 << 32  # no address of a tensor is as small
+_LEAST = 1 << 20  # no address of a tensor is as small: a low heap begins at some millions
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | Non
     """Return a sentence if ``function`` cannot be called like this, else None."""
     try:
         inspect.signature(function).bind(*args, **kwargs)
+    except ValueError:  # a builtin without a signature: the call will tell
+        return None
     except TypeError as error:
         return f"the parameters differ from those of the exercise: {error}."
     return None

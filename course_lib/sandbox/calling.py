@@ -143,8 +143,10 @@ def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | Non
     """Return why ``function`` cannot be called like this, None if it can."""
     try:
         inspect.signature(function).bind(*args, **kwargs)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         return str(error)
+    except ValueError:  # a builtin without a signature, such as np.array: the call will tell
+        return None
     return None
 
 

@@ -22,7 +22,7 @@ from course_lib.child import codec
 from course_lib.child.codec import BadFrame, Decoder, decode
 from course_lib.judging import books
 from course_lib.judging.hosts.launch_message import clean_launch
-from course_lib.judging.hosts.sandboxed import _OF_FORGED_DATA
+from course_lib.judging.replay import OF_FORGED_DATA
 
 NUMBERS = hnp.arrays(
     dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int32, np.uint8, np.bool_]),
@@ -192,7 +192,7 @@ def read(data: bytes) -> bool:
     except BadFrame:
         return False
     if isinstance(value, dict):
-        with contextlib.suppress(BadFrame, *_OF_FORGED_DATA):
+        with contextlib.suppress(BadFrame, *OF_FORGED_DATA):
             clean_launch(value.get("launch"))
         with contextlib.suppress(BadFrame):
             books.rebuilt(value.get("ledger"))
