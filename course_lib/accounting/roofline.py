@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.accounting.hardware import GPU, gpu
+from course_lib.style.axes import label_ends, name_above, plain_log
+from course_lib.style.look import PAGE_INK, styled
+from course_lib.style.palette import hex_of
+from course_lib.style.picture import new_figure
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def attainable(intensity: float, device: str | GPU) -> float:
     return min(found.tflops_half, intensity * found.hbm_gb_per_s / 1e3)
 
 
+@styled
 def roofline(points: Iterable[Point], device: str | GPU = "H100") -> Any:
     """Draw the points under the roof of ``device``; both axes logarithmic.
 
@@ -62,39 +67,36 @@ def roofline(points: Iterable[Point], device: str | GPU = "H100") -> Any:
         device: name of a GPU in `GPUS`, or a `GPU`.
 
     Returns:
-        A matplotlib Figure.
+        A matplotlib Figure that a notebook shows in the page's ink.
 
     Raises:
         ValueError: for an unknown device.
     """
-    from matplotlib.figure import Figure
-
     found = device if isinstance(device, GPU) else gpu(device)
     points = list(points)
     ends = [point.intensity for point in points] + [found.ridge]
     low, high = min(ends) / 4, max(ends) * 4
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_figure(figsize=(7, 4.2))
     roof = [low, found.ridge, high]
-    axes.plot(
-        roof, [attainable(x, found) for x in roof], color="black", label=f"{found.name}, nominal"
-    )
-    axes.axvline(found.ridge, color="gray", linestyle=":", linewidth=1)
+    axes.plot(roof, [attainable(x, found) for x in roof], color=PAGE_INK)
+    axes.axvline(found.ridge, color=PAGE_INK, linestyle=":", linewidth=1)
     axes.annotate(
-        f"ridge {found.ridge:.0f} FLOP/byte", (found.ridge, 0.02), xytext=(4, 0),
-        xycoords=("data", "axes fraction"), textcoords="offset points", color="gray", fontsize=8,
+        f"ridge {found.ridge:.0f}", (found.ridge, 0.02), xytext=(4, 0),
+        xycoords=("data", "axes fraction"), textcoords="offset points",
     )  # fmt: skip
-    for point, marker in zip(points, "osD^vP*Xhp" * (1 + len(points) // 10), strict=False):
-        on = f", {point.device}" if point.device else ""
-        label = f"{point.name}{on}: {point.tflops:.3g} TFLOP/s"
-        axes.plot(point.intensity, point.tflops, marker, markersize=8, label=label)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="FLOPs per byte",
-        ylabel="TFLOP/s",
-        title=f"Under the roof of one {found.name}",
+    for point in points:
+        axes.plot(point.intensity, point.tflops, "D", color=hex_of("flash"))
+    axes.set(xlim=(low, high), xscale="log", xlabel="FLOPs per byte")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    plain_log(axes)
+    name_above(axes, "TFLOP/s")
+    label_ends(axes, [(_label(p), p.intensity, p.tflops, "flash") for p in points])
+    return figure.says(
+        f"{len(points)} runs under the roof of one {found.name}",
+        f"Line: {found.name}, nominal. Diamonds: measured times, bytes as each run names them.",
     )
-    axes.legend(fontsize=8, loc="lower right")
-    axes.grid(visible=True, which="major", alpha=0.3)
-    return figure
+
+
+def _label(point: Point) -> str:
+    on = f", {point.device}" if point.device else ""
+    return f"{point.name}{on}:\n{point.tflops:.3g} TFLOP/s"

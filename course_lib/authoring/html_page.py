@@ -25,6 +25,7 @@ _TEMPLATE = """\
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """
+_LOOK = "<style>.course-folded summary { margin-left: var(--jp-cell-prompt-width); }</style>"
 _STYLE = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
 
 
@@ -76,7 +77,7 @@ def page(notebook: Path) -> str:
     )
     text, _ = exporter.from_notebook_node(book, {"metadata": {"name": notebook.stem}})
     text = re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
-    return text.replace("</head>", f"{_dark_theme(exporter)}</head>", 1)
+    return text.replace("</head>", f"{_LOOK}{_dark_theme(exporter)}</head>", 1)
 
 
 def _dark_theme(exporter: Any) -> str:

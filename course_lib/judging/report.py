@@ -31,14 +31,15 @@ class Verdict(enum.Enum):
     PASSED = "passed"
 
 
-# Okabe-Ito colours as ANSI 256 and hex; the sign and the word carry the meaning without colour.
+# Okabe-Ito colours for a terminal and as hex; the sign and the word carry the meaning without
+# colour. No terminal's grey is readable on black, on white and on JupyterLab's pink: ink is.
 _LOOK = {
-    Verdict.NOT_ATTEMPTED: ("·", 244, "#767676"),
-    Verdict.ERROR: ("!", 166, hex_of("vermilion")),
-    Verdict.INCORRECT: ("✗", 166, hex_of("vermilion")),
-    Verdict.NOT_ON_A_GPU: ("◐", 178, "#b57f00"),
-    Verdict.CANNOT_RUN: ("–", 244, "#767676"),
-    Verdict.PASSED: ("✓", 36, hex_of("green")),
+    Verdict.NOT_ATTEMPTED: ("·", "default", "#767676"),
+    Verdict.ERROR: ("!", "color(166)", hex_of("vermilion")),
+    Verdict.INCORRECT: ("✗", "color(166)", hex_of("vermilion")),
+    Verdict.NOT_ON_A_GPU: ("◐", "color(178)", "#b57f00"),
+    Verdict.CANNOT_RUN: ("–", "default", "#767676"),
+    Verdict.PASSED: ("✓", "color(36)", hex_of("green")),
 }
 
 
@@ -115,7 +116,7 @@ class Report:
         return self.text()
 
     def _all(self, width: int) -> list[list[Piece]]:
-        head = (self.headline, f"bold color({_LOOK[self.verdict][1]})")
+        head = (self.headline, f"bold {_LOOK[self.verdict][1]}")
         return [[head], *self._body(width)]
 
     def _body(self, width: int | None, *, fine: bool = True) -> list[list[Piece]]:

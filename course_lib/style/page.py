@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 
 PROSE = """<style class="fac-page-style">
-.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput {
-  font-size: 16px; line-height: 1.6; max-width: calc(42em + 25px); }
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput { font-size: 16px; line-height: 1.6; }
+/* 42em: of its parts, for in exported HTML the whole is a table's cell and takes no maximum */
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput > * { max-width: calc(42 * 16px); }
 .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput :is(table, pre, pre code) { font-size: 14px; }
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput table { margin-left: 0; }
 </style>"""
 
 

@@ -17,7 +17,7 @@ _SHEET = """<style>
 .fac-table th, .fac-table td { padding: 2px 12px 2px 6px; text-align: right; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); background: none;
   color: inherit; vertical-align: top; max-width: 34em;
-  overflow-wrap: anywhere; }
+  overflow-wrap: break-word; }
 .fac-table.fac-table.fac-table .fac-words { text-align: left; }
 .fac-table.fac-table.fac-table tr { background: none; }
 .fac-table thead th { font-weight: 600; }

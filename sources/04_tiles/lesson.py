@@ -184,10 +184,12 @@ def peak_mib(function, *args):
     return peak / 2**20
 
 
+rows = []
 for n in (512, 1024, 2048):
-    q, k, v = rng.standard_normal((3, n, 16))
-    print(f"N = {n:4}: naive {peak_mib(naive, q, k, v):6.1f} MiB,", end=" ")
-    print(f"tiled {peak_mib(tiled, q, k, v):4.1f} MiB")
+    qkv = rng.standard_normal((3, n, 16))
+    rows.append((n, peak_mib(naive, *qkv), peak_mib(tiled, *qkv)))
+columns = ("N", "naive, MiB", "tiled, MiB")
+Table(columns, rows, dict.fromkeys(columns[1:], ".1f"), {columns[1]: "naive", columns[2]: "flash"})
 
 # %% peak-text [markdown]
 # This was measured: NumPy on a CPU, float64, d = 16. Double `N`, and naive
@@ -446,7 +448,7 @@ p_reads
 
 # %% k-reads
 memory = launch(n=192, d=64, block_q=64, block_k=32)
-print(memory.table())
+memory
 
 # %% reveal-k-reads
 once = 192 * 64 * 2  # bytes of K
@@ -466,11 +468,13 @@ p_reads.reveal(
 # lengths included.
 
 # %% model-meets-ledger
+rows = []
 for n, block_q, block_k in [(192, 64, 32), (257, 128, 128), (100, 16, 48)]:
     counted = launch(n, 64, block_q, block_k).total
-    shape = {"n": n, "d": 64, "block_q": block_q, "block_k": block_k}
-    model = flash_tile_loads.bytes(**shape)
-    print(f"n = {n}: counted {counted:,} bytes, model {model:,} bytes")
+    model = flash_tile_loads.bytes(n=n, d=64, block_q=block_q, block_k=block_k)
+    rows.append((n, block_q, block_k, counted, model))
+columns = ("n", "block_q", "block_k", "bytes counted", "bytes of the model")
+Table(columns, rows, dict.fromkeys(columns[3:], ","))
 
 # %% eager-tiles-text [markdown]
 # ### Tiles alone save nothing
@@ -494,9 +498,12 @@ with EagerLedger() as naive_books:
 with EagerLedger() as tiled_books:
     tiled_eager(qt, kt, vt, block_q=64, block_k=64)
 one_kernel = flash_tile_loads.bytes(n=512, d=64, b=4, block_q=64)
-print(f"eager, naive       {naive_books.total / 1e6:5.1f} MB (counted)")
-print(f"eager, tiled       {tiled_books.total / 1e6:5.1f} MB (counted)")
-print(f"tiled, one kernel  {one_kernel / 1e6:5.1f} MB (model: tile loads)")
+rows = [
+    ("eager, naive", naive_books.total / 1e6, "counted"),
+    ("eager, tiled", tiled_books.total / 1e6, "counted"),
+    ("tiled, one kernel", one_kernel / 1e6, "model: tile loads"),
+]
+Table(("", "MB", "how"), rows, {"MB": ".1f"}, {"MB": "naive"}, {"tiled, one kernel": "flash"})
 
 # %% eager-tiles-read [markdown]
 # The eager tiles move more than naive does. They do save *space*. To save
@@ -763,10 +770,13 @@ p_rule.reveal(
 # `N`, no longer with `N²`.
 
 # %% optional-window
+rows = []
 for n in (4096, 8192, 16384):
     wide = derived_counts(n, n, 128, 128, causal=True)["visited_tiles"]
     narrow = derived_counts(n, n, 128, 128, window=1024)["visited_tiles"]
-    print(f"N = {n:5}: causal {wide:5} tiles, window of 1024 {narrow:5} tiles")
+    rows.append((n, wide, narrow))
+columns = ("N", "tiles, causal", "tiles, window of 1024")
+Table(columns, rows, dict.fromkeys(columns, ","), dict.fromkeys(columns[1:], "flash"))
 
 # %% optional-gqa-text [markdown]
 # **Grouped-query attention** (GQA): several query heads share one K/V head. K
@@ -775,11 +785,13 @@ for n in (4096, 8192, 16384):
 
 # %% optional-gqa
 shape = {"n": 8192, "d": 128, "heads": 32, "block_q": 128}
+rows = []
 for kv_heads in (32, 8):
     least = flash_compulsory.bytes(kv_heads=kv_heads, **shape) / 1e9
     loads = flash_tile_loads.bytes(kv_heads=kv_heads, **shape) / 1e9
-    print(f"32 heads, {kv_heads:2} K/V heads:", end=" ")
-    print(f"at least {least:.2f} GB, tile loads {loads:.1f} GB (model)")
+    rows.append((32, kv_heads, least, loads))
+columns = ("heads", "K/V heads", "the least, GB", "tile loads, GB")
+Table(columns, rows, {columns[2]: ".2f", columns[3]: ".1f"}, note="By formula.")
 
 # %% optional-mods-text [markdown]
 # **Score modifiers.** They change a score knowing only the score and its place

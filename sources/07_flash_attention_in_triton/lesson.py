@@ -30,6 +30,7 @@ from course_lib import EagerLedger, Predict, Quiz, count
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention_with_lse
+from course_lib.style.table import Table
 from course_lib.widgets import HBMAccountant, Race, TileStepper
 
 
@@ -201,10 +202,13 @@ TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0))
 
 # %% model-and-ledger
 shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
+rows = []
 for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, True)):
     model = flash_tile_loads.bytes(**shape, causal=is_causal)
-    print(f"{name:9} model {model:>8,} bytes   ledger {books.total:>8,} bytes")
+    rows.append((name, model, books.total))
     assert model == books.total
+columns = ("", "bytes of the model", "bytes in the ledger")
+Table(columns, rows, dict.fromkeys(columns[1:], ","))
 
 # %% lse-heading [markdown]
 # ## What is lse for?
@@ -247,8 +251,9 @@ def tensors(n, d=16):
 
 lengths = [128, 256, 512]
 counted = [count(flash_attention_with_lse, *tensors(n)) for n in lengths]
-for n, books in zip(lengths, counted):
-    print(f"N = {n:4}   K loaded {books.read['k']:>8,} bytes   O {books.written['o']:>7,}")
+rows = [(n, books.read["k"], books.written["o"]) for n, books in zip(lengths, counted)]
+columns = ("N", "bytes of K loaded", "bytes of O stored")
+Table(columns, rows, dict.fromkeys(columns, ","), {columns[1]: "k", columns[2]: "o"})
 
 # %% reveal-grow
 p_grow.reveal(

@@ -31,6 +31,7 @@ from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import attention_flops, derived_counts, flash_tile_loads
 from course_lib.kernels import ladder as rungs
 from course_lib.kernels.tiles import Tiles, tiles_for
+from course_lib.style.table import Table
 
 H100 = gpu("H100")
 
@@ -69,13 +70,14 @@ H100 = gpu("H100")
 
 # %% exponentials
 exp_per_s = 132 * 16 * 1.83e9  # SMs x exponentials per clock x clock
+rows = []
 for d in (64, 128, 256):
     products = attention_flops(8192, 8192, d) / (H100.tflops_half * 1e12)
     exponentials = 8192**2 / exp_per_s
-    print(
-        f"d = {d:3}: products {products * 1e6:5.1f} us, exponentials "
-        f"{exponentials * 1e6:4.1f} us = {exponentials / products:.0%} of them"
-    )
+    rows.append((d, products * 1e6, exponentials * 1e6, exponentials / products))
+columns = ("d", "products, µs", "exponentials, µs", "share of the products")
+formats = dict(zip(columns[1:], (".1f", ".1f", ".0%")))
+Table(columns, rows, formats, {columns[3]: "flash"})
 
 # %% exponentials-say [markdown]
 # The exponentials do not depend on d, the products do. At d = 64 they take as
@@ -143,10 +145,12 @@ p_heads
 
 # %% reveal-heads
 # all SMs take one program at a time: that is a wave
+rows = []
 for name, programs in (("one per head", 32), ("one per tile of 128", 32 * 64)):
     waves = -(-programs // H100.sms)
-    busy = programs / (waves * H100.sms)
-    print(f"{name:20} {programs:5} programs, {waves:2} waves, {busy:5.1%} of their places filled")
+    rows.append((name, programs, waves, programs / (waves * H100.sms)))
+columns = ("program", "programs", "waves", "places filled")
+display(Table(columns, rows, {"programs": ",", columns[3]: ".1%"}, {columns[3]: "flash"}))
 p_heads.reveal(
     100 * 32 / H100.sms,
     "A program runs on one SM. 32 programs cannot use more than 32 of them. "
@@ -314,12 +318,14 @@ p_masked = Predict(
 p_masked
 
 # %% masked-tiles
+rows = []
 for n in (256, 1024, 4096, 16384):
     tiles = derived_counts(n, n, 64, 64, causal=True)
     loaded, masked = tiles["visited_tiles"], tiles["partial_tiles"]
-    share = loaded / tiles["t_q"] ** 2
-    print(f"N = {n:5}: {loaded:5} of {tiles['t_q'] ** 2:5} tiles loaded "
-          f"({share:.1%}), {masked:3} masked ({masked / loaded:.1%})")  # fmt: skip
+    rows.append((n, loaded, loaded / tiles["t_q"] ** 2, masked, masked / loaded))
+columns = ("N", "tiles loaded", "of all", "masked", "of those loaded")
+formats = {"N": ",", "tiles loaded": ",", "of all": ".1%", "of those loaded": ".1%"}
+display(Table(columns, rows, formats, {"of all": "flash", "of those loaded": "naive"}))
 tiles = derived_counts(4096, 4096, 64, 64, causal=True)
 p_masked.reveal(
     100 * tiles["partial_tiles"] / tiles["visited_tiles"],
@@ -407,13 +413,16 @@ def finish_time(work, workers):
     return free.max()
 
 
+rows = []
 for heads in (8, 16, 64):
     tiles = np.arange(1, 129)  # tile t of 128 has t tiles of keys; head after head
     ideal = tiles.sum() * heads / 132
     four = np.tile(np.repeat(tiles[::-1], 4), heads // 4)
     orders = (np.tile(tiles, heads), np.tile(tiles[::-1], heads), four)
-    ends = [f"{finish_time(work, 132) / ideal:.3f}" for work in orders]
-    print(f"{heads:2} heads: {ends[0]} of the ideal; long first {ends[1]}; four together {ends[2]}")
+    rows.append((heads, *(finish_time(work, 132) / ideal for work in orders)))
+columns = ("heads", "as numbered", "long first", "four heads together")
+note = "The end of the last program, as a multiple of the ideal."
+display(Table(columns, rows, dict.fromkeys(columns[1:], ".3f"), note=note))
 measured(7)  # 16 heads
 
 # %% rung-8-text [markdown]
@@ -456,13 +465,15 @@ measured(8)
 # How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys:
 
 # %% rung-8-groups
+rows = []
 for d, n in ((128, 16384), (64, 4096)):
     for groups, stages in ((2, 3), (3, 2)):
         for overlap in (True, False):
             speed = tuned(f"specialised ({groups}, 128, {stages}, {overlap})", False, d, n)
             if speed:
-                inside = "overlap inside too" if overlap else "between groups only"
-                print(f"d = {d:3}: {groups} groups, {inside:19} {speed:4.0f} TFLOP/s")
+                inside = "inside too" if overlap else "between groups only"
+                rows.append((d, groups, inside, speed))
+Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
 
 # %% rung-8-groups-say [markdown]
 # At d = 128 three groups with 128 keys need more registers than there are. At d = 64
@@ -487,8 +498,10 @@ for d, n in ((128, 16384), (64, 4096)):
 rows = load_measurements("h100_short_keys")["rows"]
 rows = [r for r in rows if r["way"] == "8 specialised" and r["batch"] > 1]
 faster = {(r["n"], r["causal"]): r["vs_rung_7"] for r in rows}
-for n in sorted({n for n, _ in faster}):
-    print(f"N = {n:5}: all keys {faster[n, False]:.2f}x, causal {faster[n, True]:.2f}x")
+rows = [(n, faster[n, False], faster[n, True]) for n in sorted({n for n, _ in faster})]
+columns = ("N", "all keys ×", "causal ×")
+formats = {"N": ","} | dict.fromkeys(columns[1:], ".2f")
+Table(columns, rows, formats, dict.fromkeys(columns[1:], "flash"))
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
@@ -538,10 +551,10 @@ for _ in range(15):
         outputs = [torch.from_numpy(x).softmax(1).numpy() @ values for x in (s, right)]
         found = [np.abs(s - right), np.abs(outputs[0] - outputs[1])]
         errors[name].append([f(e) for e in found for f in (rms, np.max)])
-print(f"{'':12} {'scores: rms':>12} {'worst':>7} {'output: rms':>12} {'worst':>7}")
-for name, found in errors.items():
-    cells = np.median(found, 0)
-    print(f"{name:12} {cells[0]:12.3f} {cells[1]:7.2f} {cells[2]:12.4f} {cells[3]:7.3f}")
+rows = [(name, *np.median(found, 0)) for name, found in errors.items()]
+columns = ("", "scores: rms", "scores: worst", "output: rms", "output: worst")
+formats = dict(zip(columns[1:], (".3f", ".2f", ".4f", ".3f")))
+Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 
 # %% fp8-say [markdown]
 # Look at the scores first. Their mean error stays: fp8 rounds each number by a
@@ -770,13 +783,14 @@ p_drift = Predict(
 p_drift
 
 # %% flash-ledger
-counted = {}
+counted, rows = {}, []
 for n in (256, 512):
     x = torch.randn(1, 8, n, 128).half()
-    books = count(rungs.skip_tiles, x, x, x, tiles=Tiles(128, 128))
+    counted[n] = count(rungs.skip_tiles, x, x, x, tiles=Tiles(128, 128)).total
     model = flash_tile_loads.bytes(n=n, d=128, heads=8, block_q=128, lse=True)
-    counted[n] = books.total
-    print(f"N = {n}: ledger {books.total:,} bytes, model {model:,}")
+    rows.append((n, counted[n], model))
+columns = ("N", "bytes in the ledger", "bytes of the model")
+Table(columns, rows, dict.fromkeys(columns[1:], ","))
 
 # %% counters-chart
 # @title A picture: the bytes that counters saw, over N
@@ -928,10 +942,10 @@ else:
 # %% backward-bars
 back = load_measurements("h100_backward")
 rows = [r for r in back["rows"] if r["d"] == 128]
-for r in rows:
-    what = "causal" if r["causal"] else "all keys"
-    print(f"{r['way']:7} {what:9} {r['tflops']:4.0f} TFLOP/s backward")
-print(f"{back['device']}, N = 8192, d = 128, bf16")
+cells = [(r["way"], "causal" if r["causal"] else "all keys", r["tflops"]) for r in rows]
+columns = ("backward", "mask", "TFLOP/s")
+note = f"Measured: {back['device']}, N = 8192, d = 128, bf16."
+Table(columns, cells, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"}, note=note)
 
 # %% shown [markdown]
 # ## What was shown, and what was not

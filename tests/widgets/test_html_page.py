@@ -72,6 +72,8 @@ def test_a_built_notebook_folds_its_answers_and_asks_nobody(tmp_path, browser):
     page.on("request", lambda r: r.url.startswith("http") and asked.append(r.url))
     page.goto((tmp_path / "00_start_here.html").as_uri())
     assert page.get_by_role("link", name="Open in Colab").count() == 1
+    prose = page.locator(".jp-MarkdownOutput > p")
+    assert max(prose.nth(i).bounding_box()["width"] for i in range(prose.count())) <= 42 * 16
     said = "The numbers are right. But `return x` hands back the same array"  # of a reveal
     code = page.locator(".jp-InputArea", has_text=said)
     code.wait_for(state="hidden")
