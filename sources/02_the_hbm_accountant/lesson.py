@@ -588,8 +588,9 @@ for n in (1024, 8192, 32768, 131072):
 # nothing for the products with the weights. (The *KV cache* holds K and V of
 # all earlier tokens while a model writes; *paging* stores it in blocks.)
 #
-# How large is that cache? [These lines](#fac-kv-variants) compare what would
-# shrink it, and how many requests then fit beside the weights.
+# How large is that cache? Below, one GPU is a box: a slab of weights, and a brick
+# for each request that still fits, its K above its V. Drag the first brick longer.
+# [These lines](#fac-kv-variants) compare what would shrink a brick.
 
 # %% cache-widget
 KVCacheCalculator("Llama-3-8B")

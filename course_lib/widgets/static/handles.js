@@ -93,4 +93,4 @@ function spread(places, sizes, low, high) {
 const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
 
 /** The width of a line of text, near enough to place it. */
-const wide = (text, size) => 0.56 * size * text.length;
+const wide = (text, size) => 0.6 * size * text.length;
