@@ -101,7 +101,8 @@ schedule(8, 2)
 
 # %% schedule-text [markdown]
 # Here is the same with `N = 16` and tiles of 4. Before you press *Next*, say
-# which tile comes. [The table](#fac-schedule-loads) counts what is carried, and
+# which tile comes. K and V grow darker each time that they are read.
+# [The table](#fac-schedule-loads) counts what is carried, and
 # how many scores exist at one time. Then choose
 # [naive](#fac-schedule-kind): each of the three kernels walks over the whole
 # grid, so the grid must exist.
