@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from course_lib import lessons, store
 from course_lib.lessons import ExerciseFacts, Lesson
+from course_lib.style.palette import hex_of
+
+_SHEET = f"""<style>
+.fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
+  max-width: 1100px; }}
+.fac-path p {{ margin: 4px 0 14px; }}
+.fac-path a {{ color: inherit; }}
+.fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
+  grid-template-columns: repeat(auto-fill, minmax(100px, 1fr)); gap: 18px 0; }}
+.fac-path li {{ position: relative; padding: 0 10px 0 0; margin: 0; font-size: 13px; }}
+.fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
+  border-top: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
+.fac-path li:last-child::before {{ right: calc(100% - 14px); }}
+.fac-path li.fac-done::before {{ border-color: {hex_of("right")}; }}
+.fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
+  border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
+  border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
+.fac-path .fac-done > b {{ border-color: {hex_of("right")}; }}
+.fac-path .fac-here > b {{ border-color: {hex_of("flash")};
+  box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
+.fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px; }}
+.fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
+.fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
+  border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
+.fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
+.fac-path i.fac-next {{ border: 3px solid {hex_of("flash")}; width: 17px; height: 17px; }}
+.fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
+@container (max-width: 600px) {{
+  .fac-path ol {{ grid-template-columns: 1fr; gap: 0; }}
+  .fac-path li {{ display: grid; grid-template-columns: 38px 1fr auto; align-items: center;
+    min-height: 34px; padding: 0; }}
+  .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
+    border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
+  .fac-path li:first-child::before {{ top: 14px; }}
+  .fac-path li:last-child::before {{ height: 14px; }}
+  .fac-path b {{ margin: 0; }}
+  .fac-path small {{ display: none; }}
+}}
+</style>"""
 
 
 class _Progress:
     """Callable, so that students type ``progress()``; its repr says the same."""
 
     def __call__(self) -> None:
-        """Print a line per lesson and what comes next."""
-        print(self)
+        """Show the way through the lessons and what comes next: drawn in a notebook, else text."""
+        ipython = sys.modules.get("IPython")
+        if hasattr(ipython.get_ipython() if ipython else None, "kernel"):
+            from IPython.display import display
+
+            display(self)
+        else:
+            print(self)
 
     def __repr__(self) -> str:
         attempts = store.load()["attempts"]
@@ -27,6 +76,9 @@ class _Progress:
             else "Everything is done."
         )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return path_html(store.load()["attempts"], store.path().parent / "exercises")
 
     def export(self, file: str | Path = "course_progress_export.json") -> Path:
         """Write the whole store to ``file`` (on Colab: download it, then ``progress.load`` it)."""
@@ -54,6 +106,76 @@ def _passed(exercise: ExerciseFacts, attempts: dict) -> bool:
 def _lesson_line(lesson: Lesson, attempts: dict) -> str:
     marks = " ".join(("✓" if _passed(e, attempts) else "·") + e.label for e in lesson.exercises)
     return f"Lesson {lesson.number:02}  {marks}"
+
+
+def path_html(attempts: dict, folder: Path) -> str:
+    """Return the lessons as stops on a path, a dot an exercise, filled if passed.
+
+    A dot opens its exercise, if the notebook lies in ``folder``.
+    """
+    following = next_exercise(attempts)
+    every = lessons.all_exercises()
+    ahead = [exercise for exercise in every if not _passed(exercise, attempts)]
+    said = "Everything is done."
+    if following:
+        name = f"{following.label} {following.function}: {following.title}"
+        said = (
+            f"Next: <strong>{_linked(following, folder, html.escape(name))}</strong> "
+            f"(about {following.minutes} min). {len(every) - len(ahead)} of {len(every)} are done; "
+            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
+        )
+    stops = "".join(_stop(lesson, attempts, following, folder) for lesson in lessons.in_order())
+    return f'{_SHEET}<div class="fac-path"><p>{said}</p><ol>{stops}</ol></div>'
+
+
+def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path) -> str:
+    ahead = [exercise for exercise in lesson.exercises if not _passed(exercise, attempts)]
+    here = following is not None and following.lesson == lesson.number
+    kind = "fac-here" if here else "" if ahead else "fac-done"
+    left = f"{sum(e.minutes for e in ahead)} min" if ahead else "done"
+    dots = "".join(
+        _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
+        for e in lesson.exercises
+    )
+    return (
+        f'<li class="{kind}"><b>{lesson.number}</b><div>{html.escape(lesson.title)} '
+        f"<small>{left}</small></div><span>{dots}</span></li>"
+    )
+
+
+def _dot(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | None) -> str:
+    if _passed(exercise, attempts):
+        return "fac-passed"
+    return "fac-next" if exercise == following else ""
+
+
+def _says(exercise: ExerciseFacts, attempts: dict) -> str:
+    state = "passed" if _passed(exercise, attempts) else f"{exercise.minutes} minutes"
+    return html.escape(f"{exercise.label} {exercise.title}: {state}")
+
+
+def _linked(exercise: ExerciseFacts, folder: Path, content: str, title: str = "") -> str:
+    """Return the content as a link to its exercise, from the folder where the notebook runs."""
+    says = f' title="{title}" aria-label="{title}"' if title else ""
+    file = next(folder.glob(f"{exercise.lesson:02}_*.ipynb"), None)
+    if file is None:
+        return f'<span role="img"{says}>{content}</span>' if title else content
+    there = quote(Path(os.path.relpath(file)).as_posix())
+    return f'<a href="{there}#{quote(_heading(exercise, file))}"{says}>{content}</a>'
+
+
+def _heading(exercise: ExerciseFacts, file: Path) -> str:
+    """Return the anchor of an exercise's heading: its words, joined as JupyterLab joins them."""
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    texts = (cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    heads = (line.lstrip("# ").strip() for text in texts for line in text if line.startswith("#"))
+    wanted = exercise.label.rstrip("ab") + " "  # 6.4a and 6.4b stand under one heading
+    return next((h.replace(" ", "-") for h in heads if h.startswith(wanted)), "")
+
+
+def _duration(minutes: int) -> str:
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
 progress = _Progress()

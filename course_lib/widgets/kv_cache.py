@@ -22,11 +22,14 @@ from course_lib.widgets.base import CourseWidget, check_count, evaluate, monomia
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Memory in GB (powers of ten) as NVIDIA's data sheets print it; of A100, H100 and H200 the SXM
-# boards, B200 as in a DGX B200, 1440 GB for eight (chips with 192 GB are announced too).
-CAPACITY_GB = {
-    "T4": 16, "L4": 24, "A100-40": 40, "A100-80": 80, "H100": 80, "H200": 141, "B200": 180,
+# GiB that a program can have in all, to about a tenth (driver and error correction differ): what
+# torch.cuda.mem_get_info and out-of-memory messages call total. The "80 GB" of an H100's data sheet
+# are 79.2 GiB = 85.0e9 bytes; of A100, H100 and H200 the SXM boards.
+CAPACITY_GIB = {
+    "T4": 14.8, "L4": 22.2, "A100-40": 39.4, "A100-80": 79.2, "H100": 79.2, "H200": 139.8,
+    "B200": 178.4,
 }  # fmt: skip
+CAPACITY = {name: round(gib * 2**30) for name, gib in CAPACITY_GIB.items()}
 DTYPES = {"fp32": 4, "fp16 / bf16": 2, "int8 / fp8": 1}
 MLA_ROW = 512 + 64  # DeepSeek-V2: latent of 512 numbers and a rotary key of 64, shared by all heads
 
@@ -74,15 +77,15 @@ class KVCacheCalculator(CourseWidget):
     Attributes:
         layers, heads, kv_heads, d: of the model. weights_m: its parameters in millions, 2 bytes
             each. n: tokens of a request. batch: requests. window: keys that a sliding window keeps.
-        dtype: of the cache, a name in `DTYPES`. gpu: a name in `CAPACITY_GB`. gpus: how many.
+        dtype: of the cache, a name in `DTYPES`. gpu: a name in `CAPACITY`. gpus: how many.
 
     Raises:
         ValueError: for an unknown setting or preset. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "kv_cache.js")
-    _css = static_text("tokens.css", "common.css", "kv_cache.css")
-    parts = ("kv-variants",)
+    _esm = static_text("tokens.js", "common.js", "handles.js", "kv_cache.js")
+    _css = static_text("tokens.css", "common.css", "handles.css", "kv_cache.css")
+    parts = ("kv-box", "kv-variants")
     height_px = 760
 
     layers = traitlets.Int(32).tag(sync=True)
@@ -95,7 +98,7 @@ class KVCacheCalculator(CourseWidget):
     window = traitlets.Int(4096).tag(sync=True)
     gpus = traitlets.Int(1).tag(sync=True)
     dtype = traitlets.Enum(list(DTYPES), "fp16 / bf16").tag(sync=True)
-    gpu = traitlets.Enum(list(CAPACITY_GB), "H100").tag(sync=True)
+    gpu = traitlets.Enum(list(CAPACITY), "H100").tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(
@@ -109,7 +112,7 @@ class KVCacheCalculator(CourseWidget):
         data = {
             "presets": PRESETS,
             "variants": VARIANTS,
-            "capacity": {name: gb * 10**9 for name, gb in CAPACITY_GB.items()},
+            "capacity": CAPACITY,
             "dtypes": DTYPES,
             "limits": _LIMITS,
         }
@@ -139,7 +142,7 @@ class KVCacheCalculator(CourseWidget):
 
     def free_bytes(self) -> int:
         """Return what the weights, at 2 bytes a parameter, leave free; negative if too large."""
-        return self.gpus * CAPACITY_GB[self.gpu] * 10**9 - self.weights_m * 2 * 10**6
+        return self.gpus * CAPACITY[self.gpu] - self.weights_m * 2 * 10**6
 
     def requests(self, variant: str = "GQA") -> int:
         """Return how many requests of n tokens fit beside the weights, activations left out."""
@@ -149,7 +152,9 @@ class KVCacheCalculator(CourseWidget):
         """Return the cache by every variant, and the requests that fit, as text."""
         lines = [
             f"{self.layers} layers, {self.heads} heads ({self.kv_heads} K/V), d = {self.d}, "
-            f"{self.dtype} cache, N = {self.n}, batch {self.batch}, {self.gpus} x {self.gpu}"
+            f"{self.dtype} cache, N = {self.n}, batch {self.batch}, {self.gpus} x {self.gpu} "
+            f"({bytes_binary(self.gpus * CAPACITY[self.gpu])}, weights "
+            f"{bytes_binary(self.weights_m * 2 * 10**6)})"
         ]
         for name, variant in VARIANTS.items():
             size = bytes_binary(self.cache_bytes(name))
@@ -161,7 +166,7 @@ class KVCacheCalculator(CourseWidget):
         """Draw the cache by every variant in GiB."""
         figure, axes = new_figure(figsize=(8, 3.6))
         sizes = [self.cache_bytes(name) / 2**30 for name in VARIANTS]
-        colours = [hex_of("vermilion" if name == "GQA" else "blue") for name in VARIANTS]
+        colours = [hex_of("flash" if name == "GQA" else "other") for name in VARIANTS]
         bars = axes.barh(list(VARIANTS), sizes, color=colours)
         axes.bar_label(bars, [bytes_binary(size * 2**30) for size in sizes], padding=3)
         axes.invert_yaxis()

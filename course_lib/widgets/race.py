@@ -52,8 +52,10 @@ class Race(CourseWidget):
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "race_lanes.js", "race_canvas.js", "race.js")
-    _css = static_text("tokens.css", "common.css", "race.css")
+    _esm = static_text(
+        "tokens.js", "common.js", "handles.js", "race_lanes.js", "race_canvas.js", "race.js"
+    )
+    _css = static_text("tokens.css", "common.css", "handles.css", "race.css")
     parts = ("race-picture", "race-tape")
     height_px = 760
 

@@ -17,7 +17,8 @@ import traitlets
 
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.traffic import MODELS, attention_flops
-from course_lib.style.look import styled
+from course_lib.style.axes import name_above
+from course_lib.style.look import PAGE_INK, styled, text_colour
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
 from course_lib.widgets.base import CourseWidget, check_count, static_text
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS: dict[str, tuple[str, str, bool]] = {
-    "naive, eager as run": ("eager_six_trips", "vermilion", False),
-    "naive, 4 trips": ("naive_four_trips", "purple", False),
-    "flash prefill, tile loads": ("flash_tile_loads", "blue", False),
-    "flash prefill, compulsory": ("flash_compulsory", "green", False),
-    "decode, one query": ("flash_compulsory", "grey", True),
+    "naive, eager as run": ("eager_six_trips", "naive", False),
+    "naive, 4 trips": ("naive_four_trips", "naive", False),
+    "flash prefill, tile loads": ("flash_tile_loads", "flash", False),
+    "flash prefill, compulsory": ("flash_compulsory", "flash", False),
+    "decode, one query": ("flash_compulsory", "other", True),
 }
-"""Point -> (traffic model, colour, whether there is only one query row)."""
+"""Point -> (traffic model, meaning of its colour, whether there is only one query row)."""
 
 _LIMITS = {"n": 2**20, "d": 1024, "heads": 256, "kv_heads": 256, "batch": 4096, "block_q": 1024}
 
@@ -43,16 +44,16 @@ class RooflineChart(CourseWidget):
     Attributes:
         n: rows of K and V (and of Q, but for decoding). d: head dimension. heads, kv_heads, batch.
         block_q: rows of a Q tile, for the tile loads. gpu: a name in `hardware.GPUS`.
-        marks: measurements on the chart.
+        marks: measurements, each on the chart at its own N.
 
     Raises:
         ValueError: for an unknown setting or GPU. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "roofline.js")
-    _css = static_text("tokens.css", "common.css", "roofline.css")
-    parts = ("roofline-plot", "roofline-table")
-    height_px = 760
+    _esm = static_text("tokens.js", "common.js", "handles.js", "roofline.js")
+    _css = static_text("tokens.css", "common.css", "handles.css", "roofline.css")
+    parts = ("roofline-plot",)
+    height_px = 620
 
     n = traitlets.Int(8192).tag(sync=True)
     d = traitlets.Int(128).tag(sync=True)
@@ -108,8 +109,12 @@ class RooflineChart(CourseWidget):
         chip = GPUS[self.gpu]
         return min(intensity * chip.hbm_gb_per_s / 1e3, chip.tflops_half)
 
-    def add_measurement(self, label: str, *, intensity: float, tflops: float) -> None:
+    def add_measurement(
+        self, label: str, *, intensity: float, tflops: float, n: int | None = None
+    ) -> None:
         """Mark a measurement: FLOPs per byte as counted, TFLOP/s as timed.
+
+        It is shown at its own ``n`` only: by default the one at which the chart stands.
 
         Raises:
             ValueError: for an empty label or a number that is not positive.
@@ -119,7 +124,9 @@ class RooflineChart(CourseWidget):
         for name, value in (("intensity", intensity), ("tflops", tflops)):
             if not isinstance(value, Real) or not isfinite(value) or value <= 0:
                 raise ValueError(f"{name} must be a positive number, got {value!r}.")
-        mark = {"label": label, "intensity": float(intensity), "tflops": float(tflops)}
+        n = self.n if n is None else n
+        check_count("n", n, _LIMITS["n"])
+        mark = {"label": label, "intensity": float(intensity), "tflops": float(tflops), "n": n}
         self.marks = [*self.marks, mark]
 
     def to_table(self) -> str:
@@ -139,7 +146,7 @@ class RooflineChart(CourseWidget):
         for mark in self.marks:
             lines.append(
                 f"  {mark['label']:<26} {mark['intensity']:8.4g} FLOP/byte, "
-                f"{mark['tflops']:6.4g} TFLOP/s measured"
+                f"{mark['tflops']:6.4g} TFLOP/s measured at N = {mark['n']}"
             )
         return "\n".join(lines)
 
@@ -149,15 +156,26 @@ class RooflineChart(CourseWidget):
         figure, axes = new_figure(figsize=(8, 4.4))
         ridge = GPUS[self.gpu].ridge
         roof = [0.25, ridge, 65536]
-        axes.plot(roof, [self.attainable(x) for x in roof], color=hex_of("grey"))
-        for (label, (_, colour, _)), shape in zip(POINTS.items(), "os^Dv", strict=True):
+        axes.plot(roof, [self.attainable(x) for x in roof], color=PAGE_INK)
+        axes.set(xscale="log", yscale="log", xlabel="FLOP/byte")
+        name_above(axes, "TFLOP/s, at most")
+        for label, (_, colour, _) in POINTS.items():
             x = self.intensity(label)
-            axes.plot(x, self.attainable(x), shape, ms=9, color=hex_of(colour), label=label)
+            axes.plot(x, self.attainable(x), "|", ms=18, mew=4, color=hex_of(colour))
+            shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, -24)
+            axes.annotate(
+                label, (x, self.attainable(x)), shift, textcoords="offset points",
+                color=text_colour(colour),
+                ha="center" if x >= ridge else "left" if label.startswith("decode") else "right",
+            )  # fmt: skip
+        between = sorted(self.intensity(label) for label in POINTS if "prefill" in label)
+        bar = [between[0], *([ridge] if between[0] < ridge < between[1] else []), between[1]]
+        axes.plot(bar, [self.attainable(x) for x in bar], color=hex_of("flash"), lw=8, alpha=0.6)
         for mark in self.marks:
-            axes.plot(mark["intensity"], mark["tflops"], "x", ms=10, color=hex_of("grey"))
-            axes.annotate(mark["label"], (mark["intensity"], mark["tflops"]))
-        axes.set(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="attainable TFLOP/s")
-        axes.legend(fontsize=10)
+            if mark["n"] == self.n:
+                axes.plot(mark["intensity"], mark["tflops"], "D", color=PAGE_INK)
+                where = (mark["intensity"], mark["tflops"])
+                axes.annotate(mark["label"], where, (8, -4), textcoords="offset points")
         return figure
 
 

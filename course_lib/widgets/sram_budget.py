@@ -16,8 +16,9 @@ import traitlets
 from course_lib.accounting.format import bytes_binary
 from course_lib.accounting.hardware import GPUS, gpu
 from course_lib.accounting.sram import STATISTICS_BYTES
-from course_lib.style.look import styled
-from course_lib.style.palette import HUES, hex_of
+from course_lib.style.axes import ink_of
+from course_lib.style.look import PAGE_INK, styled
+from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
 from course_lib.widgets.base import CourseWidget, check_count, evaluate, monomial, static_text
 
@@ -71,10 +72,10 @@ class SramBudget(CourseWidget):
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count.
     """
 
-    _esm = static_text("tokens.js", "common.js", "sram_budget.js")
-    _css = static_text("tokens.css", "common.css", "sram_budget.css")
-    parts = ("sram-layout", "sram-gpus", "sram-buffers")
-    height_px = 800
+    _esm = static_text("tokens.js", "common.js", "handles.js", "sram_budget.js")
+    _css = static_text("tokens.css", "common.css", "handles.css", "sram_budget.css")
+    parts = ("sram-block", "sram-gpus", "sram-layout")
+    height_px = 520
 
     block_q = traitlets.Int(128).tag(sync=True)
     block_k = traitlets.Int(128).tag(sync=True)
@@ -176,20 +177,24 @@ class SramBudget(CourseWidget):
 
     @styled
     def to_figure(self) -> Figure:
-        """Draw the shared buffers as one stacked bar against each GPU's limit."""
-        figure, axes = new_figure(figsize=(8, 3.6))
-        colours = [hue.hex for hue in HUES.values()]
+        """Draw the shared buffers as one block on a KiB axis, each GPU's limit as a wall."""
+        figure, axes = new_figure(figsize=(8, 3))
         left = 0.0
-        for i, (name, n_bytes) in enumerate(self.buffer_bytes().items()):
-            axes.barh(0, n_bytes / 1024, left=left, color=colours[i], label=name,
-                      hatch="" if i % 2 else "//", edgecolor=hex_of("grey"))  # fmt: skip
-            left += n_bytes / 1024
-        limits: dict[int, list[str]] = {}
+        for name, n_bytes in self.buffer_bytes().items():
+            kib, tensor = n_bytes / 1024, "other" if name == "m, l" else name[0].lower()
+            hatched = {"fill": False, "hatch": "///"} if tensor == "s" else {}
+            axes.barh(0, kib, left=left, color=hex_of(tensor), edgecolor=hex_of(tensor), **hatched)
+            if tensor != "other":
+                axes.text(left + kib / 2, 0.42, tensor.upper(), ha="center", va="bottom")
+            left += kib
+        axes.text(left, -0.42, f"  {left:.4g} KiB", ha="left", va="top", weight="bold")
+        walls: dict[int, list[str]] = {}
         for name in SHOWN_GPUS:
-            limits.setdefault(GPUS[name].shared_kib_per_block, []).append(name)
-        for kib, names in limits.items():
-            axes.axvline(kib, ymax=0.72, color=hex_of("grey"), linestyle="--")
-            axes.text(kib, 0.52, "\n".join(names), ha="center", va="bottom")
-        axes.set(xlabel="KiB of shared memory per program", yticks=[], ylim=(-0.6, 0.9))
-        axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+            walls.setdefault(GPUS[name].shared_kib_per_block, []).append(name)
+        for kib, names in walls.items():
+            colour = PAGE_INK if left <= kib else hex_of("naive")
+            axes.plot([kib, kib], [-0.5, 0.75], color=colour)
+            axes.text(kib, 0.8, "\n".join(names), ha="center", va="bottom", color=ink_of(colour))
+        axes.set(xlabel="KiB of shared memory per program", yticks=[], ylim=(-0.8, 1.3))
+        axes.spines["left"].set_visible(False)
         return figure

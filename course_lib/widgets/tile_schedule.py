@@ -71,10 +71,11 @@ class TileSchedule(CourseWidget):
             1024 tiles, and unless kv_heads divides heads.
     """
 
-    _esm = static_text("tokens.js", "common.js", "tile_schedule.js")
-    _css = static_text("tokens.css", "common.css", "tile_schedule.css")
+    _esm = static_text("tokens.js", "common.js", "handles.js", "tile_schedule.js")
+    _css = static_text("tokens.css", "common.css", "handles.css", "tile_schedule.css")
     parts = (
-        "schedule-kind", "schedule-mask", "schedule-steps", "schedule-grid", "schedule-loads",
+        "schedule-picture", "schedule-grid", "schedule-steps", "schedule-kind", "schedule-mask",
+        "schedule-loads",
     )  # fmt: skip
     height_px = 900
 

@@ -316,13 +316,14 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # cooks decide, a flat roof: such work is **compute-bound**. They meet at the
 # ridge, 295.
 #
-# The crosses are **measured** times turned into TFLOP/s (H100, N = 8192,
+# The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
 # H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
 # for the fused kernel (the least is 0.067; a part of O was still in L2).
 #
-# Move N: which points stay where they are? (*Decode* is one query against N
-# keys, as when a model writes. *Tile loads* wait for lesson 04.)
+# Drag *you are here* along the roof: that is N. Which marks stay where they
+# are? (*Decode* is one query against N keys, as when a model writes. The blue bar
+# ends at every *tile load*, which waits for lesson 04.)
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
@@ -587,8 +588,9 @@ for n in (1024, 8192, 32768, 131072):
 # nothing for the products with the weights. (The *KV cache* holds K and V of
 # all earlier tokens while a model writes; *paging* stores it in blocks.)
 #
-# How large is that cache? [These lines](#fac-kv-variants) compare what would
-# shrink it, and how many requests then fit beside the weights.
+# How large is that cache? Below, one GPU is a box: a slab of weights, and a brick
+# for each request that still fits, its K above its V. Drag the first brick longer.
+# [These lines](#fac-kv-variants) compare what would shrink a brick.
 
 # %% cache-widget
 KVCacheCalculator("Llama-3-8B")

@@ -101,7 +101,8 @@ schedule(8, 2)
 
 # %% schedule-text [markdown]
 # Here is the same with `N = 16` and tiles of 4. Before you press *Next*, say
-# which tile comes. [The table](#fac-schedule-loads) counts what is carried, and
+# which tile comes. K and V grow darker each time that they are read.
+# [The table](#fac-schedule-loads) counts what is carried, and
 # how many scores exist at one time. Then choose
 # [naive](#fac-schedule-kind): each of the three kernels walks over the whole
 # grid, so the grid must exist.
@@ -347,8 +348,9 @@ print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
 # wrong, and it was copied on.
 #
 # Now with the shared memory that one desk really gets, and a tile of your
-# choice. `B_q` and `B_k` stand for `block_q` and `block_k`. Predict, then move:
-# with `B_q` = 256, which `B_k` still fits on an [H100](#fac-sram-gpus)?
+# choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
+# the walls of five desks. Predict, then drag the edges of Q and K: with `B_q` =
+# 256, which `B_k` still stays inside [an H100's wall](#fac-sram-gpus)?
 
 # %% sram-plot
 SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)

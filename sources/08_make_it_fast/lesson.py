@@ -118,7 +118,7 @@ chart
 
 
 # %% roofline-say [markdown]
-# Both crosses lie *above* the slope. That is no error: the slope is HBM's, and
+# Both diamonds lie *above* the slope. That is no error: the slope is HBM's, and
 # the L2 cache answers most of the loads. From rung 1 to rung 8 there is less than
 # a factor of two, and above rung 8 there is less than a half left.
 

@@ -32,7 +32,7 @@ from course_lib.widgets import (
     TileStepper,
     race_lanes,
 )
-from course_lib.widgets.kv_cache import CAPACITY_GB, DTYPES, PRESETS, VARIANTS
+from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
 from course_lib.widgets.tile_stepper import LINES_PER_TILE
@@ -100,7 +100,7 @@ def kv_cache(rng: random.Random) -> list[Case]:
         cache = KVCacheCalculator(
             rng.choice(list(PRESETS)), heads=kv * 4, kv_heads=kv, n=rng.randint(1, 10**6),
             batch=rng.randint(1, 99), window=rng.randint(1, 10**6), gpus=rng.randint(1, 8),
-            dtype=rng.choice(list(DTYPES)), gpu=rng.choice(list(CAPACITY_GB)),
+            dtype=rng.choice(list(DTYPES)), gpu=rng.choice(list(CAPACITY)),
         )  # fmt: skip
         now = {name: value for name, value in cache.module_state().items() if name != "data"}
         values = {"layers": cache.layers, "heads": cache.heads, "kv_heads": kv, "d": cache.d,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from traitlets import TraitError
 
 from course_lib.widgets import KVCacheCalculator
-from course_lib.widgets.kv_cache import CAPACITY_GB, VARIANTS
+from course_lib.widgets.kv_cache import CAPACITY, VARIANTS
 from course_lib.widgets.kv_cache import PRESETS as MODELS_OF_KV
 
 
@@ -27,7 +29,7 @@ def test_as_many_requests_fit_as_memory_allows_and_no_more(preset):
     cache = KVCacheCalculator(preset, gpus=2)
     for variant in VARIANTS:
         fit = cache.requests(variant)
-        room = 2 * CAPACITY_GB["H100"] * 10**9 - cache.weights_m * 2 * 10**6
+        room = 2 * CAPACITY["H100"] - cache.weights_m * 2 * 10**6
         assert cache.cache_bytes(variant, batch=fit) <= room
         assert cache.cache_bytes(variant, batch=fit + 1) > room
     assert KVCacheCalculator("Llama-3-70B").requests() == 0
@@ -64,6 +66,7 @@ def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     assert f"{fit} requests fit on 1 × H100" in page.inner_text(".fac")
     page.get_by_label("Model").select_option("Llama-3-70B")
     assert "do not fit on 1 × H100" in page.inner_text(".fac")
+    page.get_by_text("more", exact=True).click()
     box = page.get_by_label("H_kv, K/V heads").nth(1)
     box.fill("5")
     box.press("Enter")
@@ -72,6 +75,46 @@ def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     page.get_by_label("GPUs").first.press("ArrowRight")
     assert page.evaluate("facModel.get('gpus')") == 2
     check_page(page)
+
+
+def area_of(page: Any, what: str) -> float:
+    boxes = page.locator(what).evaluate_all("ns => ns.map(n => n.getBBox())"
+                                            ".map(b => b.width * b.height)")  # fmt: skip
+    return sum(boxes)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_weights_and_bricks_take_the_area_that_they_take_of_the_memory(mount, width):
+    cache = KVCacheCalculator(batch=3)
+    page = mount(cache, width=width, reduced=True)
+    pixels = area_of(page, ".fac-kv-wall") / CAPACITY["H100"]
+    assert area_of(page, ".fac-kv-weights") == pytest.approx(pixels * 8030 * 2e6, rel=0.01)
+    filled = area_of(page, ".fac-stage > g > .fac-fill-k, .fac-stage > g > .fac-fill-v")
+    want = pixels * cache.cache_bytes(batch=cache.requests())
+    assert filled == pytest.approx(want, rel=0.01)
+    assert area_of(page, ".fac-kv-asked") == pytest.approx(pixels * cache.cache_bytes(), rel=0.01)
+    edges = page.locator(".fac-kv-edges").get_attribute("d").count("v")
+    assert edges == cache.requests() == 64
+
+
+@pytest.mark.browser
+def test_a_longer_brick_is_a_longer_text_and_fewer_fit(mount):
+    page = mount(KVCacheCalculator(), width=1280, reduced=True)
+    box = page.locator(".fac-knob-n").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + (x - page.locator(".fac-kv-weights").bounding_box()["width"]), y)
+    page.mouse.up()
+    assert page.evaluate("facModel.get('n')") == 16384
+    assert f"{KVCacheCalculator(n=16384).requests()} requests fit" in page.inner_text(".fac")
+
+
+def test_an_h100_is_what_a_program_sees_of_it():
+    assert CAPACITY["H100"] / 2**30 == pytest.approx(79.2)
+    assert CAPACITY["H100"] / 1e9 == pytest.approx(85.0, abs=0.05)
+    assert "79.2 GiB, weights 14.96 GiB" in KVCacheCalculator().to_table()
 
 
 # vocabulary, width, feed-forward width (the papers named in kv_cache.py)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from traitlets import TraitError
 
@@ -38,7 +41,7 @@ def test_roofline_table_and_figure_show_the_same_points():
         assert line.get_xdata()[0] == x
         assert line.get_ydata()[0] == chart.attainable(x)
         assert f"{x:8.4g} FLOP/byte" in text
-    assert "220 TFLOP/s measured" in text
+    assert "220 TFLOP/s measured at N = 8192" in text
     assert text.count("memory-bound") == 4
 
 
@@ -62,22 +65,61 @@ def test_bad_values_get_one_sentence(act, error, sentence):
         act()
 
 
+def names(page: Any) -> list[str]:
+    """Return what the marks say of themselves, in the order of `POINTS`."""
+    keys = page.locator("[data-point]").evaluate_all(
+        "ns => ns.map(n => [n.dataset.point, n.textContent])"
+    )
+    return [text for _, text in sorted((int(key), text) for key, text in keys)]
+
+
+def intensities(page: Any) -> list[float]:
+    return [float(re.search(r"[:,] ([\d.]+) FLOP", text)[1]) for text in names(page)]
+
+
 @pytest.mark.browser
 def test_roofline_points_move_with_n_but_not_with_batch(mount, check_page):
     page = mount(RooflineChart(), width=320)
     check_page(page)
-    cells = lambda: page.locator("tbody td:nth-child(2)").all_inner_texts()  # noqa: E731
-    before = cells()
+    page = mount(RooflineChart(), width=1280)
+    before = intensities(page)
+    page.get_by_text("more", exact=True).click()
     page.get_by_label("batch").first.press("End")
     assert page.evaluate("facModel.get('batch')") == 4096
-    assert cells() == before
+    assert intensities(page) == before
     page.get_by_label("N", exact=True).first.press("ArrowLeft")
     want = [RooflineChart(n=4096).intensity(point) for point in POINTS]
-    assert [float(x) for x in cells()] == pytest.approx(want, rel=5e-3)
+    assert intensities(page) == pytest.approx(want, rel=5e-3)
     page.get_by_label("GPU").select_option("T4")
     assert "T4 needs 203 FLOP/byte" in page.inner_text(".fac")
     assert "T4" in page.locator("svg[role=img]").get_attribute("aria-label")
     check_page(page)
+
+
+@pytest.mark.browser
+def test_you_are_here_is_dragged_along_the_roof(mount):
+    page = mount(RooflineChart(), width=1280)
+    knob = page.locator(".fac-knob-n")
+    x, y = (knob.bounding_box()[side] + 8 for side in "xy")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 70, y)  # one factor of two is as wide for N as for FLOP/byte
+    page.mouse.up()
+    assert page.evaluate("facModel.get('n')") == 4096
+    assert "N = 4096" in names(page)[3]
+    assert knob.bounding_box()["x"] + 8 == pytest.approx(x - 70, abs=8)
+
+
+@pytest.mark.browser
+def test_a_measurement_stands_at_its_own_n_only(mount):
+    chart = RooflineChart(n=8192)
+    chart.add_measurement("fused, H100", intensity=4096, tflops=333)
+    page = mount(chart, width=1280)
+    assert page.locator(".fac-measured").count() == 1
+    assert "fused, H100: 333 TFLOP/s" in page.text_content(".fac svg")
+    page.get_by_label("N", exact=True).first.press("ArrowLeft")
+    assert page.locator(".fac-measured").count() == 0
+    assert "Measured at N = 8192: move there" in page.inner_text(".fac")
 
 
 def test_every_model_of_the_chart_exists():

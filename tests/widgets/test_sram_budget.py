@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,13 +67,53 @@ def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page)
     check_page(page)
     assert "it fits on A100-80, H100, B200" in page.inner_text(".fac")
     assert "96 KiB shared, 255 registers a thread, 120 B spilled" in page.inner_text(".fac")
+    assert page.locator(".fac-measured").count() == 1
     page.get_by_label("B_q, query rows").first.press("ArrowLeft")
     budget.block_q = 64
     total = sum(budget.buffer_bytes().values()) / 1024
     assert f"takes {total:.4g} KiB" in page.inner_text(".fac")
     assert "read 128 times" in page.inner_text(".fac")
     page.get_by_label("Layout").select_option("kernel")
-    page.get_by_label("stages").first.press("ArrowRight")
+    page.get_by_text("more", exact=True).click()
+    page.get_by_label("stages, K/V tiles").first.press("ArrowRight")
     assert page.evaluate("facModel.get('stages')") == 4
     assert "registers a thread for these buffers" in page.inner_text(".fac")
     check_page(page)
+
+
+def width_of(page: Any, what: str) -> float:
+    return page.locator(what).evaluate("n => n.getBoundingClientRect().width")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_every_kib_has_the_same_width_on_one_axis(mount, width):
+    """64 KiB look smaller than 227, and what is over a wall is as wide as what is over it."""
+    page = mount(SramBudget(block_q=256), width=width, reduced=True)
+    shared = SramBudget(block_q=256).buffer_bytes()
+    pixels = width_of(page, "[class*=fac-fill-q]") / (shared["Q"] / 1024)
+    for name in ("k", "v", "s", "o"):
+        want = pixels * shared[name.upper()] / 1024
+        assert width_of(page, f".fac-sram-buffer.fac-fill-{name}") == pytest.approx(want, abs=1.5)
+    rooms = page.locator(".fac-sram-wall").evaluate_all("ns => ns.map(n => n.getBBox().x)")
+    assert [round(x / pixels) for x in rooms] == pytest.approx([64, 99, 163, 227], abs=2)
+    total = sum(shared.values()) / 1024
+    over = page.locator(".fac-sram-over").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    assert over == pytest.approx([pixels * (total - kib) for kib in (64, 99, 163, 227)], abs=2)
+    assert page.locator(".fac-sram-spill").count() == 1
+
+
+@pytest.mark.browser
+def test_the_edges_of_q_and_k_are_dragged(mount):
+    page = mount(SramBudget(), width=1280, reduced=True)
+    for trait, by, want in (("block_q", 130, 256), ("block_k", -35, 64)):
+        box = page.locator(f".fac-knob-{trait}").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + by / 2, y)
+        page.mouse.move(x + by, y)
+        page.mouse.up()
+        assert page.evaluate(f"facModel.get('{trait}')") == want
+    page.mouse.move(x + 300, y)  # the hand has let go
+    assert page.evaluate("facModel.get('block_k')") == 64

@@ -114,13 +114,14 @@ def test_steps_and_counters_by_mouse_and_keyboard(mount, check_page):
     page = mount(TileSchedule(), width=320)
     check_page(page)
     page.get_by_label("Mask").select_option("causal")
-    assert page.locator(".fac-heads .fac-skip").count() == 6
-    assert page.locator(".fac-heads .fac-half").count() == 4
+    assert page.locator(".fac-stage .fac-skip").count() == 6
+    assert page.locator(".fac-stage .fac-half").count() == 4
     for _ in range(6):
         page.get_by_role("button", name="Next").click()
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
     seek = page.get_by_label("Step", exact=True)
     seek.press("End")
+    page.get_by_text("more", exact=True).click()
     rows = dict(zip(
         page.locator("tbody th").all_inner_texts(),
         page.locator("tbody tr td:nth-child(3)").all_inner_texts(), strict=True,
@@ -136,6 +137,7 @@ def test_steps_and_counters_by_mouse_and_keyboard(mount, check_page):
 @pytest.mark.browser
 def test_a_field_refuses_too_many_tiles_and_settings_restart_the_walk(mount):
     page = mount(TileSchedule(step=3))
+    page.get_by_text("more", exact=True).click()
     box = page.get_by_label("N_q, query rows").nth(1)
     box.fill("4096")
     box.press("Enter")
@@ -145,4 +147,35 @@ def test_a_field_refuses_too_many_tiles_and_settings_restart_the_walk(mount):
     assert page.evaluate("facModel.get('step')") == 0
     assert page.get_by_label("splits of the keys").first.is_visible()
     page.get_by_label("query heads").first.press("ArrowRight")
-    assert page.locator(".fac-heads svg").count() == 2
+    assert page.locator("[data-head]").count() == 2
+
+
+@pytest.mark.browser
+def test_wear_marks_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
+    """Each K tile is as dark as it was often read; the cell that is clicked is the one at work."""
+    schedule = TileSchedule(mask="causal")
+    page = mount(schedule, width=1280, reduced=True)
+    assert page.locator(".fac-tile-wear").count() == 0
+    page.locator(".fac-cell[data-at='6']").click()
+    assert page.evaluate("facModel.get('step')") == 6
+    assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
+    wear = page.locator(".fac-tile-wear").evaluate_all(
+        "ns => ns.map(n => n.getAttribute('fill-opacity'))"
+    )
+    assert [round(float(x) / 0.14) for x in wear[:3]] == [3, 2, 1]  # K tiles 0, 1, 2
+    assert page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1  # rows 0 to 2, and the desk
+    assert schedule.loads(6).k == 4 * (3 + 2 + 1)
+
+
+@pytest.mark.browser
+def test_the_edges_of_tiles_are_dragged_and_a_part_opens_its_fold(mount):
+    page = mount(TileSchedule(step=3), width=1280, reduced=True)
+    for trait, move in (("block_k", (85, 0)), ("block_q", (0, -40))):
+        box = page.locator(f".fac-knob-{trait}").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + move[0], y + move[1])
+        page.mouse.up()
+    got = page.evaluate("['block_k', 'block_q', 'step'].map((name) => facModel.get(name))")
+    assert got == [8, 2, 0]

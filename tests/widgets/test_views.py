@@ -98,3 +98,20 @@ def test_a_frame_wears_the_theme_of_its_page(browser, system):
     page.wait_for_timeout(100)
     assert inside.evaluate(look) == ["rgb(17, 17, 17)", "rgb(236, 236, 236)"]
     page.context.close()
+
+
+PICTURE_FIRST = ("KVCacheCalculator", "RooflineChart", "SramBudget", "TileSchedule")
+FIRST_MARK = """() => {
+  const marks = [...document.querySelectorAll('.fac-stage :is(rect, path, circle)')]
+    .filter((n) => !n.closest('defs')).map((n) => n.getBoundingClientRect().top);
+  return Math.min(...marks) - document.querySelector('.fac').getBoundingClientRect().top;
+}"""
+
+
+@pytest.mark.parametrize(("width", "most"), [(480, 200), (1280, 120)])
+@pytest.mark.parametrize("name", PICTURE_FIRST)
+def test_the_picture_comes_first_and_at_most_three_controls_follow(mount, name, width, most):
+    page = mount(EVERY[name](), width=width)
+    assert page.evaluate(FIRST_MARK) <= most
+    named = "ns => [...new Set(ns.map(n => (n.ariaLabel || n.labels[0].textContent).trim()))]"
+    assert len(page.locator(".fac :is(input, select):visible").evaluate_all(named)) <= 3

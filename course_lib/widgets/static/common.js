@@ -81,6 +81,7 @@ function followLink(event, roots) {
 function pointAt(node) {
   for (const other of node.ownerDocument.querySelectorAll(".fac-pointed")) other.classList.remove("fac-pointed");
   node.classList.add("fac-pointed");
+  node.closest("details")?.setAttribute("open", "");
   setTimeout(() => node.classList.remove("fac-pointed"), 8000);
   if (!node.matches("button, input, select")) node.setAttribute("tabindex", "-1");
   node.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -206,8 +207,8 @@ function countField(model, trait, label, least, most) {
   });
 }
 
-/** Previous, next, play, reset and a seek slider over the trait `step`, which ends at `last()`. */
-function player(model, el, { last, move }) {
+/** Previous, next, play (a step `every()` ms), reset and a seek slider over the trait `step`, which ends at `last()`. */
+function player(model, el, { last, move, every = () => 900 }) {
   let timer = 0;
   const go = (step) => put(model, { step: Math.max(0, Math.min(last(), step)) });
   const stop = () => {
@@ -218,7 +219,7 @@ function player(model, el, { last, move }) {
   };
   const start = () => {
     if (model.get("step") >= last()) go(0);
-    timer = setInterval(() => (model.get("step") >= last() || !el.isConnected ? stop() : go(move(1))), 900);
+    timer = setInterval(() => (model.get("step") >= last() || !el.isConnected ? stop() : go(move(1))), every());
     play.setAttribute("aria-pressed", "true");
     play.textContent = "Pause";
   };

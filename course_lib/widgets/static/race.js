@@ -4,7 +4,6 @@ const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : 
 const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
 const PROGRAMS = [...powersOfTwo(1, 128), 132];
 const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data"];
-const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
 const clamp = (x) => Math.max(0, Math.min(1, x));
 
 function render({ model, el }) {
@@ -74,7 +73,7 @@ function render({ model, el }) {
     if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
-    const hit = grip("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
+    const hit = hold("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
     hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left - x) / px));
     hit.addEventListener("pointerleave", () => point(lane, -1));
     nodes.push(hit, lane.mark, lane.differs);
@@ -82,26 +81,10 @@ function render({ model, el }) {
     if (last && race.lanes.length > 1) nodes.push(...flag(lane));
     return nodes;
   }
-  /** Something to drag: `act` gets the pointer in the picture's pixels. */
-  function grip(tag, attributes, act) {
-    const node = s(tag, attributes);
-    const move = (e) => {
-      const r = over.getBoundingClientRect();
-      act(e.clientX - r.left, e.clientY - r.top);
-    };
-    node.addEventListener("pointerdown", (e) => {
-      e.preventDefault();
-      stop();
-      const up = () => removeEventListener("pointermove", move);
-      addEventListener("pointermove", move); // the handle is drawn anew while it moves
-      addEventListener("pointerup", up, { once: true });
-      move(e);
-    });
-    return node;
-  }
+  const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const node = grip("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-race-knob fac-race-${kind}` }, act);
+    const node = hold("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-knob fac-race-${kind}` }, act);
     node.append(s("title", {}, title));
     return node;
   };
@@ -129,7 +112,7 @@ function render({ model, el }) {
     if (locked && !planted) return [];
     const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
     const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
-    const grab = grip("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
+    const grab = hold("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
     const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: where does this tape end?";
     return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
   }
@@ -260,10 +243,10 @@ function render({ model, el }) {
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
   const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
   const mine = (node) => (fixed ? null : node);
-  const more = h("details", { class: "fac-race-more" }, h("summary", {}, "more"),
+  const rest = more(
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
-  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row" }, button, seekBar)), mine(fields.n.node), more), voice.node);
+  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row" }, button, seekBar)), mine(fields.n.node), rest), voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();

@@ -12,83 +12,129 @@ export function intensity(point, shape) {
 /** TFLOP/s under the roof. */
 export const attainable = (x, chip) => Math.min((x * chip.hbm_gb_per_s) / 1e3, chip.tflops_half);
 
-const SHAPES = ["M-7 0a7 7 0 1 0 14 0a7 7 0 1 0 -14 0", "M-6 -6h12v12h-12z", "M0 -8l8 14h-16z", "M0 -9l8 9l-8 9l-8 -9z", "M0 8l-8 -14h16z"];
+const LENGTHS = powersOfTwo(64, 2 ** 20), BLOCKS = powersOfTwo(16, 1024);
+const LOADS = 2, LEAST = 3, DECODE = 4; // among the points: flash's two bounds, and one query row
 
 function render({ model, el }) {
   const data = model.get("data");
   const get = (name) => model.get(name);
-  const LABELS = { n: ["N", 64], d: ["d, head dimension", 16], heads: ["H, query heads", 1], kv_heads: ["K/V heads", 1], batch: ["batch", 1], block_q: ["B_q, rows of a Q tile", 16] };
-  const fields = Object.entries(LABELS).map(([trait, [label, least]]) => field(label, powersOfTwo(least, 2 ** Math.floor(Math.log2(data.limits[trait]))), () => get(trait), (value) => {
+  const LABELS = { n: ["N", 64], block_q: ["B_q, rows of a Q tile", 16], d: ["d, head dimension", 16], heads: ["H, query heads", 1], kv_heads: ["K/V heads", 1], batch: ["batch", 1] };
+  const fields = Object.fromEntries(Object.entries(LABELS).map(([trait, [label, least]]) => [trait, field(label, powersOfTwo(least, 2 ** Math.floor(Math.log2(data.limits[trait]))), () => get(trait), (value) => {
     const most = data.limits[trait];
     if (!Number.isInteger(value) || value < 1 || value > most) return `A whole number from 1 to ${most}, please.`;
     if (trait === "kv_heads" && get("heads") % value) return `A number that divides the ${get("heads")} query heads, please.`;
     const group = get("heads") / get("kv_heads");
     put(model, trait === "heads" ? { heads: value, kv_heads: value % group ? value : value / group } : { [trait]: value });
-  }));
+  })]));
   const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
-  const words = h("p", {});
-  const plot = h("div", { class: "fac-plot" });
-  const table = h("div", {});
-  const voice = announcer();
-  root(model, el, h("div", { class: "fac-row" }, gpu.row), h("div", { class: "fac-fields" }, fields.map((f) => f.node)), words,
-    h("div", { class: "fac-halves" }, part("roofline-plot", plot), part("roofline-table", table)), voice.node);
-
-  let WIDE = 600;
-  const HIGH = 340, LEFT = 56, BOTTOM = 44, TOP = 14;
+  const layers = [s("g"), s("g")], [under, over] = layers.map(scene);
+  const picture = stage(model, "roofline-plot", drawPlot, ...layers);
+  const words = h("p", { class: "fac-stage-words" }), voice = announcer();
+  let axes = null;
+  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.n.node, fields.block_q.node, gpu.row),
+    more(h("div", { class: "fac-fields" }, ["d", "heads", "kv_heads", "batch"].map((name) => fields[name].node))), voice.node);
 
   function draw() {
-    for (const f of fields) f.follow();
+    for (const f of Object.values(fields)) f.follow();
     gpu.node.value = get("gpu");
-    const chip = data.gpus[get("gpu")];
-    const ridge = (chip.tflops_half * 1e3) / chip.hbm_gb_per_s;
-    const shape = Object.fromEntries(Object.keys(LABELS).map((name) => [name, get(name)]));
+    picture.draw();
+    voice.say(words.textContent);
+  }
+
+  const shape = (changed = {}) => ({ ...Object.fromEntries(Object.keys(LABELS).map((name) => [name, get(name)])), ...changed });
+
+  function drawPlot(width, fs) {
+    const chip = data.gpus[get("gpu")], ridge = (chip.tflops_half * 1e3) / chip.hbm_gb_per_s, now = shape();
     const points = data.points.map((p) => {
-      const x = intensity(p, shape);
-      return { ...p, x, y: attainable(x, chip), bound: x < ridge ? "memory-bound" : "compute-bound" };
+      const x = intensity(p, now);
+      return { ...p, x, y: attainable(x, chip) };
     });
+    const marks = get("marks").filter((m) => m.n === now.n), elsewhere = [...new Set(get("marks").map((m) => m.n))].filter((n) => n !== now.n);
+    write(points, marks, elsewhere, ridge, chip);
+
+    const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
+    if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 1.9 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
+    const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
+    const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
+
+    under((add) => {
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs });
+      add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${Y(chip.tflops_half)}V${floor}` });
+      add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
+      add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 0.5 * fs }, `ridge ${short(ridge, 3)}`);
+      add("flat", "text", { class: "fac-t-small", x: end, y: Y(chip.tflops_half) - 0.5 * fs, "text-anchor": "end" }, `${get("gpu")}: ${chip.tflops_half} TFLOP/s`);
+      const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - 0.7 * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
+    });
+    over((add) => {
+      add("bar", "polyline", { class: "fac-roof-bar", points: roof(points[LOADS].x, points[LEAST].x) }, "flash lies between its two bounds");
+      points.forEach((p, i) => i === LOADS || i === LEAST || add(`point ${i}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
+      const sit = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops), r: 0.6 * fs, m }));
+      sit.forEach(({ x, y, r, m }, i) => {
+        const gap = Y(attainable(m.intensity, chip));
+        add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${gap}` });
+        add(`mark ${i}`, "path", { class: "fac-measured", d: `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z` }, m.label);
+      });
+      name(add, points, sit, { X, Y, fs, ridge, width, from, floor });
+      hold(add, "n", points[LEAST], { X, Y, fs }, (x) => nearestBy(LENGTHS, (n) => X(intensity(data.points[LEAST], shape({ n }))), x));
+      hold(add, "block_q", points[LOADS], { X, Y, fs }, (x) => nearestBy(BLOCKS, (block_q) => X(intensity(data.points[LOADS], shape({ block_q }))), x));
+    });
+    return floor + 2.9 * fs;
+  }
+
+  const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
+  const hold = (add, trait, p, { X, Y, fs }, choose) => add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
+
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }) {
+    for (let p = low; p <= high; p += 1) {
+      add(`y ${p}`, "path", { class: "fac-axis", d: `M${from} ${Y(10 ** p)}H${end}` });
+      add(`y tick ${p}`, "text", { class: "fac-t-soft", x: from - 6, y: Y(10 ** p) + 0.3 * fs, "text-anchor": "end" }, String(10 ** p));
+    }
+    const every = Math.ceil((right - left) / ((end - from) / (4 * fs)));
+    for (let p = left; p <= right; p += every) {
+      add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
+      add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
+    }
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte, both axes logarithmic");
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, "TFLOP/s, at most");
+  }
+
+  /** Names beside what they name: left of the slope, under the flat roof, right of what was measured. */
+  function name(add, points, sit, { X, Y, fs, ridge, width, from, floor }) {
+    const long = width >= 700;
+    const says = (p, i) => {
+      if (i === LEAST) return `${long ? "you are here: " : ""}N = ${get("n")}, ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
+      return `${i === LOADS ? `B_q = ${get("block_q")}${long ? ", every tile load" : ""}` : p.label}: ${short(p.x, long ? 3 : 2)}${long ? ` FLOP/byte, ${short(p.y, 3)} TFLOP/s` : ""}`;
+    };
+    const all = points.map((p, i) => ({ key: i, text: says(p, i), x: X(p.x), y: Y(p.y), cls: `fac-t-name fac-roof-says-${p.colour}`, slope: p.x < ridge }));
+    const steep = all.filter((l) => l.slope && l.key !== DECODE), flat = all.filter((l) => !l.slope);
+    const heights = spread(steep.map((l) => l.y - 0.2 * fs), steep.map(() => 1.35 * fs), 0, floor);
+    steep.forEach((l, i) => {
+      const x = Math.max(l.x - 1.5 * fs, wide(l.text, fs)), bend = x < l.x - fs;
+      if (bend && Math.abs(heights[i] - l.y) > 0.5 * fs) add(`lead ${l.key}`, "path", { class: "fac-roof-lead", d: `M${x + 3} ${heights[i]}L${l.x - 0.4 * fs} ${l.y}` });
+      add(`name ${l.key}`, "text", { class: l.cls, "data-point": l.key, x, y: heights[i] + 0.3 * fs, "text-anchor": "end" }, l.text);
+    });
+    const right = [...all.filter((l) => l.slope && l.key === DECODE), ...sit.map((p, i) => ({ key: `m${i}`, text: `${p.m.label}: ${short(p.m.tflops, 3)}${long ? " TFLOP/s" : ""}`, x: p.x, y: p.y, cls: "fac-t-small" }))];
+    const rows = spread(right.map((l) => l.y + 0.1 * fs), right.map(() => 1.35 * fs), 0, floor);
+    right.forEach((l, i) => {
+      const size = wide(l.text, fs), fits = l.x + 1.2 * fs + size < width;
+      add(`name ${l.key}`, "text", { class: l.cls, ...(l.key === DECODE && { "data-point": l.key }), x: fits ? l.x + 1.1 * fs : Math.min(l.x, width - size / 2), y: fits ? rows[i] + 0.3 * fs : l.y + 1.6 * fs, "text-anchor": fits ? "start" : "middle" }, l.text);
+    });
+    const places = spread(flat.map((l) => l.x), flat.map((l) => wide(l.text, fs)), X(ridge), width);
+    flat.forEach((l, i) => add(`name ${l.key}`, "text", { class: l.cls, "data-point": l.key, x: places[i], y: l.y + 1.7 * fs, "text-anchor": "middle" }, l.text));
+  }
+
+  function write(points, marks, elsewhere, ridge, chip) {
     const free = points.filter((p) => p.x >= ridge).map((p) => p.label);
     words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic. ${free.length ? `Past the ridge: ${free.join("; ")}.` : "No point is past the ridge."}`;
-    const [loads, least] = points.slice(2, 4);
-    if (loads.x < ridge && least.x > ridge) words.textContent += " Flash lies between its two bounds, on both sides of the ridge: what L2 serves decides.";
-    voice.say(words.textContent);
-    drawPlot(points, chip, ridge);
-    const row = (icon, label, x, y, bound) => h("tr", {}, h("th", { scope: "row" }, icon, `${label} `, h("small", {}, bound)), h("td", {}, short(x, 3)), h("td", {}, short(y, 3)));
-    table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["", "FLOP per byte", "TFLOP/s, at most"].map((t) => h("th", { scope: "col" }, t)))),
-      h("tbody", {}, points.map((p, i) => row(key(p, i), p.label, p.x, p.y, p.bound)), get("marks").map((m) => row("✕ ", m.label, m.intensity, m.tflops, "measured")))));
+    if (points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds, on both sides of the ridge: what L2 serves decides.";
+    if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;
+    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
 
-  const key = (p, i) => s("svg", { class: "fac-key", viewBox: "-10 -10 20 20", "aria-hidden": "true" }, s("path", { class: `fac-dot fac-f-${p.colour}`, d: SHAPES[i % SHAPES.length] }));
-
-  function drawPlot(points, chip, ridge) {
-    const marks = get("marks");
-    const xs = [...points, ...marks.map((m) => ({ x: m.intensity }))].map((p) => Math.log2(p.x));
-    const ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
-    const left = Math.floor(Math.min(-1, ...xs)), right = Math.ceil(Math.max(14, ...xs));
-    const low = Math.floor(Math.min(-1, ...ys)), high = Math.ceil(Math.max(Math.log10(chip.tflops_half), ...ys));
-    const x = (v) => LEFT + ((WIDE - LEFT - 14) * (Math.log2(v) - left)) / (right - left);
-    const y = (v) => HIGH - BOTTOM - ((HIGH - BOTTOM - TOP) * (Math.log10(v) - low)) / (high - low);
-    const grid = [];
-    for (let p = low; p <= high; p += 1) {
-      grid.push(s("line", { class: "fac-grid", x1: LEFT, x2: WIDE - 14, y1: y(10 ** p), y2: y(10 ** p) }), s("text", { x: LEFT - 6, y: y(10 ** p) + 5, "text-anchor": "end" }, String(10 ** p)));
-    }
-    const every = Math.ceil((right - left) / 6);
-    for (let p = left; p <= right; p += every) {
-      grid.push(s("line", { class: "fac-grid", x1: x(2 ** p), x2: x(2 ** p), y1: TOP, y2: HIGH - BOTTOM }), s("text", { x: x(2 ** p), y: HIGH - BOTTOM + 18, "text-anchor": p + every > right ? "end" : "middle", dx: p + every > right ? 14 : 0 }, String(2 ** p)));
-    }
-    grid.push(s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, "FLOP/byte"), s("text", { x: LEFT + 4, y: TOP - 2 }, "TFLOP/s"));
-    const roof = [2 ** left, ridge, 2 ** right].map((v) => `${x(v)},${y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
-    const dots = points.map((p, i) => s("path", { class: `fac-dot fac-f-${p.colour}`, transform: `translate(${x(p.x)} ${y(p.y)})`, d: SHAPES[i % SHAPES.length] }, s("title", {}, p.label)));
-    const crosses = marks.map((m) => s("path", { class: "fac-mark", transform: `translate(${x(m.intensity)} ${y(m.tflops)})`, d: "M-6 -6l12 12M-6 6l12 -12" }, s("title", {}, m.label)));
-    const label = `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}.`;
-    plot.replaceChildren(s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, grid,
-      s("line", { class: "fac-ridge", x1: x(ridge), x2: x(ridge), y1: TOP, y2: HIGH - BOTTOM }), s("polyline", { class: "fac-roof", points: roof }), dots, crosses));
-  }
-
-  const later = onChanges(model, [...Object.keys(LABELS), "gpu", "marks"], draw);
-  new ResizeObserver(() => {
-    const wide = Math.max(300, Math.min(600, plot.clientWidth));
-    if (wide !== WIDE) { WIDE = wide; later(); }
-  }).observe(plot);
+  onChanges(model, [...Object.keys(LABELS), "gpu", "marks"], draw);
   draw();
 }
 

@@ -19,52 +19,136 @@ export function largestTile(terms, values, limit) {
   return low;
 }
 
+const KIB = 1024;
+const lettered = (name) => (name === "m, l" ? "other" : name[0].toLowerCase());
+
 function render({ model, el }) {
   const data = model.get("data");
   const get = (name) => model.get(name);
   const COUNTS = { block_q: ["B_q, query rows", 16, 256], block_k: ["B_k, key rows", 16, 256], d: ["d, head dimension", 16, 512], stages: ["stages, K/V tiles in flight", 1, 8], warps: ["warps of a program", 1, 16], n: ["N, for the re-reads", 256, 2 ** 18] };
   const fields = Object.fromEntries(Object.entries(COUNTS).map(([trait, [label, least]]) => [trait, countField(model, trait, label, least, data.limits[trait])]));
-  const layout = select("Layout", [["paper", "the paper's: all in shared memory"], ["kernel", "a real kernel's: S and O in registers"]], (value) => put(model, { buffers: value }));
+  const layout = select("Layout", [["paper", "paper: all in shared memory"], ["kernel", "real: S, O in registers"]], (value) => put(model, { buffers: value }));
   const dtype = select("dtype", Object.keys(data.dtypes).map((name) => [name, name]), (value) => put(model, { dtype: value }));
-  const words = h("p", {});
-  const chips = h("div", {});
-  const table = h("div", {});
-  const voice = announcer();
-  root(model, el, h("div", { class: "fac-row" }, part("sram-layout", layout.row), dtype.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-    words, h("div", { class: "fac-halves" }, part("sram-gpus", chips), part("sram-buffers", table)), voice.node);
+  const tiles = powersOfTwo(16, data.limits.block_q);
+  const walls = [...new Set(Object.values(data.gpus))].map((limit) => ({ limit, names: Object.keys(data.gpus).filter((name) => data.gpus[name] === limit) }));
+  const layers = [s("g"), part("sram-gpus", s("g")), s("g")];
+  const [block, chips, hands] = layers.map(scene);
+  const picture = stage(model, "sram-block", drawPicture, ...layers);
+  const words = h("p", { class: "fac-stage-words" }), voice = announcer();
+  let room = 256 * KIB;
+  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
+    more(h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
+
+  /** What the picture shows: bytes of each buffer, all of them, and what the wall of the registers is. */
+  function counted() {
+    const values = { block_q: get("block_q"), block_k: get("block_k"), d: get("d"), stages: get("stages"), b: data.dtypes[get("dtype")] };
+    const terms = data.layouts[get("buffers")];
+    const shared = bufferBytes(terms.shared, values), registers = bufferBytes(terms.registers, values);
+    return { values, terms: terms.shared, shared, registers, total: sum(shared), spilled: data.registers_per_thread * 4 * 32 * get("warps") };
+  }
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();
     layout.node.value = get("buffers");
     dtype.node.value = get("dtype");
-    const real = get("buffers") === "kernel";
-    fields.stages.node.hidden = fields.warps.node.hidden = !real;
-    const values = { block_q: get("block_q"), block_k: get("block_k"), d: get("d"), stages: get("stages"), b: data.dtypes[get("dtype")] };
-    const { shared: terms, registers: registerTerms } = data.layouts[get("buffers")];
-    const shared = bufferBytes(terms, values), registers = bufferBytes(registerTerms, values);
-    const total = sum(shared);
-    const fits = Object.entries(data.gpus).filter(([, limit]) => total <= limit).map(([name]) => name);
-    const tiles = Math.ceil(get("n") / get("block_q"));
-    words.textContent = `This tile takes ${bytesText(total, 1024)} of shared memory: it fits on ${fits.length ? fits.join(", ") : "none of these GPUs"}. At N = ${get("n")} K and V are read ${tiles} ${tiles === 1 ? "time" : "times"}.`;
+    fields.stages.node.hidden = fields.warps.node.hidden = get("buffers") !== "kernel";
+    picture.draw();
     voice.say(words.textContent);
+  }
 
-    chips.replaceChildren(...Object.entries(data.gpus).map(([name, limit]) => {
-      const best = largestTile(terms, values, limit);
-      const parts = Object.values(shared).map((bytes, i) => h("i", { class: `fac-b${i}`, style: `width:${(100 * bytes) / Math.max(limit, total)}%` }));
-      const verdict = total <= limit ? `✓ fits, ${bytesText(limit - total, 1024)} left` : `✗ ${bytesText(total - limit, 1024)} too much`;
-      const implied = best ? `largest square tile B = ${best}: K and V read ${Math.ceil(get("n") / best)} times` : "not even one row fits";
-      const compiled = get("compiled").filter((c) => c.gpu === name).map((c) => h("small", {}, `◆ ${c.label}: ${bytesText(c.shared, 1024)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}`));
-      return h("div", { class: "fac-chip" }, h("div", { class: "fac-chip-head" }, h("b", {}, `${name}, ${bytesText(limit, 1024)} `), h("span", {}, verdict)),
-        h("div", { class: `fac-room ${total <= limit ? "" : "fac-full"}`, "aria-hidden": "true" }, parts), h("small", {}, implied), compiled);
-    }));
+  function drawPicture(width, fs) {
+    const now = counted(), { shared, registers, total } = now;
+    const names = Object.keys(data.gpus).filter((name) => total <= data.gpus[name]);
+    const times = (rows) => `${Math.ceil(get("n") / rows)} ${get("n") <= rows ? "time" : "times"}`;
     const perThread = sum(registers) / 4 / (32 * get("warps"));
-    const row = (name, bytes, where, i, terms) => h("tr", {}, h("th", { scope: "row" }, i == null ? null : h("span", { class: `fac-swatch fac-b${i}` }), name), h("td", {}, bytesText(bytes, 1024)), h("td", {}, where), h("td", {}, termText(terms[name])));
-    table.replaceChildren(
-      h("table", {}, h("thead", {}, h("tr", {}, ["buffer", "size", "where", "bytes"].map((t) => h("th", { scope: "col" }, t)))),
-        h("tbody", {}, Object.entries(shared).map(([name, bytes], i) => row(name, bytes, "shared", i, terms)), Object.entries(registers).map(([name, bytes]) => row(name, bytes, "registers", null, registerTerms)))),
-      real ? h("p", {}, `${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}`) : "",
-      h("p", { class: "fac-soft" }, get("compiled").length ? "◆ The compiler's own figure: trust it over the formula." : "A formula shows what grows with what; the compiler's own figure can be put beside it."),
-    );
+    words.textContent = `This tile takes ${bytesText(total, KIB)} of shared memory: it fits on ${names.length ? names.join(", ") : "none of these GPUs"}. At N = ${get("n")} K and V are read ${times(get("block_q"))}.`
+      + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
+      + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
+      + (get("compiled").length ? " Trust the compiler's own figure over the formula." : "");
+    picture.svg.setAttribute("aria-label", `${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory. ${words.textContent}`);
+
+    if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
+    while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
+    const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
+    const top = 2.9 * fs, tall = 5.2 * fs, lane = 2.55 * fs, under = top + tall + 2.1 * fs;
+    let y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
+    const floor = y + (perThread ? 4.4 * fs : 0);
+    block((add) => hands((over) => {
+      axis(add, room, px, floor, fs, top);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs);
+      const most = walls.at(-1).limit;
+      if (total > most) add("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
+      if (perThread) registerFile(add, over, now, px, y, fs);
+      handles(over, spans, now, px, top, tall, fs, width);
+    }));
+    chips((add) => {
+      const titles = walls.map(({ limit, names: all }) => (width < 640 ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
+      const places = spread(walls.map(({ limit }) => px(limit)), titles.map((t) => wide(t, fs) + fs), 0, width);
+      walls.forEach(({ limit }, i) => add(`wall ${i}`, "rect", { class: "fac-sram-wall", x: px(limit) - 1.5, y: top - 1.3 * fs, width: 3, height: under + i * lane + 0.6 * fs - top + 1.3 * fs }));
+      walls.forEach(({ limit, names: all }, i) => {
+        const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = fits ? "fac-t-small" : "fac-t-bad";
+        add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
+        add(`bar ${i}`, "rect", { class: "fac-sram-bar", x: px(0), y: at, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
+        if (!fits) add(`over ${i}`, "rect", { class: "fac-sram-over", x: px(limit), y: at, width: px(total) - px(limit), height: 0.6 * fs });
+        add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at, width: px(limit) - px(0), height: 0.6 * fs });
+        add(`says ${i}`, "text", { class: cls, x: 1, y: at + 1.65 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
+        add(`best ${i}`, "text", { class: "fac-t-soft", x: right, y: at + 1.65 * fs, "text-anchor": "end" }, best ? `${width < 640 ? "largest B" : "largest square tile B"} = ${best}${width < 640 ? "" : `: K and V read ${times(best)}`}` : "not even one row fits");
+        get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
+      });
+    });
+    return floor + 2 * fs;
+  }
+
+  /** The same KiB for the registers, whose wall is what a thread may have. */
+  function registerFile(add, over, { registers, spilled }, px, y, fs) {
+    slide(add, over, registers, "registers", y, 2.6 * fs, px, fs);
+    const all = sum(registers), spills = all > spilled;
+    add("register wall", "rect", { class: "fac-sram-wall", x: px(spilled) - 1.5, y: y - 0.4 * fs, width: 3, height: 3.4 * fs });
+    if (spills) add("register spill", "rect", { class: "fac-sram-spill", x: px(spilled), y, width: px(all) - px(spilled), height: 2.6 * fs });
+    add("registers", "text", { class: spills ? "fac-t-bad" : "fac-t-small", x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
+  }
+
+  /** Lay buffers side by side from the left wall; their names above. Returns where each one is. */
+  function slide(add, over, buffers, where, y, tall, px, fs) {
+    const spans = {};
+    let from = 0;
+    for (const [name, bytes] of Object.entries(buffers)) {
+      const x = px(from), w = px(from + bytes) - x, kind = lettered(name), staged = name.includes("stages") ? get("stages") : 1;
+      spans[kind] = { from, x, w };
+      const paint = kind === "s" ? `fill:${picture.hatch}` : "";
+      add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, style: paint, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
+      for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
+      const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
+      const says = wide(long, fs) < w ? long : wide(letter, fs) < w ? letter : "";
+      if (says && kind !== "other") over(`${where} ${kind} name`, "text", { class: "fac-t-name", x: x + w / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, says);
+      from += bytes;
+    }
+    return spans;
+  }
+
+  function axis(add, room, px, y, fs, top) {
+    for (let i = 0; i <= 4; i += 1) {
+      const bytes = (i * room) / 4, anchor = i ? "middle" : "start";
+      add(`grid ${i}`, "path", { class: "fac-axis", d: `M${px(bytes)} ${top}V${y + 0.3 * fs}` });
+      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.3 * fs, "text-anchor": anchor }, i ? String(bytes / KIB) : "0 KiB");
+    }
+  }
+
+  /** The edges of Q and of K are the handles: what is dragged is the number of rows. */
+  function handles(add, spans, now, px, top, tall, fs, width) {
+    const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
+    const edges = [["block_q", spans.q, 1, 0.3], ["block_k", spans.k, many, 0.7]];
+    const says = [...edges.map(([trait]) => `${trait === "block_q" ? "B_q" : "B_k"} = ${get(trait)}`), bytesText(now.total, KIB)];
+    const sizes = says.map((text, i) => wide(text, i < 2 ? fs : 1.35 * fs) + 1.2 * fs);
+    const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)];
+    const places = spread(ends, sizes, 0, width);
+    edges.forEach(([trait, span, rows, share], i) => {
+      const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
+      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall}L${places[i]} ${top + tall + 0.5 * fs}` });
+      add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + share * tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
+    });
+    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 1.45 * fs, "text-anchor": "middle" }, text));
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -114,20 +114,23 @@ function render({ model, el }) {
   const change = (trait) => (value) => put(model, { [trait]: value, step: 0 });
   const schedule = select("Schedule", [["flash", "flash"], ["naive", "naive, three kernels"], ["split_k", "split-K decoding"]], change("schedule"));
   const mask = select("Mask", [["everything", "none"], ["causal", "causal"], ["window", "sliding window"]], change("mask"));
-  const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction });
-  const heads = h("div", { class: "fac-heads" });
-  const words = h("p", {});
+  let pause = 900;
+  const speed = select("Speed", [1, 4, 16].map((x) => [x, `×${x}`]), (value) => ((pause = 900 / value), bar.stop()));
+  const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction, every: () => pause });
+  const layers = [part("schedule-grid", s("g")), s("g")], [grids, desk] = layers.map(scene);
+  const picture = stage(model, "schedule-picture", drawPicture, ...layers);
+  picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
+  const words = h("p", { class: "fac-stage-words" });
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
+  let drawn = null;
 
-  root(model, el,
+  root(model, el, picture.node, words, part("schedule-steps", bar.node),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)),
-    h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-    part("schedule-steps", bar.node), words,
-    h("div", { class: "fac-halves" }, h("div", {}, part("schedule-grid", heads),
-      h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))), part("schedule-loads", table)),
+    more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
+      part("schedule-loads", table), h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))),
     voice.node);
 
   function draw() {
@@ -140,9 +143,117 @@ function render({ model, el }) {
     const step = Math.min(model.get("step"), all().length);
     words.textContent = sentence(now, step);
     bar.follow(words.textContent);
-    heads.replaceChildren(...Array.from({ length: now.heads }, (_, head) => grid(now, step, head)));
+    picture.draw();
     drawTable(now, step);
     voice.say(words.textContent);
+  }
+
+  /** What has been worked on, read and written after `step` steps, head by head. */
+  function soFar(now, step) {
+    const heads = Array.from({ length: now.heads }, () => ({ when: new Map(), first: new Map(), reads: { q: [], k: [], v: [] }, written: new Set() }));
+    const left = new Map(), began = new Set(), last = step ? all()[step - 1][0][0] : null;
+    for (const [phase, program] of all().flat()) left.set(`${phase} ${program}`, (left.get(`${phase} ${program}`) ?? 0) + 1);
+    all().forEach((work, at) => work.forEach(([phase, program, head, i, j]) => {
+      const mine = heads[head], name = `${phase} ${program}`, read = (t, tile) => (mine.reads[t][tile] = (mine.reads[t][tile] ?? 0) + 1);
+      if (phase === (last ?? phase) && !mine.first.has(`${i} ${j}`)) mine.first.set(`${i} ${j}`, at + 1);
+      if (at >= step) return;
+      if (phase === last) mine.when.set(`${i} ${j}`, at + 1);
+      if (phase !== "softmax" && phase !== "values") {
+        if (!began.has(name)) read("q", i);
+        read("k", j);
+      }
+      if (phase !== "softmax" && phase !== "scores") read("v", j);
+      began.add(name);
+      left.set(name, left.get(name) - 1);
+      if (!left.get(name) && (phase === "values" || phase === "flash")) mine.written.add(i);
+    }));
+    if (now.schedule === "split_k" && step >= all().length) heads.forEach((head) => Array.from({ length: Math.ceil(now.n_q / now.block_q) }, (_, i) => head.written.add(i)));
+    return heads;
+  }
+
+  function drawPicture(width, fs) {
+    const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
+    const beside = width >= 760, deskW = 17 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
+    const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
+    const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : 22) * fs), gh = Math.max(2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
+    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
+    grids((add) => state.forEach((head, number) => {
+      const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall;
+      places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
+    }));
+    const below = Math.ceil(now.heads / across) * tall, at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + 1.2 * fs };
+    const end = at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, fs, strip });
+    picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
+    drawn = step;
+    return Math.max(below, end);
+  }
+
+  /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
+  function panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }) {
+    const gx = x + strip + gap, gy = y + 2.4 * fs + 2 * strip + gap, sx = gw / now.n_k, sy = gh / now.n_q;
+    const span = (t, tile) => {
+      const b = "kv".includes(t) ? now.block_k : now.block_q, n = "kv".includes(t) ? now.n_k : now.n_q, from = tile * b, rows = Math.min(b, n - from);
+      if (t === "k" || t === "v") return { x: gx + from * sx, y: gy - gap - strip * (t === "v" ? 1 : 2), w: rows * sx, h: strip };
+      return { x: t === "q" ? x : gx + gw + gap, y: gy + from * sy, w: strip, h: rows * sy };
+    };
+    const tQ = Math.ceil(now.n_q / now.block_q), tK = Math.ceil(now.n_k / now.block_k), key = `h${number}`;
+    if (now.heads > 1) add(`${key} head`, "text", { class: "fac-t-soft", "data-head": number, x, y: y + 1.1 * fs }, `query head ${number}, K/V head ${Math.floor((number * now.kv_heads) / now.heads)}`);
+    for (const t of ["k", "v", "q", "o"]) {
+      const many = t === "k" || t === "v" ? tK : tQ;
+      for (let tile = 0; tile < many; tile += 1) {
+        const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
+        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
+        if (times) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
+      }
+      const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
+      if (t === "k" || t === "v") add(`${key} ${t}`, "text", { class: "fac-t-name", x: gx - 0.4 * fs, y: p.y + strip / 2 + 0.35 * fs, "text-anchor": "end" }, t.toUpperCase());
+      else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
+      if (most > 1) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
+    }
+    for (let i = 0; i < tQ; i += 1) {
+      for (let j = 0; j < tK; j += 1) {
+        const kind = now.schedule === "naive" && classify(now, i, j) === "skip" ? "partial" : classify(now, i, j), at = head.when.get(`${i} ${j}`);
+        const c = { x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy }, w = span("k", j).w, tall = span("q", i).h;
+        const state = kind === "skip" ? "fac-skip" : at === step && step ? "fac-now" : at ? "fac-done" : "";
+        add(`${key} ${i} ${j}`, "rect", { class: `fac-cell ${state}`, x: c.x + 0.5, y: c.y + 0.5, width: Math.max(0.5, w - 1), height: Math.max(0.5, tall - 1), "data-at": head.first.get(`${i} ${j}`) ?? "" });
+        if (kind === "partial" && w > 8 && tall > 8) add(`${key} ${i} ${j} half`, "path", { class: "fac-half", d: `M${c.x + w - 12} ${c.y + 2}h10v10z` });
+        if (at && w > wide(String(at), fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : "fac-t-small", x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, String(at));
+      }
+    }
+    if (!number) {
+      const drag = (trait, n) => (rows) => allowed({ ...settings(), [trait]: nearest(powersOfTwo(1, 1024), Math.max(0.7, rows)) }) && put(model, { [trait]: nearest(powersOfTwo(1, 1024).filter((b) => b < 2 * n), Math.max(0.7, rows)), step: 0 });
+      const [dragK, dragQ] = [drag("block_k", now.n_k), drag("block_q", now.n_q)], k = span("k", 0), q = span("q", 0);
+      add("knob block_k", "circle", { class: "fac-knob fac-across fac-knob-block_k", cx: k.x + k.w, cy: k.y, r: 0.48 * fs }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
+      add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
+    }
+    return { span, sx, sy };
+  }
+
+  const allowed = (then) => Math.ceil(then.n_q / then.block_q) * Math.ceil(then.n_k / then.block_k) * then.heads <= limits.tiles;
+
+  /** The desk of the first program at work: its tiles slide there from where they lie. */
+  function drawDesk(now, step, places, { x, y, w, fs, strip }) {
+    const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], top = y + 1.9 * fs, tall = 6.2 * fs;
+    const has = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] }[phase] ?? [];
+    desk((add) => {
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `desk of program ${program}` : "desk: empty");
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: w - 2, height: tall, rx: 6 });
+      let at = x + 0.8 * fs;
+      for (const t of has) {
+        const from = places[head].span(t, t === "q" || t === "o" ? i : j), size = 2.3 * fs, slides = drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `fac-edge fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
+        at += size + 0.7 * fs;
+      }
+      if (phase && phase !== "values") {
+        add("s", "rect", { class: "fac-edge", style: `fill:${picture.hatch}`, x: at, y: top + 1.6 * fs, width: 2.3 * fs, height: 2.3 * fs });
+        add("s name", "text", { class: "fac-t-small", x: at + 1.15 * fs, y: top + 1.25 * fs, "text-anchor": "middle" }, phase === "softmax" ? "S, P" : "S");
+      }
+      const rows = step ? Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k) : 0;
+      const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${rows} scores here, none in HBM`;
+      add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + 5.5 * fs }, says);
+    });
+    return 1.9 * fs + tall + 0.6 * fs;
   }
 
   function sentence(now, step) {
@@ -155,44 +266,16 @@ function render({ model, el }) {
     return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${ending}`;
   }
 
-  function grid(now, step, head) {
-    const tQ = Math.ceil(now.n_q / now.block_q), tK = Math.ceil(now.n_k / now.block_k);
-    const group = now.heads / now.kv_heads;
-    const when = new Map();
-    const phase = step ? all()[step - 1][0][0] : null;
-    all().slice(0, step).forEach((work, at) => work.forEach((w) => w[2] === head && w[0] === phase && when.set(`${w[3]} ${w[4]}`, [at + 1, w[1]])));
-    const size = 40, cells = [];
-    for (let i = 0; i < tQ; i += 1) {
-      for (let j = 0; j < tK; j += 1) {
-        const kind = now.schedule === "naive" && classify(now, i, j) === "skip" ? "partial" : classify(now, i, j);
-        const at = when.get(`${i} ${j}`);
-        const state = kind === "skip" ? "fac-skip" : at?.[0] === step ? "fac-now" : at ? "fac-done" : "";
-        const x = 34 + j * size, y = 26 + i * size;
-        cells.push(s("rect", { class: `fac-cell ${state}`, x: x + 1, y: y + 1, width: size - 2, height: size - 2 }));
-        if (kind === "partial") cells.push(s("path", { class: "fac-half", d: `M${x + size - 16} ${y + 3}h13v13z` }));
-        if (at) cells.push(s("text", { class: state === "fac-now" ? "fac-on" : null, x: x + size / 2, y: y + size / 2 }, at[0]));
-      }
-    }
-    const every = Math.ceil(Math.max(tQ, tK) / 16);
-    for (let j = 0; j < tK; j += every) cells.push(s("text", { x: 34 + (j + 0.5) * size, y: 13 }, `K${j}`));
-    for (let i = 0; i < tQ; i += every) cells.push(s("text", { x: 16, y: 26 + (i + 0.5) * size }, `Q${i}`));
-    const label = `Head ${head}: ${tQ} by ${tK} tiles, ${when.size} of them worked on so far.`;
-    const caption = now.heads > 1 ? h("figcaption", {}, `query head ${head}, K/V head ${Math.floor(head / group)}`) : null;
-    const width = 34 + tK * size;
-    return h("figure", { style: `max-width:${Math.min(460, Math.max(150, width * 1.25))}px` },
-      s("svg", { viewBox: `0 0 ${width} ${26 + tQ * size}`, role: "img", "aria-label": label }, cells), caption);
-  }
-
   function drawTable(now, step) {
-    const soFar = loads(now, step), end = loads(now, all().length);
+    const moved = loads(now, step), end = loads(now, all().length);
     const pairs = now.n_q * now.n_k * now.heads;
     const rows = [
-      ["rows of Q loaded", soFar.q, end.q, now.heads * now.n_q], ["rows of K loaded", soFar.k, end.k, now.kv_heads * now.n_k],
-      ["rows of V loaded", soFar.v, end.v, now.kv_heads * now.n_k], ["rows of O written", soFar.o, end.o, now.heads * now.n_q],
+      ["rows of Q loaded", moved.q, end.q, now.heads * now.n_q], ["rows of K loaded", moved.k, end.k, now.kv_heads * now.n_k],
+      ["rows of V loaded", moved.v, end.v, now.kv_heads * now.n_k], ["rows of O written", moved.o, end.o, now.heads * now.n_q],
     ];
-    if (end.scores) rows.push(["scores to and from HBM", soFar.scores, end.scores, null]);
-    if (end.partial) rows.push(["rows of unfinished O, written and read", soFar.partial, end.partial, null]);
-    rows.push(["scores computed", soFar.pairs, end.pairs, null]);
+    if (end.scores) rows.push(["scores to and from HBM", moved.scores, end.scores, null]);
+    if (end.partial) rows.push(["rows of unfinished O, written and read", moved.partial, end.partial, null]);
+    rows.push(["scores computed", moved.pairs, end.pairs, null]);
     const saved = pairs - end.pairs;
     table.replaceChildren(
       h("table", {}, h("thead", {}, h("tr", {}, ["", "so far", "at the end", "rows there are"].map((t) => h("th", { scope: "col" }, t)))),

@@ -1,0 +1,96 @@
+// Shared by the widgets whose picture is the handle: what is dragged, what stays the same node, labels that make room.
+
+/** The place nearest to x on a scale where each step is a factor. */
+const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
+
+/** Make `node` something to drag: `act` gets the pointer in the picture's pixels, from press to release. */
+function grip(over, node, act, began = () => {}, ended = () => {}) {
+  const move = (e) => {
+    const r = over.getBoundingClientRect();
+    act(e.clientX - r.left, e.clientY - r.top);
+  };
+  node.addEventListener("pointerdown", (e) => {
+    e.preventDefault();
+    began();
+    addEventListener("pointermove", move); // the handle may be drawn anew while it moves
+    const end = () => {
+      for (const name of ["pointerup", "pointercancel"]) removeEventListener(name, end);
+      removeEventListener("pointermove", move);
+      ended();
+    };
+    for (const name of ["pointerup", "pointercancel"]) addEventListener(name, end);
+    move(e);
+  });
+  return node;
+}
+
+/**
+ * The children of an SVG element by key: a node that is drawn again stays the same node, so it can
+ * move by CSS and stay under the hand; one that is not goes. `act` makes a node a grip. While it is
+ * held the picture is `facHeld`: then its scale stays, or the hand would chase it.
+ */
+function scene(parent) {
+  let old = new Map(), now = new Map(), next = null;
+  const svg = () => parent.ownerSVGElement ?? parent;
+  const hold = (held) => () => {
+    svg().facHeld = held;
+    if (!held) svg().dispatchEvent(new Event("letgo"));
+  };
+  const add = (key, tag, attributes, content = "", act = null) => {
+    const node = old.get(key) ?? s(tag);
+    if (act && !node.facAct) grip(svg(), node, (x, y) => node.facAct(x, y), hold(true), hold(false));
+    node.facAct = act;
+    for (const [name, value] of Object.entries(attributes)) if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+    if (node.textContent !== content) node.replaceChildren(...(tag === "text" ? [content] : [s("title", {}, content)]));
+    if (node === next) next = next.nextSibling;
+    else parent.insertBefore(node, next);
+    now.set(key, node);
+    return node;
+  };
+  const draw = (paint) => {
+    [now, next] = [new Map(), parent.firstChild];
+    paint(add);
+    for (const [key, node] of old) if (!now.has(key)) node.remove();
+    old = now;
+  };
+  return draw;
+}
+
+/** A picture in CSS pixels: `draw(width, font size)` at the start, when its width changes and when it is called. */
+function stage(model, name, draw, ...layers) {
+  const pattern = freshId("hatch");
+  const svg = s("svg", { class: "fac-stage", role: "img" }, s("defs", {}, s("pattern", { id: pattern, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { class: "fac-fill-s", width: 4.5, height: 7 }))), layers);
+  const node = part(name, h("div", { class: "fac-stage-box" }, svg));
+  const now = () => {
+    const width = node.clientWidth || 1000, height = draw(width, model.get("presenter") ? 22 : 15);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    shown = width;
+  };
+  let shown = 0;
+  new ResizeObserver(() => node.clientWidth && node.clientWidth !== shown && now()).observe(node);
+  svg.addEventListener("letgo", now);
+  model.on("change:presenter", now);
+  return { node, svg, hatch: `url(#${pattern})`, draw: now };
+}
+
+/** Middles of labels of these sizes between `low` and `high`, moved as little as need be so that none lie on another. */
+function spread(places, sizes, low, high) {
+  const order = places.map((_, i) => i).sort((a, b) => places[a] - places[b]), found = [...places];
+  let edge = low;
+  for (const i of order) {
+    found[i] = Math.max(found[i], edge + sizes[i] / 2);
+    edge = found[i] + sizes[i] / 2;
+  }
+  edge = high;
+  for (const i of order.reverse()) {
+    found[i] = Math.min(found[i], edge - sizes[i] / 2);
+    edge = found[i] - sizes[i] / 2;
+  }
+  return found;
+}
+
+/** What is not needed at first, folded. */
+const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
+
+/** The width of a line of text, near enough to place it. */
+const wide = (text, size) => 0.6 * size * text.length;

@@ -1,0 +1,98 @@
+"""progress(): the path that a notebook shows says what the text says, and opens each exercise."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from course_lib import lessons, progress, store
+from course_lib.progress_view import path_html
+
+ROOT = Path(__file__).parents[1]
+DONE = ("0.1", "1.1", "1.2")
+
+
+@pytest.fixture
+def some_done(tmp_path, monkeypatch):
+    """A store in which three exercises have passed, and a kernel that runs in notebooks/."""
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+    monkeypatch.chdir(ROOT / "notebooks")
+    data = store.load()
+    attempts = {id: {"passed": True} for id in DONE}
+    (tmp_path / "store.json").write_text(json.dumps({**data, "attempts": attempts}))
+    return attempts
+
+
+def test_outside_a_notebook_it_prints_lines(some_done, capsys):
+    progress()
+    text = capsys.readouterr().out
+    assert "Lesson 01  ✓1.1 ✓1.2 ·1.3 ·1.4" in text
+    assert "Next: 1.3" in text
+    assert "<" not in text
+
+
+def test_a_dot_for_each_exercise_and_those_that_passed_are_filled(some_done):
+    page = path_html(some_done, ROOT / "exercises")
+    body = page.split("</style>")[1]
+    assert body.count("<li ") == len(lessons.all_lessons())
+    assert body.count("<i ") == len(lessons.all_exercises())
+    assert body.count('class="fac-passed"') == len(DONE)
+    assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
+    assert f"3 of {len(lessons.all_exercises())} are done" in body
+    following = lessons.find("1.3")
+    assert f"{following.label} {following.function}" in body
+    assert f"about {following.minutes} min" in body
+
+
+def test_every_dot_leads_to_the_heading_of_its_exercise(some_done):
+    page = path_html(some_done, ROOT / "exercises")
+    links = re.findall(r'<a href="([^"#]+)#([^"]*)" title="([^ ]+) ', page)
+    assert [title for *_, title in links] == [
+        e.label for lesson in lessons.in_order() for e in lesson.exercises
+    ]
+    for file, anchor, label in links:
+        headings = [
+            line.lstrip("# ").strip().replace(" ", "-")
+            for cell in json.loads(Path(file).read_text(encoding="utf-8"))["cells"]
+            for line in cell["source"]
+            if line.startswith("#") and cell["cell_type"] == "markdown"
+        ]
+        assert unquote(anchor) in headings
+        assert unquote(anchor).startswith(label.rstrip("ab"))
+
+
+def test_without_the_notebooks_there_are_dots_without_links(some_done, tmp_path):
+    page = path_html(some_done, tmp_path)
+    assert "<a " not in page
+    assert page.count("<i ") == len(lessons.all_exercises())
+
+
+def test_at_the_end_it_says_so():
+    attempts = {e.id: {"passed": True} for e in lessons.all_exercises()}
+    page = path_html(attempts, ROOT / "exercises")
+    assert "Everything is done." in page
+    assert 'class="fac-next"' not in page
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "dark"), [(480, True), (1280, False)])
+def test_the_path_fits_the_page_and_tab_walks_along_it(some_done, browser, width, dark):
+    scheme = "dark" if dark else "light"
+    page = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 900}
+    ).new_page()
+    body = path_html(some_done, ROOT / "exercises")
+    page.set_content(f"<!doctype html><meta name=color-scheme content='light dark'>{body}")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    reached = []
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.title.split(' ')[0]"))
+    assert reached == ["", "0.1", "1.1", "1.2"]
+    sizes = page.locator("li a").evaluate_all("ns => ns.map(n => n.getBoundingClientRect().height)")
+    assert min(sizes) >= 24
+    page.context.close()
