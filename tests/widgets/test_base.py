@@ -122,6 +122,12 @@ def test_static_files_are_package_data():
         assert (static / f"{module}.css").is_file()
 
 
+def as_hex(paint: str) -> str:
+    """Return ``rgb(1, 2, 3)``, or ``color(srgb 0.1 0.2 0.3)`` of a mix, as a hex number."""
+    times = 255 if paint.startswith("color(srgb") else 1
+    return "#" + "".join(f"{round(float(x) * times):02x}" for x in re.findall(r"[\d.]+", paint)[:3])
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("name", INSTRUMENTS)
 @pytest.mark.parametrize("dark", [False, True])
@@ -142,7 +148,6 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
           })"""
     )
     assert len(pairs) > 10
-    as_hex = lambda rgb: "#" + "".join(f"{int(x):02x}" for x in re.findall(r"\d+", rgb)[:3])  # noqa: E731
     poor = [pair for pair in pairs if contrast(as_hex(pair[0]), as_hex(pair[1])) < 4.5]
     assert not poor
     assert contrast("#ffffff", hex_of("blue")) >= 4.5  # what .fac-on stands on

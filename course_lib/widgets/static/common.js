@@ -82,6 +82,7 @@ function pointAt(node) {
   for (const other of node.ownerDocument.querySelectorAll(".fac-pointed")) other.classList.remove("fac-pointed");
   node.classList.add("fac-pointed");
   setTimeout(() => node.classList.remove("fac-pointed"), 8000);
+  for (let fold = node.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (!node.matches("button, input, select")) node.setAttribute("tabindex", "-1");
   node.setAttribute("data-lm-suppress-shortcuts", "true");
   node.focus({ preventScroll: true });
@@ -237,6 +238,36 @@ function player(model, el, { last, move }) {
     next.disabled = step >= last();
   };
   return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
+}
+
+/** Stripes across a rectangle in SVG, as a path: what is hatched has stripes of the page in it. */
+function hatching(x, y, wide, tall, every = 9) {
+  let path = "";
+  for (let c = every / 2; c < wide + tall; c += every) {
+    const [left, right] = [Math.max(0, c - tall), Math.min(c, wide)];
+    path += `M${(x + left).toFixed(1)} ${(y + c - left).toFixed(1)}L${(x + right).toFixed(1)} ${(y + c - right).toFixed(1)}`;
+  }
+  return path;
+}
+
+/** The place that is nearest to x by ratio. */
+const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
+
+/** Make a node something to drag: `act` gets the pointer in pixels of `frame`, from the press on. */
+function handle(node, frame, act, begin = () => {}) {
+  const move = (e) => {
+    const r = frame.getBoundingClientRect();
+    act(e.clientX - r.left, e.clientY - r.top);
+  };
+  node.addEventListener("pointerdown", (e) => {
+    e.preventDefault();
+    begin();
+    const up = () => removeEventListener("pointermove", move);
+    addEventListener("pointermove", move); // on the window: the node may be drawn anew while it moves
+    addEventListener("pointerup", up, { once: true });
+    move(e);
+  });
+  return node;
 }
 
 /** Draw once for several traits that change together. */

@@ -4,7 +4,6 @@ const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : 
 const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
 const PROGRAMS = [...powersOfTwo(1, 128), 132];
 const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data"];
-const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
 const clamp = (x) => Math.max(0, Math.min(1, x));
 
 function render({ model, el }) {
@@ -51,7 +50,7 @@ function render({ model, el }) {
     nodes.push(s("rect", { class: "fac-race-panel", x, y: y + l2, width: lw, height: 1.9 * fs, rx: 4 }));
     for (const [t, many] of Object.entries(sizes)) {
       const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / get("n") : 1))) / chip().l2;
-      nodes.push(s("rect", { class: `fac-race-fill fac-race-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+      nodes.push(s("rect", { class: `fac-fill-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
       left += w;
     }
     nodes.push(text(x + 6, y + l2 + 1.5 * fs, "fac-race-soft", `L2 ${bytesText(chip().l2, 1024)}`), text(x + lw - 6, y + l2 + 1.5 * fs, left > x + lw ? "fac-race-small fac-race-bad" : "fac-race-small", `${naive ? "S and P" : "K and V"} ${left > x + lw ? "do not fit: they cross HBM" : naive ? "fit: it can keep them" : "fit: it can serve what is read again"}`, { "text-anchor": "end" }));
@@ -82,26 +81,10 @@ function render({ model, el }) {
     if (last && race.lanes.length > 1) nodes.push(...flag(lane));
     return nodes;
   }
-  /** Something to drag: `act` gets the pointer in the picture's pixels. */
-  function grip(tag, attributes, act) {
-    const node = s(tag, attributes);
-    const move = (e) => {
-      const r = over.getBoundingClientRect();
-      act(e.clientX - r.left, e.clientY - r.top);
-    };
-    node.addEventListener("pointerdown", (e) => {
-      e.preventDefault();
-      stop();
-      const up = () => removeEventListener("pointermove", move);
-      addEventListener("pointermove", move); // the handle is drawn anew while it moves
-      addEventListener("pointerup", up, { once: true });
-      move(e);
-    });
-    return node;
-  }
+  const grip = (tag, attributes, act) => handle(s(tag, attributes), over, act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const node = grip("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-race-knob fac-race-${kind}` }, act);
+    const node = grip("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-knob fac-race-${kind}` }, act);
     node.append(s("title", {}, title));
     return node;
   };
@@ -260,7 +243,7 @@ function render({ model, el }) {
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
   const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
   const mine = (node) => (fixed ? null : node);
-  const more = h("details", { class: "fac-race-more" }, h("summary", {}, "more"),
+  const more = h("details", { class: "fac-more fac-race-more" }, h("summary", {}, "more"),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
   root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row" }, button, seekBar)), mine(fields.n.node), more), voice.node);
