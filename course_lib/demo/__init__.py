@@ -2,7 +2,7 @@
 
 ``demo.peak_memory()`` runs naive and fused attention at growing N and draws both peaks as they
 arrive. Every run happens in a child process under a memory limit, so that running out of memory
-is a bar in the picture and not the end of the notebook. This process loads no torch for it.
+is an area in the picture and not the end of the notebook. This process loads no torch for it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PeakMemory:
         return "\n".join(lines + [f"fused: {name}" for name in backends if name])
 
     def to_figure(self, *, presenter: bool = False) -> Figure:
-        """Draw a pair of bars per N on a logarithmic scale; ``presenter``: type for a room."""
+        """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
         return figure.says(self.finding(), self.caption().replace("\n", "; "), self.table())
 

@@ -1,4 +1,4 @@
-"""Move N, and see which bar moves: bytes to and from HBM by four models (lessons 02 and 04).
+"""Drag S, and see which areas grow: bytes to and from HBM by four models (lessons 02, 04 and 07).
 
 The models are `course_lib.accounting.traffic`'s, sent to the page as data: coefficients over
 monomials. The page counts the visited rows of K and adds up the terms a second time, in JavaScript:
@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from course_lib.accounting.format import bytes_binary, bytes_decimal
-from course_lib.accounting.hardware import GPUS, gpu
+from course_lib.accounting.hardware import GPUS, LAUNCH_S, gpu
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.traffic import MODELS, Model, Term, attention_flops
+from course_lib.accounting.traffic import (
+    MODELS,
+    Model,
+    Term,
+    attention_flops,
+    symbols,
+    time_bounds,
+)
 from course_lib.style.look import styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
+from course_lib.widgets.accountant_areas import SCORES, areas, draw_areas, placed
 from course_lib.widgets.base import CourseWidget, check_count, static_text
 
 if TYPE_CHECKING:
@@ -37,12 +45,11 @@ NAMES = {
     "flash_compulsory": "flash (compulsory)",
     "flash_tile_loads": "flash (tile loads)",
 }
-COLOURS = {
-    "naive_four_trips": "vermilion",
-    "eager_six_trips": "purple",
-    "flash_compulsory": "green",
-    "flash_tile_loads": "blue",
-}
+MEANS = {name: "flash" if name.startswith("flash") else "naive" for name in MODELS}
+LINES = {"naive_four_trips": "-", "eager_six_trips": "--",
+         "flash_compulsory": ":", "flash_tile_loads": "-"}  # fmt: skip
+LAUNCHES = {"naive_four_trips": 3, "eager_six_trips": 4}
+"""Kernels of one layer: QK^T, the scale where it is one, softmax, PV. Fused attention is one."""
 # Largest memory above the inputs at any moment: two score matrices, or only what is returned.
 _SCORES = Term("s, p", "written", 2, dict.fromkeys(("H", "N_q", "N_k", "b"), 1))
 _OUTPUT = Term("o", "written", 1, dict.fromkeys(("H", "N_q", "d", "b"), 1))
@@ -75,7 +82,7 @@ class HBMAccountant(CourseWidget):
     """Bytes to and from HBM for one forward pass of attention, by several models at once.
 
     Args:
-        models: names in `traffic.MODELS` (or the models), in the order of the bars; all by default.
+        models: names in `traffic.MODELS` (or the models), from the left; all by default.
         preset: a name in `PRESETS` to start from.
         **shape: n, d, heads, kv_heads, layers, batch, block_q, block_k, dtype, causal, gpu.
 
@@ -89,13 +96,14 @@ class HBMAccountant(CourseWidget):
         gpu: a name in `hardware.GPUS`. extra: what was added, in bytes.
     """
 
-    _esm = static_text("tokens.js", "common.js", "accountant.js")
+    _esm = static_text("tokens.js", "common.js", "handles.js", "accountant.js")
     _css = static_text("tokens.css", "common.css", "accountant.css")
     parts = (
         *(f"accountant-{name}" for name in MODELS),
-        "accountant-words", "accountant-over-n", "accountant-n", "accountant-gqa",
+        "accountant-picture", "accountant-words", "accountant-over-n", "accountant-n",
+        "accountant-gqa",
     )  # fmt: skip
-    height_px = 1000
+    height_px = 800
 
     n = _count("n", 8192)
     d = _count("d", 128)
@@ -137,6 +145,8 @@ class HBMAccountant(CourseWidget):
             "gpus": {name: asdict(chip) for name, chip in GPUS.items()},
             "dtypes": DTYPES,
             "limits": _LIMITS,
+            "scores": SCORES,
+            "launch_s": LAUNCH_S,
             "recorded": dram_points(load_measurements("h100_dram_traffic")),
         }
         super().__init__(data=data, presenter=presenter, **{**PRESETS[preset], **shape})
@@ -161,7 +171,7 @@ class HBMAccountant(CourseWidget):
                 setattr(self, name, value)
 
     def add_ledger(self, ledger: Ledger, label: str = "your code, counted") -> None:
-        """Draw what a ledger counted (all bytes read and written) on the same axis.
+        """Draw what a ledger counted (all bytes read and written) at the same scale.
 
         Raises:
             ValueError: if the ledger counted nothing.
@@ -172,7 +182,7 @@ class HBMAccountant(CourseWidget):
         self.extra = [*self.extra, entry]
 
     def add_measurement(self, record: Mapping[str, Any]) -> None:
-        """Draw what hardware counters measured on the same axis.
+        """Draw what hardware counters measured at the same scale.
 
         Args:
             record: ``label`` (device and kernel) and ``bytes``; with ``n`` (and ``heads``, ``d``,
@@ -213,6 +223,23 @@ class HBMAccountant(CourseWidget):
         """Return the bytes that a model gives for all layers at the present settings."""
         return self.layers * _model(model).bytes(**self.shape())
 
+    def areas(self, model: str | Model, n: int | None = None) -> list[dict[str, Any]]:
+        """Return what one query head moves, one dict a trip: tensor, direction, kind, wide, tall.
+
+        Width and height count numbers, so that their product times b, heads, batch and layers is
+        the trip's bytes. A trip of scores is a ``"square"``; of Q, K, V or O a ``"strip"`` as tall
+        as a square; of K and V, loaded again and again, a ``"pile"`` no wider than a square.
+        """
+        return areas(_model(model), symbols(**self.shape(n=self.n if n is None else n)))
+
+    def pace(self, model: str | Model) -> dict[str, Any]:
+        """Return the least seconds for launches, memory and arithmetic, and the largest's name."""
+        launches = self.layers * LAUNCHES.get(_model(model).name, 1)
+        chip = GPUS[self.gpu]
+        seconds = time_bounds(self.flops(), self.bytes(model), launches, chip).values()
+        times = dict(zip(("launches", "memory", "arithmetic"), seconds, strict=True))
+        return {**times, "limit": max(times, key=times.__getitem__)}
+
     def flops(self) -> int:
         """Return the FLOPs of all layers, by the convention that halves causal."""
         heads = self.heads * self.batch
@@ -234,7 +261,7 @@ class HBMAccountant(CourseWidget):
         return sum(t.bytes(values) for t in rest) / sum(t.bytes(values) for t in square)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict a bar: name, kind, bytes, intensity, milliseconds and footprint."""
+        """Return one dict a model: name, kind, bytes, intensity, ms, pace and footprint."""
         chip = GPUS[self.gpu]
         return [
             {
@@ -243,13 +270,14 @@ class HBMAccountant(CourseWidget):
                 "bytes": (moved := self.bytes(model)),
                 "intensity": self.flops() / moved,
                 "ms": moved / chip.hbm_gb_per_s / 1e6,
+                "pace": self.pace(model)["limit"],
                 "footprint": self.footprint(model),
             }
             for model in self.models
         ]
 
     def to_table(self) -> str:
-        """Return the settings and every bar as text."""
+        """Return the settings and every model as text."""
         group = self.heads // self.kv_heads
         lines = [
             f"N = {self.n}, d = {self.d}, {self.heads} heads (GQA {group}), "
@@ -261,7 +289,7 @@ class HBMAccountant(CourseWidget):
             lines.append(
                 f"{row['name']:<22} {bytes_decimal(row['bytes']):>9}  {row['kind']:<11}  "
                 f"{row['intensity']:8.4g} FLOP/byte  {row['ms']:8.4g} ms of traffic  "
-                f"{bytes_binary(row['footprint'])} above the inputs"
+                f"{bytes_binary(row['footprint'])} above the inputs, limit: {row['pace']}"
             )
         for entry in self.extra:
             lines.append(f"{entry['label']:<22} {bytes_decimal(entry['bytes']):>9}")
@@ -269,26 +297,22 @@ class HBMAccountant(CourseWidget):
 
     @styled
     def to_figure(self) -> Figure:
-        """Draw the bars, and the models over N with the counters that were recorded."""
+        """Draw all trips as areas, and the models over N with the counters that were recorded."""
         figure, (left, right) = new_figure(1, 2, figsize=(11, 4.2))
-        bars = [(row["name"], row["bytes"], COLOURS.get(model.name, "sky")) for row, model in
-                zip(self.rows(), self.models, strict=True)]  # fmt: skip
-        bars += [(entry["label"], entry["bytes"], "grey") for entry in self.extra]
-        names, sizes, colours = zip(*bars, strict=True)
-        drawn = left.barh(names, sizes, color=[hex_of(colour) for colour in colours])
-        left.bar_label(drawn, [bytes_decimal(size) for size in sizes], padding=3)
-        left.set_xscale("log")
-        left.set(xlabel="bytes to and from HBM (log)", xlim=(min(sizes) / 4, max(sizes) * 12))
-        left.invert_yaxis()
+        notes = [f"{e['label']}: {bytes_decimal(e['bytes'])}" for e in self.extra]
+        notes.append(f"areas: one of {self.heads * self.batch} heads; S is {self.n} wide")
+        names = [f"{row['name']}\n{bytes_decimal(row['bytes'])}" for row in self.rows()]
+        draw_areas(left, [placed(self.areas(m)) for m in self.models], names, notes)
         lengths = [2**i for i in range(6, 19)]
         for model in self.models:
             moved = [self.layers * model.bytes(**self.shape(n=n)) for n in lengths]
-            right.plot(lengths, moved, color=hex_of(COLOURS.get(model.name, "sky")),
+            colour = hex_of(MEANS.get(model.name, "other"))
+            right.plot(lengths, moved, LINES.get(model.name, "-"), color=colour,
                        label=NAMES.get(model.name, model.name))  # fmt: skip
         points = self.points()
         if points:
-            right.plot(*zip(*points, strict=True), "D", color=hex_of("grey"), label="counters")
-        right.axvline(self.n, color=hex_of("grey"), linewidth=1)
+            right.plot(*zip(*points, strict=True), "D", color=hex_of("other"), label="counters")
+        right.axvline(self.n, color=hex_of("other"), linewidth=1)
         right.set(xscale="log", yscale="log", xlabel="N", ylabel="bytes")
         right.legend(fontsize=9)
         return figure
@@ -349,7 +373,8 @@ def _as_data(model: Model) -> dict[str, Any]:
         "label": NAMES.get(model.name, model.name),
         "kind": model.kind,
         "describes": model.describes,
-        "colour": COLOURS.get(model.name, "sky"),
+        "means": MEANS.get(model.name, "other"),
+        "launches": LAUNCHES.get(model.name, 1),
         "terms": terms,
         "footprint": {"coefficient": above.coefficient, "powers": dict(above.powers)},
     }

@@ -250,11 +250,48 @@ class Comparison:
             for label, value in self.lines()
         )
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        table = f"<table>{rows}</table>{why}"
+        shown = (self._axis() or f"<table>{rows}</table>") + why
         if self.predictions:
-            return table
+            return shown
         first = "You have not predicted yet: do it above, or open the answer"
-        return f"<details><summary>{first}</summary>{table}</details>"
+        return f"<details><summary>{first}</summary>{shown}</details>"
+
+    def _axis(self) -> str:
+        """Return the truth as a bar and each guess as a mark on its axis; "" where none has one.
+
+        The axis begins at 0 and is linear: what was twice too much stands twice as far out.
+        """
+        *said_before, (label, truth) = self.lines()
+        ends = [*self.predictions[:1], *self.predictions[-1:]]  # the first guess and the last
+        guesses = ends[-len(said_before) :]
+        known = [*self.answers, *guesses]
+        if len(self.answers) > 1 or not guesses or not all(map(is_number, known)):
+            return ""
+        if self.answers[0] <= 0 or min(guesses) < 0:
+            return ""
+        far = 100 / max(self.answers[0], *guesses)
+        marks = "".join(
+            _mark(guess * far, "▼", f"{name}: {rich(text)}")
+            for guess, (name, text) in zip(guesses, said_before, strict=True)
+        )
+        wide = self.answers[0] * far
+        bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:18px;background:{_TRUTH}"></div>'
+        return (
+            f'<div style="max-width:42em;padding:0 8px 4px">{marks}'
+            f'<div style="border-left:2px solid;border-bottom:1px solid">{bar}</div>'
+            f"{_mark(wide, '▲', f'<b>{label}: {rich(truth)}</b>')}</div>"
+        )
+
+
+_TRUTH = hex_of("right")
+
+
+def _mark(place: float, pointer: str, words: str) -> str:
+    """Return words beside a pointer that stands at a percentage of the axis."""
+    side, order = ("left", f"{pointer} {words}") if place <= 50 else ("right", f"{words} {pointer}")
+    away = place if side == "left" else 100 - place
+    style = f"margin-{side}:calc({away:.4g}% - 0.4em);text-align:{side};line-height:1.5"
+    return f'<div style="{style}">{order}</div>'
 
 
 def _scalar(value: Any) -> Any:

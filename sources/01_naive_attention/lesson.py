@@ -517,9 +517,10 @@ peak
 # %% peak-text [markdown]
 # The next cell runs `naive_eager` and the fused one at growing N. It draws the
 # most memory that each held, beyond its inputs. Each runs in a process of its own
-# with a limit on its memory. Where naive attention runs out of memory, you see a
-# hatched bar, as high as it wanted to be. The axis is logarithmic: one mark up
-# means four times as much.
+# with a limit on its memory. Where naive attention runs out of memory, you see
+# two hatched squares, as large as they wanted to be. All areas have one scale.
+# Naive attention holds two squares, the fused one a line. Where a pair of squares
+# is higher than the dotted line, it is larger than the limit.
 #
 # (In a lecture room: `demo.peak_memory(presenter=True)`.)
 

@@ -226,8 +226,8 @@ Race(1024, 128, 128, 128)
 # %% accountant [markdown]
 # ## The instrument
 #
-# Next comes the accountant: the three prices as bars, with a control for
-# everything in the formulas. First a prediction, then move it. In
+# Next comes the accountant: the three prices as areas at one scale, one square
+# for each trip of the scores. First a prediction, then drag the corner of S. In
 # **grouped-query attention** (GQA) several query heads share one head of K
 # and V.
 
@@ -247,11 +247,13 @@ HBMAccountant(
 # %% accountant-say [markdown]
 # Move three things. (A link below marks the part that it speaks of.)
 #
-# - Double [N](#fac-accountant-n). The
+# - Double [N](#fac-accountant-n). The picture zooms out, and a dashed square
+#   shows what S was. The
 #   [least](#fac-accountant-flash_compulsory) doubles, the
 #   [naive](#fac-accountant-naive_four_trips) bytes become four times as many.
-# - Make N as small as d. [Over N](#fac-accountant-over-n), the lines run
-#   together there: Q, K, V, O are larger than S.
+# - Make N as small as d: a strip is as large as S. At N = 16 neither matters,
+#   and launches set the pace. [Over N](#fac-accountant-over-n), the lines run
+#   together there.
 # - Set the [GQA ratio](#fac-accountant-gqa) to 4. Only the small terms shrink,
 #   and S does not. The least counts K and V once for each of *their* heads.
 

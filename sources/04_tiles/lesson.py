@@ -608,11 +608,11 @@ def bounds_gb(n, causal, heads=8):
 
 
 # %% dram-text [markdown]
-# The accountant of lesson 02 has one more bar for this lesson, the
-# [tile loads](#fac-accountant-flash_tile_loads). The grey bar is what our own
-# program was just seen to load and store. Under
-# [the lines over N](#fac-accountant-over-n) are buttons. They go to the
-# settings of the hardware counters, and diamonds show what DRAM delivered.
+# The accountant of lesson 02 has one more column for this lesson, the
+# [tile loads](#fac-accountant-flash_tile_loads): K and V again for each Q tile.
+# With B_q = d they are as large as S. The grey area is what our own program was
+# just seen to load and store. Under [the lines over N](#fac-accountant-over-n)
+# are buttons. They go to the settings of the hardware counters, and diamonds show what DRAM delivered.
 
 # %% dram-plot
 accountant = HBMAccountant(n=2048, d=128, heads=1, block_q=128, block_k=128)

@@ -265,11 +265,11 @@ p_grow.reveal(
 # %% chart-heading [markdown]
 # Where those loads land is another question. Lesson 04 measured it: at moderate
 # N most of them are answered by the L2 cache, and DRAM sees little more than the
-# least possible. Here is the accountant at this lesson's size. The grey bar is
+# least possible. Here is the accountant at this lesson's size. The grey area is
 # what the ledger counted; the formula for
 # [tile loads](#fac-accountant-flash_tile_loads) lacks only the 2 kB of lse.
-# Predict, then double [N](#fac-accountant-n): which bars become four times as
-# many bytes?
+# Predict, then double [N](#fac-accountant-n): which areas become four times as
+# large?
 
 # %% chart-traffic
 accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64)

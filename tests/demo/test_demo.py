@@ -93,7 +93,23 @@ def test_the_table_and_its_html_hold_every_record(found):
     assert found._repr_html_().startswith("<pre>")
 
 
-def test_out_of_memory_is_a_hatched_bar_in_the_picture(found):
+def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found):
+    """A unit of the axes is a byte; naive's two squares are higher than the line, or they fit."""
+    (axes,) = found.to_figure().axes
+    assert axes.get_aspect() == 1
+    limit = next(line for line in axes.lines if line.get_linestyle() == ":").get_ydata()[0]
+    assert 2 * limit**2 == pytest.approx(LIMIT_GB * 1e9)
+    for record, area in zip(found.records, axes.patches, strict=True):
+        want = record.predicted_bytes if record.out_of_memory else record.bytes
+        assert area.get_width() * area.get_height() == pytest.approx(want)
+        if record.method == "naive":
+            assert area.get_width() == pytest.approx(2 * area.get_height())
+        top = area.get_y() + area.get_height()
+        assert (top > limit) == bool(record.out_of_memory)
+    assert "limit 190.7 MiB" in " ".join(text.get_text() for text in axes.texts)
+
+
+def test_out_of_memory_is_a_hatched_area_in_the_picture(found):
     (axes,) = found.to_figure().axes
     hatched = [bar for bar in axes.patches if bar.get_hatch()]
     assert len(axes.patches) == len(found.records)

@@ -1,8 +1,9 @@
-"""HBMAccountant: its bars are `accounting.traffic`, in Python and in the browser."""
+"""HBMAccountant: its areas are `accounting.traffic`, in Python and in the browser."""
 
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import pytest
 from traitlets import TraitError
@@ -17,6 +18,7 @@ from course_lib.accounting.traffic import (
 )
 from course_lib.widgets import HBMAccountant
 from course_lib.widgets.accountant import DTYPES, PRESETS
+from course_lib.widgets.accountant_areas import placed
 
 
 def test_the_numbers_of_lesson_02():
@@ -46,8 +48,14 @@ def test_table_and_figure_agree_with_the_models(preset):
         for model in MODELS.values()
     ]
     assert [row["bytes"] for row in accountant.rows()] == want
-    bars, plot = accountant.to_figure().axes
-    assert [bar.get_width() for bar in bars.patches] == want
+    areas, plot = accountant.to_figure().axes
+    drawn = iter(areas.patches)
+    times = 2 * PRESETS[preset]["layers"] * PRESETS[preset]["heads"]
+    for model, total in zip(accountant.models, want, strict=True):
+        trips = [next(drawn) for _ in accountant.areas(model)]
+        area = sum(trip.get_width() * trip.get_height() for trip in trips)
+        assert area * times == pytest.approx(total)
+    assert next(drawn, None) is None
     at = list(plot.lines[0].get_xdata()).index(PRESETS[preset]["n"])
     assert [line.get_ydata()[at] for line in plot.lines[:4]] == want
     assert accountant.to_table().count("FLOP/byte") == 4
@@ -68,6 +76,33 @@ def counted(n: int, causal: bool) -> float:
     want = {"n": n, "heads": 8, "causal": causal}
     (row,) = (row for row in COUNTERS["rows"] if want.items() <= row.items())
     return sum(row["dram_gb"]) / 2 * 1e9
+
+
+@pytest.mark.parametrize("n", [16, 100, 8192, 2**20])
+def test_areas_are_areas_and_no_trip_lies_on_another(n):
+    """Their sum is the model's bytes; N x N for each trip of scores, a strip for Q, K, V and O."""
+    accountant = HBMAccountant(n=n, kv_heads=8, block_q=48)
+    for model in accountant.models:
+        trips = placed(accountant.areas(model))
+        area = sum(trip["wide"] * trip["tall"] for trip in trips)
+        assert area * 2 * 32 == pytest.approx(accountant.bytes(model))
+        square = [trip for trip in trips if trip["kind"] == "square"]
+        assert all(trip["wide"] == trip["tall"] == n for trip in square)
+        for a, b in combinations(trips, 2):
+            apart = [
+                a[at] + a[size] <= b[at] + 1e-9 or b[at] + b[size] <= a[at] + 1e-9
+                for at, size in (("x", "wide"), ("y", "tall"))
+            ]
+            assert any(apart), (model.name, a, b)
+
+
+def test_launches_set_the_pace_of_a_short_call():
+    """At N = 16 on an H100 four launches take 20 us, and nothing else takes one."""
+    accountant = HBMAccountant(n=16, heads=1)
+    assert accountant.pace("eager_six_trips")["launches"] == pytest.approx(20e-6)
+    assert {row["pace"] for row in accountant.rows()} == {"launches"}
+    paces = [row["pace"] for row in HBMAccountant().rows()]
+    assert paces == ["memory", "memory", "arithmetic", "memory"]
 
 
 def test_ledger_and_counters_join_the_axis():
@@ -129,6 +164,12 @@ def shown_bytes(page) -> list[str]:
     return page.locator(".fac-bar-head span").all_inner_texts()
 
 
+def unfold(page) -> None:
+    """Open what stands under "more" and the plot over N."""
+    for summary in page.locator(".fac-more > summary").all():
+        summary.click()
+
+
 def pythons_bytes(settings: dict) -> list[str]:
     return [bytes_decimal(row["bytes"]) for row in HBMAccountant(**settings).rows()]
 
@@ -137,6 +178,7 @@ def pythons_bytes(settings: dict) -> list[str]:
 def test_every_setting_moves_the_bars_to_pythons_numbers(mount, check_page):
     page = mount(HBMAccountant(), width=320)
     check_page(page)
+    unfold(page)
     boxes = ["n", "d", "heads", None, "layers", "batch", "block_q", "block_k"]
     typed = {"n": 1000, "d": 64, "heads": 16, "layers": 3, "batch": 2, "block_q": 48, "block_k": 32}
     settings: dict = {}
@@ -155,6 +197,7 @@ def test_every_setting_moves_the_bars_to_pythons_numbers(mount, check_page):
 @pytest.mark.browser
 def test_keyboard_moves_a_slider_by_a_factor_of_two(mount):
     page = mount(HBMAccountant())
+    unfold(page)
     slider = page.locator("input[type=range]").first
     slider.press("ArrowRight")
     assert page.evaluate("facModel.get('n')") == 16384
@@ -174,6 +217,7 @@ def test_keyboard_moves_a_slider_by_a_factor_of_two(mount):
 def test_the_axis_over_n_reaches_as_far_as_n(mount):
     """The mark of N stays on the plot, whose axis grows; both ratios are written alike."""
     page = mount(HBMAccountant(n=2**18))
+    unfold(page)
     assert "1M" not in page.inner_text(".fac-plot")
     page.locator("input[type=range]").first.press("End")
     assert page.evaluate("facModel.get('n')") == 2**20
@@ -212,18 +256,19 @@ def test_words_presets_extras_and_counters(mount, check_page):
     ledger.note_read("q", 12_345_000)
     accountant.add_ledger(ledger, "mine")
     page = mount(accountant, width=480, dark=True)
+    unfold(page)
     words = page.inner_text(".fac-words")
     assert "65 times the bytes of flash (compulsory): 17.45 GB against 268.4 MB" in words
     assert shown_bytes(page)[-1] == bytes_decimal(12_345_000)
-    assert page.get_by_text("no bar here depends on it").count() == 2
-    assert "N² takes over: 128" in page.locator("svg").first.text_content()
+    assert page.get_by_text("no area here depends on it").count() == 2
+    assert "N² takes over: 128" in page.locator(".fac-plot").text_content()
     page.get_by_role("button", name="H = 8, d = 128, causal").first.click()
     assert page.locator(".fac-point").count() == 2
     assert f"{bytes_decimal(counted(131072, True))} at N = 131072" in page.inner_text(".fac")
     page.get_by_label("Preset").select_option("Llama-3-8B, 128k")
     want = HBMAccountant(preset="Llama-3-8B, 128k").bytes("naive_four_trips") / 1e12
     assert float(re.match(r"[\d.]+", shown_bytes(page)[0])[0]) == pytest.approx(want, rel=1e-3)
-    page.locator("summary").first.click()
+    page.locator(".fac-bar summary").first.click()
     terms = page.locator(".fac-bar details li")  # spelled when the fold tells that it is open
     terms.filter(has_text="4 H N_q N_k b").first.wait_for()
     label = page.locator("svg[role=img]").get_attribute("aria-label")
@@ -233,3 +278,83 @@ def test_words_presets_extras_and_counters(mount, check_page):
 
 def test_every_dtype_is_sent_with_its_bytes():
     assert HBMAccountant().data["dtypes"] == DTYPES == {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+
+
+AREAS = """() => [...document.querySelectorAll('.fac-bar')].map((lane) =>
+  [...lane.querySelectorAll('.fac-area')].map((n) =>
+    ['x', 'y', 'width', 'height'].map((size) => n[size].baseVal.value)))"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("n", [100, 8192])
+def test_what_is_65_times_more_looks_65_times_more(mount, n):
+    """All lanes have one scale: pixels are to each other as the models' bytes."""
+    accountant = HBMAccountant(n=n, kv_heads=16, causal=True)
+    page = mount(accountant, width=1100)
+    pixels = [sum(w * h for *_, w, h in lane) for lane in page.evaluate(AREAS)]
+    want = [row["bytes"] for row in accountant.rows()]
+    assert [x / pixels[0] for x in pixels] == pytest.approx([x / want[0] for x in want], rel=1e-3)
+
+
+@pytest.mark.browser
+def test_drag_the_corner_of_s(mount):
+    """N follows the pointer; past the scale's end the picture zooms out, and so does its ruler."""
+    page = mount(HBMAccountant(n=4096), width=1100, reduced=True)
+    ruler = page.locator(".fac-bar-of-scale text")
+    assert ruler.text_content() == "4096 rows"
+    box = page.locator(".fac-knob").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    side = page.evaluate(AREAS)[0][4][2]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - side / 4, y - side / 4)
+    assert page.evaluate("facModel.get('n')") == 3072
+    assert ruler.text_content() == "4096 rows", "between powers of two S itself shrinks"
+    assert page.evaluate(AREAS)[0][4][2] == pytest.approx(0.75 * side)
+    page.mouse.move(x + side, y + side)
+    page.mouse.up()
+    assert page.evaluate("facModel.get('n')") == 8192
+    assert ruler.text_content() == "8192 rows"
+    before = page.locator(".fac-ghost").evaluate("n => n.width.baseVal.value")
+    assert before == pytest.approx(page.evaluate(AREAS)[0][4][2] * 3072 / 8192, rel=0.02)
+    page.mouse.move(x, y)
+    assert page.evaluate("facModel.get('n')") == 8192, "the button is up"
+
+
+@pytest.mark.browser
+def test_trips_are_laid_one_after_the_other(mount):
+    """With reduced motion one a press; the bytes beside the name count what lies there."""
+    accountant = HBMAccountant(models=["naive_four_trips", "flash_compulsory"])
+    page = mount(accountant, reduced=True)
+    lay = page.get_by_role("button", name="Lay the trips")
+    lay.click()
+    visible = page.locator(".fac-bar").first.locator(".fac-area:visible")
+    assert visible.count() == 1
+    strip = bytes_decimal(8192 * 128 * 2 * 32)
+    assert shown_bytes(page) == [strip, strip]
+    button = page.locator(".fac button:visible")
+    for _ in range(7):
+        button.press("Enter")
+    assert visible.count() == 8
+    assert shown_bytes(page) == pythons_bytes({"models": ["naive_four_trips", "flash_compulsory"]})
+    page = mount(accountant)
+    page.get_by_role("button", name="Lay the trips").click()
+    page.get_by_role("button", name="Lay the trips").wait_for(timeout=8000)  # it plays to its end
+    assert page.locator(".fac-bar").first.locator(".fac-area:visible").count() == 8
+
+
+@pytest.mark.browser
+def test_a_short_call_is_said_to_wait_for_launches(mount):
+    page = mount(HBMAccountant(n=16, heads=1))
+    words = page.inner_text(".fac-words")
+    assert "4 kernel launches 20 µs. Launches set the pace there" in words
+    assert "for flash (compulsory) too" in words
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "most"), [(1280, 120), (480, 200)])
+def test_the_first_mark_is_at_the_top_and_few_controls_come_before_more(mount, width, most):
+    page = mount(HBMAccountant(), width=width)
+    top = page.locator(".fac").bounding_box()["y"]
+    assert page.locator(".fac-area").first.bounding_box()["y"] - top <= most
+    assert page.locator(".fac :is(button, input[type=range], select):visible").count() == 3

@@ -32,6 +32,7 @@ from course_lib.widgets import (
     TileStepper,
     race_lanes,
 )
+from course_lib.widgets.accountant_areas import placed
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
@@ -61,6 +62,7 @@ def accountant(rng: random.Random) -> list[Case]:
         cases.append(("symbols", [in_camel_case(shape)], forward))
         for sent in widget.data["models"]:
             cases.append(("modelBytes", [sent, values], MODELS[sent["name"]].bytes(**shape)))
+        cases += accountants_picture(shape)
     for model in widget.data["models"]:
         args = [model, in_camel_case(widget.shape())]
         cases.append(("crossover", args, widget.crossover(model["name"])))
@@ -71,6 +73,21 @@ def accountant(rng: random.Random) -> list[Case]:
         cases.append(
             ("timesWords", [ratio], f"{float(f'{ratio:.{digits}g}'):g} times the bytes of")
         )
+    return cases
+
+
+def accountants_picture(shape: dict[str, Any]) -> list[Case]:
+    """What is drawn, where it lies, and what sets the pace."""
+    dtype = {1: "fp8", 2: "bf16", 4: "fp32"}[shape["b"]]
+    widget = HBMAccountant(**{k: v for k, v in shape.items() if k != "b"}, dtype=dtype)
+    chip, values, cases = widget.data["gpus"][widget.gpu], symbols(**shape), []
+    for sent in widget.data["models"]:
+        trips = widget.areas(sent["name"])
+        cases.append(("areas", [sent, values], trips))
+        cases.append(("placed", [trips], placed(trips)))
+        args = [widget.flops(), widget.bytes(sent["name"]), sent["launches"], chip]
+        want = widget.pace(sent["name"])
+        cases.append(("pace", [*args, widget.data["launch_s"]], want))
     return cases
 
 

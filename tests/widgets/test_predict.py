@@ -54,6 +54,53 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     assert text.endswith("Because.")
 
 
+def test_a_guess_is_a_mark_on_the_axis_of_the_answer():
+    """Linear from 0: a quarter of the truth points at a quarter of the bar."""
+    p = Predict("1-axis", "How many?", unit="x")
+    p.answer = 16
+    shown = p.comparison(64)._repr_html_()
+    assert "margin-left:calc(25% - 0.4em)" in shown
+    assert "width:100%" in shown
+    assert "▼ Your prediction: 16 x: below by a factor of 4" in shown
+    p.answer = 640
+    shown = p.comparison(64)._repr_html_()
+    assert "width:10%" in shown
+    assert "margin-right:calc(0% - 0.4em)" in shown, "the last guess ends the axis"
+    assert "margin-left:calc(2.5% - 0.4em)" in shown, "the first one stays"
+    for no_axis in (-3, 0, [64, 65]):
+        assert "<table>" in p.comparison(no_axis)._repr_html_()
+    choice = Predict("1-choice", "Which?", options=["a<b", "c"])
+    choice.answer = "a<b"
+    assert "<table>" in choice.comparison("a<b")._repr_html_()
+    assert "a&lt;b" in choice.comparison("a<b")._repr_html_()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("guess", [0, 1, 33, 64, 65, 1e9])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_pointer_of_a_guess_stands_where_it_belongs(browser, guess, dark):
+    p = Predict(f"1-at-{guess}-{dark}", "How many?", unit="x")
+    p.answer = guess
+    page = browser.new_page(viewport={"width": 480, "height": 300})
+    style = "background:#111;color:#eee" if dark else "background:#fff;color:#222"
+    page.set_content(f"<body style='{style};margin:8px'>{p.comparison(65)._repr_html_()}")
+    found = page.evaluate(
+        """() => { const [mark, axis] = document.body.firstElementChild.children;
+          const text = mark.firstChild, at = text.data.indexOf('▼'), range = new Range();
+          range.setStart(text, at); range.setEnd(text, at + 1);
+          const p = range.getBoundingClientRect(), a = axis.getBoundingClientRect();
+          const bar = axis.firstElementChild.getBoundingClientRect();
+          return [(p.left + p.right) / 2 - a.left, bar.width, a.width,
+                  document.documentElement.scrollWidth - innerWidth]; }"""
+    )
+    pointer, bar, axis, overflow = found
+    high = max(guess, 65)
+    assert pointer == pytest.approx(axis * guess / high, abs=5)
+    assert bar == pytest.approx(max(2, axis * 65 / high), abs=3)
+    assert overflow <= 0
+    page.close()
+
+
 def test_numbers_of_numpy_and_torch_are_numbers():
     torch = pytest.importorskip("torch")
 
@@ -81,7 +128,7 @@ def test_room_counts_every_answer_and_says_what_it_left_out():
     figure = numbers.room("3, 4, 4, 2, x", answer=4)
     axes = figure.axes[0]
     assert [bar.get_height() for bar in axes.patches] == [1, 1, 2]
-    assert axes.get_title() == "4 answers, 1 not understood"
+    assert axes.get_title("left") == "4 answers, 1 not understood"
     letters = Predict("1-w", "Which?", options=["q @ k.T", "softmax"])
     assert letters.parse_room("a, b b\nq @ k.T; ?") == (
         ["q @ k.T", "softmax", "softmax", "q @ k.T"],

@@ -27,6 +27,38 @@ export function symbols(shape) {
 
 export const modelBytes = (model, values) => model.terms.reduce((sum, term) => sum + termBytes(term, values), 0);
 
+/** What one query head moves, a trip at a time, as areas: the twin of `HBMAccountant.areas`. */
+export function areas(model, values) {
+  const n = values.N_q, side = Math.max(n, values.d);
+  return model.terms.map((term) => {
+    const area = termBytes(term, values) / values.H / values.b;
+    const kind = "K_rows" in term.powers ? "pile" : "N_q" in term.powers && "N_k" in term.powers ? "square" : "strip";
+    const wide = kind === "pile" ? Math.min(area / n, side) : area / n;
+    return { tensor: term.tensor, direction: term.direction, kind, wide, tall: area / wide };
+  });
+}
+
+/** The trips and where they lie: two columns, and the strips beside them. */
+export function placed(trips) {
+  const columns = [0, 0], depths = [0, 0], high = trips.filter((trip) => trip.kind !== "strip");
+  high.forEach((trip, i) => (columns[i % 2] = Math.max(columns[i % 2], trip.wide)));
+  let x = columns[0] + columns[1], column = 0;
+  return trips.map((trip) => {
+    if (trip.kind === "strip") return { ...trip, x: (x += trip.wide) - trip.wide, y: 0 };
+    const at = { ...trip, x: column * columns[0], y: depths[column] };
+    depths[column] += trip.tall;
+    column = 1 - column;
+    return at;
+  });
+}
+
+/** The least seconds for launches, memory and arithmetic; the largest sets the pace. */
+export function pace(flops, bytes, launches, chip, launchSeconds) {
+  const times = { launches: launches * launchSeconds, memory: bytes / (chip.hbm_gb_per_s * 1e9), arithmetic: flops / (chip.tflops_half * 1e12) };
+  const limit = Object.keys(times).reduce((a, b) => (times[b] > times[a] ? b : a));
+  return { ...times, limit };
+}
+
 /** The N at which the N^2 terms overtake the others; null without N^2 terms. */
 export function crossover(model, shape) {
   const one = { H: shape.heads, H_kv: shape.kvHeads, d: shape.d, N_q: 1, N_k: 1, b: 1 };
@@ -67,6 +99,9 @@ function collected(model, values) {
 }
 
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : `${short(ms * 1000, 3)} µs`);
+
+const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
+const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
   const data = model.get("data");
@@ -118,38 +153,70 @@ function render({ model, el }) {
   part("accountant-n", fields[0].node);
   part("accountant-gqa", fields[3].node);
 
-  // The picture ----------------------------------------------------------------------------------
-  const words = h("p", { class: "fac-words" });
-  const rows = data.models.map(() => bar());
-  data.models.forEach((m, i) => part(`accountant-${m.name}`, rows[i].node));
-  const bars = h("div", {});
-  let barred = { extra: null, rows: [] }; // the bars of ledgers and measurements, as last added
-  const ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
+  // The picture: a lane a model, every area at one scale --------------------------------------------
+  const words = h("p", { class: "fac-words fac-of-areas" });
+  const lanes = data.models.map(modelLane);
+  const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
+  const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
+  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
+  handled.svg.append(ghost, knob);
+  let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
+  const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
+  const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
+  const scaleText = h("span", { class: "fac-soft" });
+  const legend = h("div", { class: "fac-row fac-scale" }, s("svg", { class: "fac-bar-of-scale", "aria-hidden": "true" }, bar, barText), scaleText);
+  const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ Lay the trips");
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
-  root(model, el,
-    h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row),
-    h("div", { class: "fac-fields" }, fields.map((f) => f.node)),
-    part("accountant-words", words),
-    h("div", { class: "fac-halves" },
-      h("div", {}, h("div", { class: "fac-title" }, "Bytes to and from HBM, one forward pass (log axis)"), bars, ticks),
-      part("accountant-over-n", h("div", {}, h("div", { class: "fac-title" }, "The same over N"), plot, counters))),
-    voice.node);
+  const overN = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "the same over N, and what hardware counters saw"),
+    part("accountant-over-n", h("div", {}, plot, counters)));
+  const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
+    h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
+  root(model, el, stage, legend, part("accountant-words", words),
+    h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
-  function bar() {
-    const name = h("b", {}), value = h("span", {}), fill = h("div", {}), says = h("small", {});
-    const formula = h("ul", {}), summary = h("summary", {});
-    const fold = h("details", { ontoggle: () => row.spell() }, summary, formula);
-    const node = h("div", { class: "fac-bar" },
-      h("div", { class: "fac-bar-head" }, name, value), h("div", { class: "fac-track" }, fill), says, fold);
-    const row = { node, name, value, fill, says, summary, formula, fold };
-    return row;
+  function lane(name, color) {
+    const label = h("b", {}, name), value = h("span", {}), says = h("small", {}), marks = s("g", {});
+    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value), says, h("div", { class: "fac-clip" }, svg));
+    return { node, value, says, svg, marks };
+  }
+
+  function modelLane(m) {
+    const made = lane(m.label, m.means), formula = h("ul", {});
+    const fold = h("details", { ontoggle: () => made.spell() }, h("summary", {}, "its sum"), formula);
+    made.node.append(fold);
+    const trips = m.terms.map((term) => {
+      const name = data.scores[term.tensor], hatch = name ? s("path", { class: "fac-hatch" }) : "";
+      const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
+      const says = s("text", { class: "fac-trip" }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
+      made.marks.append(rect, hatch, says);
+      return { rect, hatch, says };
+    });
+    const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
+    const strip = (name) => s("tspan", { class: `fac-name-${name}` }, `${name.toUpperCase()} `);
+    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left", y: 16 }, ["q", "k", "v", "o"].map(strip), "once"), s("text", { class: "fac-trip fac-left fac-soft-text", y: 34 }, "S is never here"));
+    if (never) made.marks.append(never, neverText);
+    const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
+    part(`accountant-${m.name}`, made.node);
+    return Object.assign(made, { model: m, trips, turns, never, neverText, formula, fold, spell() {} });
+  }
+
+  function extraLane(entry) {
+    const made = lane(`${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""}`, "other");
+    made.value.textContent = bytesText(entry.bytes);
+    made.rect = s("rect", { class: "fac-area fac-fill-other" });
+    made.torn = s("text", { class: "fac-trip fac-left", x: 8 }, "goes on below ↓");
+    made.marks.append(made.rect, made.torn);
+    return Object.assign(made, { entry });
   }
 
   const shapeAt = (n) => ({
     n, d: get("d"), heads: get("heads") * get("batch"), kvHeads: get("kv_heads") * get("batch"),
     b: data.dtypes[get("dtype")], blockQ: get("block_q"), blockK: get("block_k"), causal: get("causal"),
   });
+
+  let shown = { extra: null, extras: [], scale: 0, n: 0, tall: 0 };
 
   function draw() {
     for (const f of fields) f.follow();
@@ -158,63 +225,135 @@ function render({ model, el }) {
     causal.node.checked = get("causal");
     preset.node.value = presetNames.find((name) => Object.entries(data.presets[name]).every(([k, v]) => get(k) === v)) ?? "";
 
-    const shape = shapeAt(get("n"));
-    const values = symbols(shape);
-    const layers = get("layers");
+    const shape = shapeAt(get("n")), values = symbols(shape), layers = get("layers");
     const flops = (4 * values.H * values.N_q * values.N_k * values.d * layers) / (shape.causal ? 2 : 1);
     const chip = data.gpus[get("gpu")];
     const totals = data.models.map((m) => layers * modelBytes(m, values));
     const extra = get("extra");
-    const all = [...totals, ...extra.map((e) => e.bytes)];
-    const low = Math.floor(Math.log10(Math.min(...all)) - 0.3), high = Math.ceil(Math.log10(Math.max(...all)) + 0.05);
-    const across = (x) => `${(100 * (Math.log10(x) - low)) / (high - low)}%`;
-
+    if (extra !== shown.extra) {
+      shown = { ...shown, extra, extras: extra.map(extraLane) };
+      stage.replaceChildren(...[...lanes, ...shown.extras].map((l) => l.node));
+    }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
-    const least = bound < 0 ? null : { model: data.models[bound], total: totals[bound] };
-
-    data.models.forEach((m, i) => drawBar(rows[i], m, totals[i]));
-    if (extra !== barred.extra) bars.replaceChildren(...rows.map((r) => r.node), ...(barred = { extra, rows: extra.map(extraBar) }).rows.map((r) => r.node));
-    extra.forEach((entry, i) => (barred.rows[i].fill.style.width = across(entry.bytes)));
-    drawTicks(low, high);
+    lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 && i !== bound ? totals[i] / totals[bound] : 0));
+    for (const l of shown.extras) l.says.textContent = l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters";
+    drawAreas(shape, values);
     words.textContent = inWords(totals, flops, chip);
-    drawPlot(shape, extra, totals);
+    picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
+    if (overN.open) drawPlot(shape, extra);
     voice.say(words.textContent);
 
-    function drawBar(row, m, total) {
-      row.name.textContent = `${m.label} `;
-      row.value.textContent = bytesText(total);
-      row.fill.className = `fac-fill fac-c-${m.colour}`;
-      row.fill.style.width = across(total);
-      const footprint = termBytes(m.footprint, values);
-      const ratio = least && m !== least.model ? `${times(total / least.total)} times the lower bound; ` : "";
-      row.says.textContent = `${m.kind}; ${ratio}${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(footprint, 1024)}`;
-      const parts = collected(m, values);
-      row.summary.textContent = `${percent((parts[0].bytes * layers) / total)} of it is ${parts[0].count} ${parts[0].text}`;
-      row.spell = () => {
-        if (!row.fold.open) return; // what nobody sees is not drawn
-        const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}${layers > 1 ? ` (${layers} layers)` : ""}`));
-        row.formula.replaceChildren(h("li", {}, m.describes), ...each);
+    function sayLane(l, total, ratio) {
+      l.total = total;
+      l.value.textContent = bytesText(total);
+      l.says.textContent = `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} times`} the lower bound` : ""}`;
+      l.spell = () => {
+        if (!l.fold.open) return; // what nobody sees is not drawn
+        const parts = collected(l.model, values);
+        const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}, ${percent((p.bytes * layers) / total)}`));
+        const limits = `${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(termBytes(l.model.footprint, values), 1024)}`;
+        l.formula.replaceChildren(h("li", {}, l.model.describes), ...each, h("li", {}, limits));
       };
-      row.spell();
+      l.spell();
     }
+  }
 
-    function extraBar(entry) {
-      const row = bar();
-      row.name.textContent = `${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""} `;
-      row.value.textContent = bytesText(entry.bytes);
-      row.fill.className = "fac-fill fac-c-grey";
-      row.says.textContent = entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters";
-      row.fold.remove();
-      return row;
+  // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
+  const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
+
+  function drawAreas(shape, values) {
+    const count = lanes.length + shown.extras.length, big = get("presenter"), width = stage.clientWidth || 1000;
+    const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
+    const column = (width - (across - 1) * gap) / across;
+    stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
+    // The scale holds from one power of two to the next: between them S itself grows.
+    const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
+    const rooms = data.models.map((m) => placed(areas(m, room)));
+    const wide = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
+    const scale = Math.min((column - 10) / wide, (big ? 470 : 330) / deep);
+    const px = (x) => x * scale;
+    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
+    const tallOf = (i) => Math.ceil(Math.max(150, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
+    lanes.forEach((l, number) => {
+      l.svg.setAttribute("height", tallOf(number));
+      placed(areas(l.model, values)).forEach((at, i) => place(l, l.trips[i], at));
+      if (l.never) {
+        const side = px(shape.n);
+        fill(l.never, { width: side, height: side, visibility: side > 4 ? "visible" : "hidden" }, []);
+        fill(l.neverText, { transform: `translate(0 ${side})` }, []);
+      }
+    });
+    function place(l, { rect, hatch, says }, at) {
+      const w = px(at.wide), t = px(at.tall), named = w > 84 && t > 20, again = at.kind === "pile" && values.K_rows > shape.n;
+      fill(rect, { x: px(at.x), y: px(at.y), width: w, height: t }, []);
+      if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t));
+      says.setAttribute("visibility", named ? "visible" : "hidden");
+      if (named) fill(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 }, []);
+      if (at.kind === "pile") says.textContent = `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
     }
+    const corner = px(shape.n);
+    fill(knob, { cx: corner, cy: corner }, []);
+    shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
+      const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
+      svg.setAttribute("height", tall);
+      fill(rect, { width: px(side), height: Math.min(px(high), tall) }, []);
+      fill(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" }, []);
+    });
+    const rows = 2 ** Math.floor(Math.log2(110 / scale)), long = rows * scale;
+    bar.setAttribute("d", `M1 3v8h${long}v-8`);
+    barText.textContent = `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`;
+    barText.setAttribute("x", long + 8);
+    scaleText.textContent = `Areas are what ${values.H > 1 ? `one of ${values.H} heads` : "the head"} moves${get("layers") > 1 ? ` in one of ${get("layers")} layers` : ""}: S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`;
+    if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
+    shown = { ...shown, scale, n: shape.n, width };
+  }
 
-    function drawTicks(from, to) {
-      const span = to - from, every = Math.max(1, Math.ceil(span / 5));
-      const places = Array.from({ length: Math.floor(span / every) + 1 }, (_, i) => from + i * every);
-      ticks.replaceChildren(...places.map((p) => {
-        const left = (100 * (p - from)) / span;
-        return h("span", { style: `left:${left}%${left > 90 ? ";transform:translateX(-100%)" : ""}` }, bytesText(10 ** p));
-      }));
+  /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */
+  function zoom(from, before) {
+    fill(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" }, []);
+    if (reducedMotion()) return;
+    const frames = [{ transform: `scale(${from})` }, { transform: "scale(1)" }], how = { duration: 500, easing: "ease-in-out" };
+    for (const node of [...lanes, ...shown.extras].map((l) => l.marks).concat(bar)) node.animate(frames, how);
+  }
+
+  function dragged(pixels) {
+    grabbed ??= get("n") / pixels;
+    const n = nearest(LENGTHS, grabbed * pixels);
+    if (n !== get("n")) put(model, { n });
+  }
+
+  // Trips laid one after the other, all lanes at once; where nothing may move, one a press ------------
+  const most = Math.max(...data.models.map((m) => m.terms.length));
+  let laid = most, timer = 0;
+
+  function layNext() {
+    if (timer) return laidAll();
+    laid = laid >= most ? 0 : laid;
+    layOne();
+    if (!reducedMotion()) timer = setInterval(() => (laid >= most || !el.isConnected ? laidAll() : layOne()), 450);
+  }
+  function layOne() {
+    laid += 1;
+    showLaid();
+    lay.textContent = reducedMotion() ? `Trip ${laid} of ${most}: next ▶` : `❚❚ Trip ${laid} of ${most}`;
+  }
+  function laidAll() {
+    clearInterval(timer);
+    timer = 0;
+    laid = most;
+    showLaid();
+    lay.textContent = "▶ Lay the trips";
+  }
+  function showLaid() {
+    const values = symbols(shapeAt(get("n"))), layers = get("layers");
+    for (const l of lanes) {
+      let sum = 0;
+      l.turns.forEach((term, turn) => {
+        for (const node of Object.values(l.trips[term])) if (node) node.style.display = turn < laid ? "" : "none";
+        if (turn < laid) sum += termBytes(l.model.terms[term], values) * layers;
+        if (turn === laid - 1 && timer) l.trips[term].rect.animate([{ opacity: 0, transform: "translateY(-24px)" }, { opacity: 1, transform: "none" }], 300);
+      });
+      l.value.textContent = bytesText(sum);
     }
   }
 
@@ -222,12 +361,16 @@ function render({ model, el }) {
     const least = data.models.findIndex((m) => m.kind === "lower bound");
     const most = totals.indexOf(Math.max(...totals));
     const base = least < 0 ? totals.indexOf(Math.min(...totals)) : least;
-    const traffic = totals[most] / chip.hbm_gb_per_s / 1e6, arithmetic = flops / chip.tflops_half / 1e9;
-    const limit = traffic > arithmetic ? "memory sets the pace" : "arithmetic sets the pace";
+    const launches = (i) => get("layers") * data.models[i].launches;
+    const found = (i) => pace(flops, totals[i], launches(i), chip, data.launch_s);
+    const dear = found(most), ms = (seconds) => milliseconds(1000 * seconds);
     const first = most === base
       ? `Every model here says ${bytesText(totals[base])}.`
       : `${capital(data.models[most].label)} moves ${timesWords(totals[most] / totals[base])} ${data.models[base].label}: ${bytesText(totals[most])} against ${bytesText(totals[base])}.`;
-    return `${first} On ${chip.name} that traffic takes ${milliseconds(traffic)} at least, the arithmetic ${milliseconds(arithmetic)}: ${limit}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
+    const second = `On ${chip.name} that traffic takes ${ms(dear.memory)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.launches)}.`;
+    const other = found(base).limit, set = dear.limit === "launches" ? "Launches set" : `${capital(dear.limit)} sets`;
+    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${other === "launches" ? "the launch" : other} for ${data.models[base].label}`}`;
+    return `${first} ${second} ${set} the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------
@@ -235,7 +378,7 @@ function render({ model, el }) {
   let WIDE = 560; // of the drawing; follows a narrow page, so that its text stays large
   const grid = s("g", {}), diamonds = s("g", {});
   const here = upright("fac-here"), cross = upright("fac-cross"), crossText = s("text", { y: TOP - 6 });
-  const curves = data.models.map((m) => s("polyline", { class: `fac-s-${m.colour}` }));
+  const curves = data.models.map((m) => s("polyline", { class: `fac-line-${m.means} fac-${m.name}` }));
   const picture = s("svg", { role: "img" }, grid, curves, here, cross, crossText, diamonds);
   const counted = h("span", {}, "◇ hardware counters");
   plot.append(picture, h("div", { class: "fac-legend" }, data.models.map(legendOf), counted));
@@ -246,7 +389,7 @@ function render({ model, el }) {
   }
 
   function legendOf(m) {
-    return h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-s-${m.colour}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label);
+    return h("span", {}, s("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, s("line", { class: `fac-line-${m.means} fac-${m.name}`, x1: 0, x2: 34, y1: 5, y2: 5 })), m.label);
   }
 
   /** Where N lies; the lengths drawn are 2^6 to 2^18, or so far that N is among them. */
@@ -261,13 +404,11 @@ function render({ model, el }) {
     return inside;
   }
 
-  function drawPlot(shape, extra, totals) {
+  function drawPlot(shape, extra) {
     const key = JSON.stringify([TRAITS.filter((t) => t !== "n" && t !== "gpu").map(get), WIDE, last(), extra]);
     if (drawn.lines !== key) drawLines(shape, extra);
     drawn.lines = key;
     place(here, shape.n);
-    const each = data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ");
-    picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${each}.`);
   }
 
   function drawLines(shape, extra) {
@@ -324,13 +465,16 @@ function render({ model, el }) {
     return ["Counters were recorded for other settings: ", h("span", { class: "fac-row" }, [...cases].map(([text, r]) => h("button", { type: "button", onclick: () => show(r) }, text)))];
   }
 
-  const later = onChanges(model, [...TRAITS, "extra"], draw);
-  new ResizeObserver(() => {
-    const wide = Math.max(300, Math.min(560, plot.clientWidth));
-    if (wide !== WIDE) { WIDE = wide; later(); }
-  }).observe(plot);
-  if (!tiled) for (const f of fields.slice(6)) f.node.append(h("small", { class: "fac-soft" }, "no bar here depends on it"));
+  const later = onChanges(model, [...TRAITS, "extra", "presenter"], () => (timer || laid < most ? (laidAll(), draw()) : draw()));
+  const size = new ResizeObserver(() => {
+    WIDE = Math.max(300, Math.min(560, plot.clientWidth || 560));
+    if (stage.clientWidth && stage.clientWidth !== shown.width) later();
+  });
+  size.observe(stage);
+  size.observe(plot);
+  if (!tiled) for (const f of fields.slice(6)) f.node.append(h("small", { class: "fac-soft" }, "no area here depends on it"));
   draw();
+  return () => (laidAll(), size.disconnect());
 }
 
 export default { render };

@@ -83,6 +83,7 @@ function pointAt(node) {
   node.classList.add("fac-pointed");
   node.closest("details")?.setAttribute("open", "");
   setTimeout(() => node.classList.remove("fac-pointed"), 8000);
+  for (let fold = node.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (!node.matches("button, input, select")) node.setAttribute("tabindex", "-1");
   node.setAttribute("data-lm-suppress-shortcuts", "true");
   node.focus({ preventScroll: true });
@@ -238,6 +239,16 @@ function player(model, el, { last, move, every = () => 900 }) {
     next.disabled = step >= last();
   };
   return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
+}
+
+/** Stripes across a rectangle in SVG, as a path: what is hatched has stripes of the page in it. */
+function hatching(x, y, wide, tall, every = 9) {
+  let path = "";
+  for (let c = every / 2; c < wide + tall; c += every) {
+    const [left, right] = [Math.max(0, c - tall), Math.min(c, wide)];
+    path += `M${(x + left).toFixed(1)} ${(y + c - left).toFixed(1)}L${(x + right).toFixed(1)} ${(y + c - right).toFixed(1)}`;
+  }
+  return path;
 }
 
 /** Draw once for several traits that change together. */

@@ -50,7 +50,7 @@ function render({ model, el }) {
     nodes.push(s("rect", { class: "fac-race-panel", x, y: y + l2, width: lw, height: 1.9 * fs, rx: 4 }));
     for (const [t, many] of Object.entries(sizes)) {
       const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / get("n") : 1))) / chip().l2;
-      nodes.push(s("rect", { class: `fac-race-fill fac-race-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+      nodes.push(s("rect", { class: `fac-fill-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
       left += w;
     }
     nodes.push(text(x + 6, y + l2 + 1.5 * fs, "fac-race-soft", `L2 ${bytesText(chip().l2, 1024)}`), text(x + lw - 6, y + l2 + 1.5 * fs, left > x + lw ? "fac-race-small fac-race-bad" : "fac-race-small", `${naive ? "S and P" : "K and V"} ${left > x + lw ? "do not fit: they cross HBM" : naive ? "fit: it can keep them" : "fit: it can serve what is read again"}`, { "text-anchor": "end" }));
