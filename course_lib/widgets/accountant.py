@@ -97,7 +97,7 @@ class HBMAccountant(CourseWidget):
     """
 
     _esm = static_text("tokens.js", "common.js", "handles.js", "accountant.js")
-    _css = static_text("tokens.css", "common.css", "accountant.css")
+    _css = static_text("tokens.css", "common.css", "handles.css", "accountant.css")
     parts = (
         *(f"accountant-{name}" for name in MODELS),
         "accountant-picture", "accountant-words", "accountant-over-n", "accountant-n",
