@@ -60,8 +60,8 @@ def draw_counters(counted: Mapping[int, int]) -> Any:
         if not causal:
             marks.counted(ax, list(counted), [b / 1e9 for b in counted.values()], "yellow")
             last = max(counted)
-            ax.annotate("ledger", (last, counted[last] / 1e9), (8, -10),
-                        textcoords="offset points")  # fmt: skip
+            ax.annotate("ledger", (last, counted[last] / 1e9), (-8, 8),
+                        textcoords="offset points", ha="right")  # fmt: skip
         plain_log(ax)
         length_axis(ax, lengths)
         name_above(ax, f"GB moved by one call, {'causal' if causal else 'all keys'}")

@@ -40,7 +40,8 @@ def orders() -> Table:
     rows = []
     for r in record["orders"]:
         if r["n"] == longest:
-            how = f"{r['together']} head(s) side by side"
+            heads = r["together"]
+            how = f"{heads} heads side by side" if heads > 1 else "one head after the other"
             how += ", long tiles first" * r["longest_first"] + ", keys from the end" * r["from_end"]
             rows.append((_MASK[r["causal"]], how, r["dram_gb"]))
     columns = ("mask", "order of the programs", "GB of DRAM")
