@@ -115,7 +115,7 @@ print("P     ", P.round(4).tolist(), "  O", O.round(4))
 # ¼ · dO₁ + 9⁄10 · dO₂. That is a *column* of P times dO, for each value: **dV = Pᵀ dO**.
 #
 # **dP: what would more weight be worth?** If P₁₂ grew alone, O₁ would grow by V₂, and the loss by
-# dO₁ · V₂. So dPᵢⱼ = dOᵢ · Vⱼ.
+# dO₁ · V₂. So dPᵢⱼ = dOᵢ · Vⱼ (with d numbers in a row, a dot product).
 
 # %% by-hand-dv-run
 dV = P.T @ dO  # (2,)
@@ -286,12 +286,17 @@ p_no_delta.reveal(
 # ## The code: what a tile adds
 #
 # Take the scores of some queries and some keys, a tile. What does this tile add to dQ, dK and dV?
-# There is a neat way to say it. With `lse` and `delta` held fixed, look at one number of a tile:
+# There is a neat way to say it. With `lse` and `delta` held fixed, look at one number of a tile, and at
+# its *slope* by each input: how fast it grows if that input grows.
 #
 # f = Σᵢⱼ exp(Sᵢⱼ − lseᵢ) · (dOᵢ · Vⱼ − δᵢ), over the pairs (i, j) of the tile.
 #
 # - By Vⱼ, its slope is Σᵢ Pᵢⱼ dOᵢ: a tile's part of Pᵀ dO.
 # - By a score Sᵢⱼ its slope is Pᵢⱼ (dPᵢⱼ − δᵢ), for exp is its own slope: that is dS.
+#
+# But `lse` depends on Q and K too. Why may it be held fixed? Because its part is in f already: if a
+# score rises, lse rises, and all weights of the row shrink a little. What that costs is the
+# average that we called delta, and −δ has taken it off.
 #
 # So **what a tile adds is the gradient of its f**. Let PyTorch take that gradient, tile after tile, in
 # any order; it adds to `.grad` by itself. (9.3 asks you for the five products instead.)
@@ -436,14 +441,16 @@ rows = [(x, both.read[x] / 1e3, both.written[x] / 1e3) for x in names]
 Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB written"), ".1f"))
 
 # %% books-say [markdown]
-# Forward and backward together. Each gradient is written once. Nothing in the table has N × N
-# numbers. Q, K, V and dO are read several times, because they walk past.
+# Forward and backward together. Look at what was *written*: each gradient once, and nothing of N × N
+# numbers. What was never written cannot be read back. Q, K, V and dO are read several times, because
+# they walk past.
 
 # %% memory-text [markdown]
 # ## What inference frees, and training keeps
 #
 # A stack of attention layers, naive and fused, once only forward and once forward and backward. The
-# ledger of lesson 01 notes the most bytes alive at one time, above the input.
+# ledger of lesson 01 notes the most bytes alive at one time, above the input. (Of a fused operator it
+# sees what goes in and what comes out, not what lies on the chip meanwhile.)
 
 
 # %% naive-and-fused
@@ -588,8 +595,9 @@ def train(model, steps, batch, n, rate=3e-3):
 # Naive, PyTorch's, and **yours**: when 9.6 passes, run `course export 9.6` in this folder. It writes
 # `Attention.py`, and this cell finds it. Until then the course's function stands in for it.
 #
-# Without a GPU the kernels are interpreted, so the third way runs few steps here. All three begin with
-# the same model and read the same text.
+# Without a GPU the kernels are interpreted, so this GPT has one head of 64 queries: one tile of
+# yours. (The course's function cuts smaller tiles and is slower here: it runs a few steps only.) All
+# three begin with the same model and read the same text.
 
 # %% gpt-own
 try:
@@ -620,8 +628,8 @@ on = "cuda" if torch.cuda.is_available() else "cpu"
 curves = {}
 for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, ours)):
     torch.manual_seed(9)
-    steps = 20 if attend is not ours or on == "cuda" else 4
     model = SmallGPT(attend, n=64, width=16, heads=1, layers=1).to(on)
+    steps = 6 if name == "the course's" and on == "cpu" else 20
     curves[name] = list(train(model, steps, batch=1, n=64))
 
 for name, losses in curves.items():
@@ -710,6 +718,10 @@ p_slower.reveal(
 # saving time. **What it does not show:** why. The naive backward reads and writes N × N matrices several
 # times, so the trips to memory are the suspect (lesson 02). But nobody counted its trips with hardware
 # counters here, and it runs many kernels in place of three. A suspect is no verdict.
+#
+# Does training gain more than inference, then? In memory it does: that was the table of peaks. In
+# time, read this table again. By *factors* the forward gains more; by *microseconds saved*, the backward
+# does, in each row.
 #
 # And look at both tables together. Alone, the course's attention takes less time than FlashAttention-2 in
 # each row; in the whole model its step takes longer. What lies between them, the host's
