@@ -505,7 +505,7 @@ p_inference.reveal(
 # %% gpt-heading [markdown]
 # ## A small GPT learns to spell, three ways
 #
-# Gradients that agree to seven digits are one thing. Does a model *learn* with them? We train a small
+# Gradients that agree up to rounding are one thing. Does a model *learn* with them? We train a small
 # GPT on text that came with your Python: its help pages. It reads N letters and guesses, at each
 # place, the next one. The loss is −ln of the probability that it gave to the right letter.
 
@@ -533,8 +533,8 @@ print(text[1000:1200])
 # %% gpt-attention [markdown]
 # A GPT is a stack of *blocks*: attention, which lets places look at earlier places, then a small
 # network for each place alone. `attend` is the only thing that we exchange. You know all the rest
-# or may believe it: `LayerNorm` keeps numbers at a moderate size, and what a block computes is added to
-# what came in.
+# or may believe it: `LayerNorm` keeps numbers at a moderate size, what a block computes is added to
+# what came in, and `AdamW` turns gradients into small changes of the model (it keeps notes of its own).
 
 
 # %% gpt-model
@@ -648,8 +648,9 @@ p_curves.reveal(
 # ### The long curves, from a GPU
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
-# N = 1024, batch 8. Two runs of the *same* naive attention are not equal either, for some additions on
-# a GPU come in another order each time. That distance is the yardstick.
+# N = 1024, batch 8. *FA2* is PyTorch's own, its FlashAttention-2 backend. Two runs of the *same* naive
+# attention are not equal either: some of PyTorch's operators add in no fixed order on a GPU. That
+# distance is the yardstick.
 
 # %% draw-long
 from course_lib.figures.training import backward_alone, draw_losses, memory_and_time
@@ -688,7 +689,7 @@ print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times
 # %% kept-in-gpt-say [markdown]
 # Why three times? *Autocast*, PyTorch's way of computing in half precision, does softmax in float32.
 # So naive attention keeps P in 4 bytes for the backward of softmax, and in 2 bytes for that of the
-# product P V. What is measured beyond that lives for a moment within one layer.
+# product P V. What is measured beyond that we did not take apart.
 
 # %% slower-text [markdown]
 # ## Is it slower to compute P again?
@@ -710,7 +711,7 @@ backward_alone()
 # %% reveal-slower
 p_slower.reveal(
     "less than half of the time",
-    "More products, less time. So the products are not what the naive backward waits for.",
+    "More products, less time. So the products alone cannot be what the naive backward waits for.",
 )
 
 # %% slower-say [markdown]
