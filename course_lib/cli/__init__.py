@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "what", metavar="ID or NN", help="an exercise, or a lesson's exercises all at once"
     )
     sent = _add(commands, "export", students.export)
-    sent.add_argument("exercise", metavar="ID", help="7.4 or 7-star")
+    sent.add_argument("exercise", metavar="ID", help="7.4, 7-star or 9.6")
     sent.add_argument("--from", dest="source", metavar="FILE", help="default: your exercises")
     sent.add_argument("-o", "--output", metavar="OUT", help="default: my_flash_attention.py")
     sent.add_argument("--force", action="store_true", help="overwrite OUT")

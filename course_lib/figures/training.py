@@ -45,6 +45,7 @@ def draw_losses() -> Any:
         marks.measured(below, max(gap), place, _MEANINGS[way])
     below.set_yticks(range(len(gaps)), gaps)
     below.set(xlim=(0, None), ylim=(len(gaps) - 0.5, -0.5))
+    below.locator_params(axis="x", nbins=5)
     below.set_xlabel("largest distance from the first naive run, in any step")
     above.set_xlabel("step")
     name_above(above, "loss, four curves on top of one another")

@@ -465,7 +465,7 @@ Quiz(
 # with lse, causal. Then an empty cell waits.
 #
 # **Next:** lesson 08 makes it fast. Same algorithm, eight kernels, measured rung
-# by rung; and the first half of the backward pass.
+# by rung.
 #
 # **To read:**
 # - Dao, Fu, Ermon, Rudra, Ré: *FlashAttention* (2022), arXiv:2205.14135,

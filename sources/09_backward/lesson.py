@@ -115,7 +115,7 @@ print("P     ", P.round(4).tolist(), "  O", O.round(4))
 # ¼ · dO₁ + 9⁄10 · dO₂. That is a *column* of P times dO, for each value: **dV = Pᵀ dO**.
 #
 # **dP: what would more weight be worth?** If P₁₂ grew alone, O₁ would grow by V₂, and the loss by
-# dO₁ · V₂. So dPᵢⱼ = dOᵢ · Vⱼ.
+# dO₁ · V₂. So dPᵢⱼ = dOᵢ · Vⱼ (with d numbers in a row, a dot product).
 
 # %% by-hand-dv-run
 dV = P.T @ dO  # (2,)
@@ -286,12 +286,17 @@ p_no_delta.reveal(
 # ## The code: what a tile adds
 #
 # Take the scores of some queries and some keys, a tile. What does this tile add to dQ, dK and dV?
-# There is a neat way to say it. With `lse` and `delta` held fixed, look at one number of a tile:
+# There is a neat way to say it. With `lse` and `delta` held fixed, look at one number of a tile, and at
+# its *slope* by each input: how fast it grows if that input grows.
 #
 # f = Σᵢⱼ exp(Sᵢⱼ − lseᵢ) · (dOᵢ · Vⱼ − δᵢ), over the pairs (i, j) of the tile.
 #
 # - By Vⱼ, its slope is Σᵢ Pᵢⱼ dOᵢ: a tile's part of Pᵀ dO.
 # - By a score Sᵢⱼ its slope is Pᵢⱼ (dPᵢⱼ − δᵢ), for exp is its own slope: that is dS.
+#
+# But `lse` depends on Q and K too. Why may it be held fixed? Because its part is in f already: if a
+# score rises, lse rises, and all weights of the row shrink a little. What that costs is the
+# average that we called delta, and −δ has taken it off.
 #
 # So **what a tile adds is the gradient of its f**. Let PyTorch take that gradient, tile after tile, in
 # any order; it adds to `.grad` by itself. (9.3 asks you for the five products instead.)
@@ -436,14 +441,16 @@ rows = [(x, both.read[x] / 1e3, both.written[x] / 1e3) for x in names]
 Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB written"), ".1f"))
 
 # %% books-say [markdown]
-# Forward and backward together. Each gradient is written once. Nothing in the table has N × N
-# numbers. Q, K, V and dO are read several times, because they walk past.
+# Forward and backward together. Look at what was *written*: each gradient once, and nothing of N × N
+# numbers. What was never written cannot be read back. Q, K, V and dO are read several times, because
+# they walk past.
 
 # %% memory-text [markdown]
 # ## What inference frees, and training keeps
 #
 # A stack of attention layers, naive and fused, once only forward and once forward and backward. The
-# ledger of lesson 01 notes the most bytes alive at one time, above the input.
+# ledger of lesson 01 notes the most bytes alive at one time, above the input. (Of a fused operator it
+# sees what goes in and what comes out, not what lies on the chip meanwhile.)
 
 
 # %% naive-and-fused
@@ -498,7 +505,7 @@ p_inference.reveal(
 # %% gpt-heading [markdown]
 # ## A small GPT learns to spell, three ways
 #
-# Gradients that agree to seven digits are one thing. Does a model *learn* with them? We train a small
+# Gradients that agree up to rounding are one thing. Does a model *learn* with them? We train a small
 # GPT on text that came with your Python: its help pages. It reads N letters and guesses, at each
 # place, the next one. The loss is −ln of the probability that it gave to the right letter.
 
@@ -526,8 +533,8 @@ print(text[1000:1200])
 # %% gpt-attention [markdown]
 # A GPT is a stack of *blocks*: attention, which lets places look at earlier places, then a small
 # network for each place alone. `attend` is the only thing that we exchange. You know all the rest
-# or may believe it: `LayerNorm` keeps numbers at a moderate size, and what a block computes is added to
-# what came in.
+# or may believe it: `LayerNorm` keeps numbers at a moderate size, what a block computes is added to
+# what came in, and `AdamW` turns gradients into small changes of the model (it keeps notes of its own).
 
 
 # %% gpt-model
@@ -588,8 +595,9 @@ def train(model, steps, batch, n, rate=3e-3):
 # Naive, PyTorch's, and **yours**: when 9.6 passes, run `course export 9.6` in this folder. It writes
 # `Attention.py`, and this cell finds it. Until then the course's function stands in for it.
 #
-# Without a GPU the kernels are interpreted, so the third way runs few steps here. All three begin with
-# the same model and read the same text.
+# Without a GPU the kernels are interpreted, so this GPT has one head of 64 queries: one tile of
+# yours. (The course's function cuts smaller tiles and is slower here: it runs a few steps only.) All
+# three begin with the same model and read the same text.
 
 # %% gpt-own
 try:
@@ -620,8 +628,8 @@ on = "cuda" if torch.cuda.is_available() else "cpu"
 curves = {}
 for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, ours)):
     torch.manual_seed(9)
-    steps = 20 if attend is not ours or on == "cuda" else 4
     model = SmallGPT(attend, n=64, width=16, heads=1, layers=1).to(on)
+    steps = 6 if name == "the course's" and on == "cpu" else 20
     curves[name] = list(train(model, steps, batch=1, n=64))
 
 for name, losses in curves.items():
@@ -640,8 +648,9 @@ p_curves.reveal(
 # ### The long curves, from a GPU
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
-# N = 1024, batch 8. Two runs of the *same* naive attention are not equal either, for some additions on
-# a GPU come in another order each time. That distance is the yardstick.
+# N = 1024, batch 8. *FA2* is PyTorch's own, its FlashAttention-2 backend. Two runs of the *same* naive
+# attention are not equal either: some of PyTorch's operators add in no fixed order on a GPU. That
+# distance is the yardstick.
 
 # %% draw-long
 from course_lib.figures.training import backward_alone, draw_losses, memory_and_time
@@ -680,7 +689,7 @@ print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times
 # %% kept-in-gpt-say [markdown]
 # Why three times? *Autocast*, PyTorch's way of computing in half precision, does softmax in float32.
 # So naive attention keeps P in 4 bytes for the backward of softmax, and in 2 bytes for that of the
-# product P V. What is measured beyond that lives for a moment within one layer.
+# product P V. What is measured beyond that we did not take apart.
 
 # %% slower-text [markdown]
 # ## Is it slower to compute P again?
@@ -702,7 +711,7 @@ backward_alone()
 # %% reveal-slower
 p_slower.reveal(
     "less than half of the time",
-    "More products, less time. So the products are not what the naive backward waits for.",
+    "More products, less time. So the products alone cannot be what the naive backward waits for.",
 )
 
 # %% slower-say [markdown]
@@ -710,6 +719,10 @@ p_slower.reveal(
 # saving time. **What it does not show:** why. The naive backward reads and writes N × N matrices several
 # times, so the trips to memory are the suspect (lesson 02). But nobody counted its trips with hardware
 # counters here, and it runs many kernels in place of three. A suspect is no verdict.
+#
+# Does training gain more than inference, then? In memory it does: that was the table of peaks. In
+# time, read this table again. By *factors* the forward gains more; by *microseconds saved*, the backward
+# does, in each row.
 #
 # And look at both tables together. Alone, the course's attention takes less time than FlashAttention-2 in
 # each row; in the whole model its step takes longer. What lies between them, the host's

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -333,6 +334,19 @@ def test_the_reference_solution_of_7_4_exports_to_at_most_80_lines(tmp_path, cap
     assert len(text.splitlines()) <= 80
     assert "course_lib" not in text
     assert "SOLUTION" not in text
+
+
+def test_an_exported_class_is_timed_by_what_it_applies(tmp_path):
+    """9.6 is no launcher: its file calls `apply`, which returns o alone."""
+    out = tmp_path / "exported.py"
+    source = ROOT / "solutions" / "09_backward.ipynb"
+    assert main(["export", "9.6", "--from", str(source), "-o", str(out)]) == 0
+    timed = next(line for line in out.read_text().splitlines() if "mine, sdpa = " in line)
+    sdpa = SimpleNamespace(scaled_dot_product_attention=None)
+    names: dict = {"torch": SimpleNamespace(nn=SimpleNamespace(functional=sdpa))}
+    names["Attention"] = SimpleNamespace(apply=lambda *given: given)
+    exec(timed.strip(), names)
+    assert names["mine"](1, 2, 3, causal=True)[0] == (1, 2, 3, True)
 
 
 @pytest.mark.gpu
