@@ -16,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
+from conftest import BROWSER_ARGUMENTS as ARGUMENTS
 from playwright.sync_api import sync_playwright
-from widgets.conftest import ARGUMENTS
 
 from course_lib.widgets import Race
 from course_lib.widgets.base import standalone_page

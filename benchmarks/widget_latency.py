@@ -24,8 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
+from conftest import BROWSER_ARGUMENTS as ARGUMENTS
 from playwright.sync_api import Page, sync_playwright
-from widgets.conftest import ARGUMENTS
 from widgets.lab import run_all, serve, write_notebook
 
 MOVES = 40  # after the first dozen, in which every control moves once

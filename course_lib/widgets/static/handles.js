@@ -30,7 +30,7 @@ function grip(over, node, act, began = () => {}, ended = () => {}) {
  * held the picture is `facHeld`: then its scale stays, or the hand would chase it.
  */
 function scene(parent) {
-  let old = new Map(), now = new Map(), next = null;
+  let old = new Map(), now = new Map(), next = null, seen = -1;
   const svg = () => parent.ownerSVGElement ?? parent;
   const hold = (held) => () => {
     svg().facHeld = held;
@@ -42,15 +42,17 @@ function scene(parent) {
     node.facAct = act;
     for (const [name, value] of Object.entries(attributes)) if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
     if (node.textContent !== content) node.replaceChildren(...(tag === "text" ? [content] : [s("title", {}, content)]));
-    if (node === next) next = next.nextSibling;
+    if (old.has(key) && node.facPlace > seen) [seen, next] = [node.facPlace, node.nextSibling]; // stays where it is
     else parent.insertBefore(node, next);
     now.set(key, node);
     return node;
   };
   const draw = (paint) => {
-    [now, next] = [new Map(), parent.firstChild];
+    [now, next, seen] = [new Map(), parent.firstChild, -1];
     paint(add);
     for (const [key, node] of old) if (!now.has(key)) node.remove();
+    let place = 0;
+    for (const node of now.values()) node.facPlace = place++;
     old = now;
   };
   return draw;

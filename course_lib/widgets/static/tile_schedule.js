@@ -48,8 +48,7 @@ function kernels(s) {
 }
 
 /** Rows of d elements asked for, and scores to and from HBM, in the first `step` steps. */
-export function loads(s, step) {
-  const all = steps(s);
+export function loads(s, step, all = steps(s)) {
   const total = { q: 0, k: 0, v: 0, o: 0, scores: 0, partial: 0, pairs: 0 };
   const started = new Set();
   const left = new Map(); // tiles that a program still has before it
@@ -267,7 +266,7 @@ function render({ model, el }) {
   }
 
   function drawTable(now, step) {
-    const moved = loads(now, step), end = loads(now, all().length);
+    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const pairs = now.n_q * now.n_k * now.heads;
     const rows = [
       ["rows of Q loaded", moved.q, end.q, now.heads * now.n_q], ["rows of K loaded", moved.k, end.k, now.kv_heads * now.n_k],
