@@ -206,7 +206,8 @@ def _there_and_back(function: Any, *args: Any) -> None:
     import torch
 
     tensors = [x.requires_grad_() for x in args if isinstance(x, torch.Tensor)]
-    o = function.apply(*args)
+    answer = function.apply(*args)
+    o = answer[0] if isinstance(answer, tuple) else answer
     torch.autograd.grad(o, tensors, torch.ones_like(o), allow_unused=True)
 
 

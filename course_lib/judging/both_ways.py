@@ -13,7 +13,9 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
 
     (``apply`` takes no keywords: the case's follow the tensors in their order.) ``allocated`` is
     what is still held when ``apply`` has returned, in bytes, beyond the inputs: o, and whatever
-    else is kept for the way back. Runs beside the student's code, in its process.
+    else is kept for the way back. It is applied once more in between, as by a second layer: to the
+    inputs, but for the first in another order, and the contrary of each flag. Runs beside the
+    student's code, in its process.
     """
     import torch
 
@@ -28,5 +30,43 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     (do,) = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor):
         return Observed((None,) * len(leaves))
+    others = (x.detach() for x in (leaves[0], *leaves[:0:-1]))
+    function.apply(*others, *(not x if isinstance(x, bool) else x for x in case.kwargs.values()))
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     return Observed(gradients, None, held)
+
+
+def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
+    """Do so with attention that drops weights and returns o and lse; then show which it dropped.
+
+    A case's keywords are causal, rate, seed, block_q and block_k; do comes with ``eyes``, (parts,
+    B, H, n_k, d): the columns of an identity. With these as V the output *is* the weights. So it is
+    applied to q, k and each of them: as before, with the tile sizes exchanged, and with seed + 1.
+    Returned are lse, the gradients, and those outputs.
+    """
+    import torch
+
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    if not hasattr(function, "apply"):
+        return Observed(None)
+    q, k, v = leaves = [x.detach().requires_grad_() for x in case.args]
+    causal, rate, seed, block_q, block_k = case.kwargs.values()
+    with EagerLedger() as ledger:
+        answer = function.apply(q, k, v, causal, rate, seed, block_q, block_k)
+        held = ledger.live_bytes
+    o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
+    if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):
+        return Observed((lse,))
+    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
+    probes = []
+    with torch.no_grad():
+        for how in (
+            (seed, block_q, block_k),
+            (seed, block_k, block_q),
+            (seed + 1, block_q, block_k),
+        ):
+            for eye in eyes:
+                probes.append(function.apply(q.detach(), k.detach(), eye, causal, rate, *how)[0])
+    return Observed((lse.detach(), *gradients, *probes), None, held)

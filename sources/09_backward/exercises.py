@@ -12,6 +12,7 @@
 # | 9.4 | the kernel of the keys: dK and dV | 35 |
 # | 9.5 | the kernel of the queries: dQ | 20 |
 # | 9.6 | forward and backward as one function | 30 |
+# | 9★ | dropout that remembers nothing | 30 |
 #
 # In every kernel exercise the check takes the launcher, chooses the tile sizes, and counts what is
 # loaded, stored and multiplied, in every case.
@@ -550,6 +551,225 @@ class Attention(torch.autograd.Function):
 
 # %% check-9-6
 check(Attention)
+
+# %% about-9-star [markdown]
+# ## 9★ · Dropout that remembers nothing (★★★, 30 minutes)
+#
+# While a model trains, **dropout** sets some weights to 0, each with probability `rate`, and divides
+# the others by `1 - rate`, so that their sum stays what it was on average:
+#
+# $$D_{ij} = 0 \;\text{ or }\; \tfrac{1}{1 - \text{rate}} \qquad\qquad O = (P \circ D)\, V$$
+#
+# ($\circ$ multiplies number by number.) The way back needs the same $D$, and $D$ is as large as P.
+# So it is not kept either. `tl.rand(seed, place)` is a random number between 0 and 1 that depends on
+# nothing but a seed and a counter: whoever knows the two makes the same number again, in any kernel,
+# in any order.
+#
+# Write `DroppedAttention.apply(q, k, v, causal, rate, seed, block_q, block_k)`, which returns `o` and
+# `lse`. Copy your kernels of 7.4, 9.4 and 9.5 into the cell and give them what they need; `delta_kernel`
+# of 9.2 serves as it is, and you may ask yourself why.
+#
+# - Of which number of which weight you make what is yours. The mask depends on seed, batch, head, row
+#   and key, on **nothing else**: not on the tile sizes, not on the kernel. And every weight has a number
+#   of its own: no two heads drop the same, nor do seeds 7 and 8.
+# - Softmax comes first: `lse` is that of 9.6, whatever is dropped. With `rate` 0 all is as in 9.6.
+# - `lse` is returned beside `o`, so backward is given two gradients; the second may be ignored, and
+#   `ctx.mark_non_differentiable(lse)` says so to PyTorch.
+# - Kernels compute it, and what is kept is linear in N, as in 9.6.
+#
+# How does the check know what you dropped? With V = identity, $O = P \circ D$: the output shows the
+# mask. From it, it learns the rate, and what o and the gradients have to be. Try it:
+#
+# ```python
+# q, k, eye = torch.randn(1, 1, 16, 16), torch.randn(1, 1, 16, 16), torch.eye(16)[None, None]
+# o, lse = DroppedAttention.apply(q, k, eye, False, 0.5, 7, 16, 16)
+# print((o != 0).int())
+# ```
+
+
+# %% ex-9-star
+### BEGIN SOLUTION
+@triton.jit
+def drop_factor(seed, head, rows, keys, n_q, n_k, rate):
+    """Return D where rows and keys cross: 0 with probability rate, else 1 / (1 - rate)."""
+    place = (head.to(tl.int64) * n_q + rows) * n_k + keys
+    return tl.where(tl.rand(seed, place) < rate, 0.0, 1.0 / (1.0 - rate))
+
+
+@triton.jit
+def dropped_forward_kernel(
+    q, k, v, o, lse, n_q, n_k, scale, rate, seed,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    q += head * n_q * HEAD_DIM
+    k += head * n_k * HEAD_DIM
+    v += head * n_k * HEAD_DIM
+    o += head * n_q * HEAD_DIM
+    lse += head * n_q
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)  # (block_q,)
+    q_tile = load_tile(q, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
+    m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    l_sum = tl.zeros((BLOCK_Q,), tl.float32)
+    acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)
+    end = n_k
+    if CAUSAL:
+        end = tl.minimum(n_k, (tile + 1) * BLOCK_Q + n_k - n_q)
+    for start in range(0, end, BLOCK_K):
+        keys = start + tl.arange(0, BLOCK_K)  # (block_k,)
+        k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+        v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
+        s = tl.where(keys[None, :] < n_k, s, float("-inf"))
+        if CAUSAL:
+            s = tl.where(keys[None, :] <= (rows + n_k - n_q)[:, None], s, float("-inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))  # (block_q,)
+        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
+        alpha = tl.exp(m - m_safe)
+        p = tl.exp(s - m_safe[:, None])  # (block_q, block_k)
+        l_sum = l_sum * alpha + tl.sum(p, 1)  # of all weights, dropped or not
+        p *= drop_factor(seed, head, rows[:, None], keys[None, :], n_q, n_k, rate)
+        acc = acc * alpha[:, None]
+        acc += tl.dot(p.to(v_tile.dtype), v_tile, input_precision="ieee")
+        m = m_new
+    l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)
+    store_tile(o, acc / l_safe[:, None], rows, n_q, HEAD_DIM)
+    tl.store(lse + rows, m + tl.log(l_safe), mask=rows < n_q)
+
+
+@triton.jit
+def dropped_dk_dv_kernel(
+    q, k, v, do, lse, delta, dk, dv, n_q, n_k, scale, rate, seed,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    q += head * n_q * HEAD_DIM
+    do += head * n_q * HEAD_DIM
+    lse += head * n_q
+    delta += head * n_q
+    k += head * n_k * HEAD_DIM
+    v += head * n_k * HEAD_DIM
+    dk += head * n_k * HEAD_DIM
+    dv += head * n_k * HEAD_DIM
+    keys = tile * BLOCK_K + tl.arange(0, BLOCK_K)  # (block_k,)
+    k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+    v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+    dk_tile = tl.zeros((BLOCK_K, HEAD_DIM), tl.float32)
+    dv_tile = tl.zeros((BLOCK_K, HEAD_DIM), tl.float32)
+    first = 0
+    if CAUSAL:
+        first = tl.maximum(tile * BLOCK_K - (n_k - n_q), 0) // BLOCK_Q * BLOCK_Q
+    for start in range(first, n_q, BLOCK_Q):
+        rows = start + tl.arange(0, BLOCK_Q)  # (block_q,)
+        q_tile = load_tile(q, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
+        do_tile = load_tile(do, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
+        lse_row = tl.load(lse + rows, mask=rows < n_q, other=float("inf"))  # (block_q,)
+        delta_row = tl.load(delta + rows, mask=rows < n_q, other=0.0)  # (block_q,)
+        s = tl.dot(k_tile, tl.trans(q_tile), input_precision="ieee") * scale  # (block_k, block_q)
+        p = tl.exp(s - lse_row[None, :])
+        if CAUSAL:
+            p = tl.where(keys[:, None] <= (rows + n_k - n_q)[None, :], p, 0.0)
+        factor = drop_factor(seed, head, rows[None, :], keys[:, None], n_q, n_k, rate)
+        dv_tile += tl.dot((p * factor).to(do_tile.dtype), do_tile, input_precision="ieee")
+        dp = tl.dot(v_tile, tl.trans(do_tile), input_precision="ieee") * factor
+        ds = p * (dp - delta_row[None, :])
+        dk_tile += tl.dot(ds.to(q_tile.dtype), q_tile, input_precision="ieee")
+    store_tile(dk, dk_tile * scale, keys, n_k, HEAD_DIM)
+    store_tile(dv, dv_tile, keys, n_k, HEAD_DIM)
+
+
+@triton.jit
+def dropped_dq_kernel(
+    q, k, v, do, lse, delta, dq, n_q, n_k, scale, rate, seed,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    q += head * n_q * HEAD_DIM
+    do += head * n_q * HEAD_DIM
+    dq += head * n_q * HEAD_DIM
+    lse += head * n_q
+    delta += head * n_q
+    k += head * n_k * HEAD_DIM
+    v += head * n_k * HEAD_DIM
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)  # (block_q,)
+    q_tile = load_tile(q, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
+    do_tile = load_tile(do, rows, n_q, HEAD_DIM)  # (block_q, head_dim)
+    lse_row = tl.load(lse + rows, mask=rows < n_q, other=float("inf"))  # (block_q,)
+    delta_row = tl.load(delta + rows, mask=rows < n_q, other=0.0)  # (block_q,)
+    dq_tile = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)
+    end = n_k
+    if CAUSAL:
+        end = tl.minimum(n_k, (tile + 1) * BLOCK_Q + n_k - n_q)
+    for start in range(0, end, BLOCK_K):
+        keys = start + tl.arange(0, BLOCK_K)  # (block_k,)
+        k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+        v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+        s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale  # (block_q, block_k)
+        p = tl.exp(s - lse_row[:, None])
+        if CAUSAL:
+            p = tl.where(keys[None, :] <= (rows + n_k - n_q)[:, None], p, 0.0)
+        dp = tl.dot(do_tile, tl.trans(v_tile), input_precision="ieee")  # (block_q, block_k)
+        dp *= drop_factor(seed, head, rows[:, None], keys[None, :], n_q, n_k, rate)
+        ds = p * (dp - delta_row[:, None])
+        dq_tile += tl.dot(ds.to(k_tile.dtype), k_tile, input_precision="ieee")
+    store_tile(dq, dq_tile * scale, rows, n_q, HEAD_DIM)
+### END SOLUTION
+
+
+class DroppedAttention(torch.autograd.Function):
+    """o, lse = DroppedAttention.apply(...): attention that drops weights while it trains."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, causal, rate, seed, block_q, block_k):
+        """Return o (B, H, n_q, d) and lse (B, H, n_q), float32; keep what backward needs."""
+        ### BEGIN SOLUTION
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+        b, h, n_q, d = q.shape
+        n_k = k.shape[2]
+        o = torch.empty_like(q)
+        lse = torch.empty((b, h, n_q), dtype=torch.float32, device=q.device)
+        how = {"HEAD_DIM": d, "BLOCK_Q": block_q, "BLOCK_K": block_k, "CAUSAL": causal}
+        dropped_forward_kernel[(triton.cdiv(n_q, block_q), b * h)](
+            q, k, v, o, lse, n_q, n_k, d**-0.5, rate, seed, **how,
+        )
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.rate, ctx.seed, ctx.how = rate, seed, how
+        ctx.mark_non_differentiable(lse)
+        return o, lse
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, do, of_lse):
+        """Return dq, dk, dv, and None for each of the five others."""
+        ### BEGIN SOLUTION
+        q, k, v, o, lse = ctx.saved_tensors
+        do = do.contiguous()
+        b, h, n_q, d = q.shape
+        n_k, block_q, block_k = k.shape[2], ctx.how["BLOCK_Q"], ctx.how["BLOCK_K"]
+        delta = torch.empty_like(lse)
+        delta_kernel[(triton.cdiv(n_q, block_q), b * h)](
+            o, do, delta, n_q, HEAD_DIM=d, BLOCK_Q=block_q,
+        )
+        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        given = (n_q, n_k, d**-0.5, ctx.rate, ctx.seed)
+        dropped_dk_dv_kernel[(triton.cdiv(n_k, block_k), b * h)](
+            q, k, v, do, lse, delta, dk, dv, *given, **ctx.how,
+        )
+        dropped_dq_kernel[(triton.cdiv(n_q, block_q), b * h)](
+            q, k, v, do, lse, delta, dq, *given, **ctx.how,
+        )
+        return dq, dk, dv, None, None, None, None, None
+        ### END SOLUTION
+
+
+# %% check-9-star
+check(DroppedAttention)
 
 # %% progress
 progress()

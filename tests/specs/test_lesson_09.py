@@ -6,6 +6,7 @@ Wrong submissions of all kinds, and right ones of other styles, are in ``tests/s
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -23,7 +24,14 @@ from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs import find
-from course_lib.specs.lesson_09 import delta_and_dv, function, kernels, tile_gradients
+from course_lib.specs.lesson_09 import (
+    delta_and_dv,
+    dropout,
+    dropped,
+    function,
+    kernels,
+    tile_gradients,
+)
 
 ALL = [
     "backward_by_hand",
@@ -32,6 +40,7 @@ ALL = [
     "dk_and_dv",
     "dq_without_atomics",
     "Attention",
+    "DroppedAttention",
 ]
 
 
@@ -288,6 +297,74 @@ def test_9_6_meets_the_usual_public_contract(causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_9_6_meets_it_compiled(causal):
     assert_the_public_contract(causal, "cuda")
+
+
+# 9★ ---------------------------------------------------------------------------------------------
+
+
+def masks(rng, rate, shape=(2, 2, 64, 64)):
+    kept = rng.random(shape) >= rate
+    return dropped.Mask(kept / shape[-1] / (1 - rate), kept, np.ones(shape, dtype=bool))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5])
+def test_masks_of_chance_are_never_complained_of(rate):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        one, other = masks(rng, rate), masks(rng, rate)
+        assert dropped.rate_finding(one, rate) is None
+        assert dropped.repeat_finding(one, other) is None
+
+
+def test_a_rate_that_is_off_by_a_tenth_and_masks_that_repeat_are_found():
+    rng = np.random.default_rng(1)
+    one, other = masks(rng, 0.25), masks(rng, 0.25)
+    assert dropped.rate_finding(one, 0.28) is not None
+    assert dropped.repeat_finding(one, replace(one)).property == "the seed decides"
+    kept = one.kept.copy()
+    kept[1, 0, :, 16:] = kept[0, 1, :, :-16]
+    repeated = dropped.Mask(one.weights, kept, one.shown)
+    found = dropped.repeat_finding(repeated, other)
+    assert found.property == "each weight has a number of its own"
+    assert "key j + 16 of batch 1, head 0" in found.says
+
+
+def test_an_output_with_v_an_identity_is_read_as_the_mask():
+    case = find("9-star").cases(np.random.default_rng(5))[1]
+    q, k, v, _, eyes = case.args
+    call = dropout._Call.of(q, k, v, causal=False)
+    kept = np.random.default_rng(6).random(call.p.shape) >= 0.25
+    seen = dropped.read([call.p * kept / 0.75 @ as_float64(eye) for eye in eyes], call.p, "float32")
+    assert (seen.kept == kept).all()
+    assert seen.shown.all()
+    np.testing.assert_allclose(seen.weights, call.p * kept / 0.75)
+
+
+def test_the_gradients_of_9_star_are_autograd_s_with_that_mask():
+    case = find("9-star").cases(np.random.default_rng(5))[1]
+    q, k, v, do, _ = (torch.from_numpy(as_float64(x)) for x in case.args)
+    call = dropout._Call.of(q, k, v, causal=False)
+    factor = (np.random.default_rng(6).random(call.p.shape) >= 0.25) / 0.75
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    p = torch.softmax(leaves[0] @ leaves[1].mT * q.shape[-1] ** -0.5, -1)
+    wanted = torch.autograd.grad((p * torch.from_numpy(factor)) @ leaves[2], leaves, do)
+    found = replace(call, qkv=case.args[:3], kept=factor).gradients(
+        case.args[3], *dropout._derived(factor)
+    )
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize("null", NULLS)
+def test_a_null_backward_of_9_star_fails(null):
+    class DroppedAttention(solutions(9).DroppedAttention):
+        @staticmethod
+        def backward(ctx, do, of_lse):
+            return (*map(NULLS[null], ctx.saved_tensors[:3]), *[None] * 5)
+
+    report = report_for(DroppedAttention, seed=1)
+    assert report.verdict is Verdict.INCORRECT
+    assert "the gradient of" in report.text()
 
 
 # 9.2 --------------------------------------------------------------------------------------------

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from course_lib.specs.lesson_09 import by_hand, delta_and_dv, function, kernels, tile_gradients
+from course_lib.specs.lesson_09 import (
+    by_hand,
+    delta_and_dv,
+    dropout,
+    function,
+    kernels,
+    tile_gradients,
+)
 
 EXERCISES = (
     by_hand.BY_HAND,
@@ -11,4 +18,5 @@ EXERCISES = (
     kernels.DK_AND_DV,
     kernels.DQ,
     function.ATTENTION,
+    dropout.DROPPED_ATTENTION,
 )

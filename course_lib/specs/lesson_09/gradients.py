@@ -149,8 +149,11 @@ def allowed(
     *,
     seen: np.ndarray,
     truths: Sequence[np.ndarray],
+    kept: Any = 1.0,
 ) -> list[float]:
     """Return how far dq, dk and dv may be off: three times what eager PyTorch is, plus a little.
+
+    ``kept``: what each weight is multiplied by, where some are dropped.
 
     P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
     weight that is made of it. Whole rows of eager products round in another order than tiles do
@@ -161,8 +164,8 @@ def allowed(
     visible = torch.from_numpy(seen).to(q.device)
     s = q @ k.mT * q.shape[-1] ** -0.5
     p = torch.exp(s.float() - lse[..., None]).where(visible, 0.0)
-    ds = p * ((do @ v.mT).float() - delta[..., None])
-    p, ds = p.to(q.dtype), ds.to(q.dtype)
+    ds = p * ((do @ v.mT).float() * kept - delta[..., None])
+    p, ds = (p * kept).to(q.dtype), ds.to(q.dtype)
     root = q.shape[-1] ** -0.5
     eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)
     largest = max(float(s[s.isfinite()].abs().max()), 1.0)

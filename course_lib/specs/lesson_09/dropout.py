@@ -1,0 +1,283 @@
+"""Exercise 9★: dropout whose mask is never stored, but drawn again from a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.both_ways import with_probes
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
+from course_lib.judging.spec import FAR, HARD, Case, Exercise, Observed
+from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.sandbox.inputs import is_tensor
+from course_lib.specs.lesson_09 import dropped
+from course_lib.specs.lesson_09.dropped import Mask
+from course_lib.specs.lesson_09.function import keeps_little
+from course_lib.specs.lesson_09.gradients import Slip, allowed, gradients
+from course_lib.specs.lesson_09.kernels import FAR_SPARED
+from course_lib.specs.lesson_09.weights import parts, right, seen_by
+
+_NAMES = ("`o`", "`lse`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
+_AXES = ("batch", "head", "row", "column")
+
+
+def _case(rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, **how: Any) -> Case:
+    """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later."""
+    import torch
+
+    case = draw.launch(rng, *shape, causal=causal, **how)
+    q, _, v = case.args
+    n_k, d = v.shape[-2:]
+    do = torch.from_numpy(rng.standard_normal((*q.shape[:-1], d)) + 0.3).to(q.dtype)
+    count = -(-n_k // d) if eyes else 0
+    wide = torch.eye(n_k, count * d, dtype=q.dtype).reshape(n_k, count, d).transpose(0, 1)
+    looking = wide[:, None, None].repeat(1, *v.shape[:2], 1, 1)
+    tiles = {name: case.kwargs[name] for name in ("block_q", "block_k")}
+    kwargs = {"causal": causal, "rate": rate, "seed": int(rng.integers(1, 2**31 - 2))} | tiles
+    return replace(case, args=(*case.args, do, looking), kwargs=kwargs)
+
+
+def _cases(rng: Generator) -> list[Case]:
+    def case(rate: float, *shape: Any, causal: bool = False, eyes: bool = True, **how: Any) -> Case:
+        return _case(rng, rate, *shape, causal=causal, eyes=eyes, **how)
+
+    jump = draw.hard_names(150)[0]
+    return [
+        case(0.0, "rate 0: nothing is dropped; causal, 40 queries, 70 keys",
+             40, 70, 16, tiles=(32, 64), causal=True, eyes=False),
+        case(0.25, "rate 1/4, 2 x 2 heads, 64 queries and keys in tiles of 64 and 32",
+             64, 64, 64, heads=(2, 2), tiles=(64, 32)),
+        case(0.5, "rate 1/2, causal, 35 queries, 60 keys: aligned at the end",
+             35, 60, 64, heads=(1, 2), tiles=(32, 64), causal=True),
+        case(0.1, "rate 1/10, causal, 80 queries, 50 keys: the first 30 rows see nothing",
+             80, 50, 64, tiles=(64, 32), causal=True),
+        case(0.25, "float16, rate 1/4, causal, 100 queries and keys, d = 128",
+             100, 100, 128, dtype="float16", tiles=(64, 32), causal=True, compiled=True),
+        case(0.25, "rate 1/4, causal, 384 queries and keys, d = 16: what is kept is counted",
+             384, 384, 16, tiles=(64, 128), causal=True, eyes=False, counted=True),
+        replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
+                shows=HARD - {FAR}),
+    ]  # fmt: skip
+
+
+def _truth(
+    q: Any, k: Any, v: Any, do: Any, eyes: Any, *, causal: bool, rate: float, seed: int,
+    block_q: int, block_k: int,
+) -> Any:  # fmt: skip
+    """Return o, lse, dq, dk and dv of attention that drops nothing, and its weights three times."""
+    call = _Call.of(q, k, v, causal=causal)
+    found = (call.o(v), call.lse, *call.gradients(do, *_derived(1.0)))
+    return (*found, *(call.o(eye) for _ in range(3) for eye in eyes))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Attention in float64 of which each weight is multiplied by ``kept``."""
+
+    qkv: tuple[Any, Any, Any]
+    lse: np.ndarray
+    p: np.ndarray
+    seen: np.ndarray
+    kept: Any = 1.0
+
+    @classmethod
+    def of(cls, q: Any, k: Any, v: Any, *, causal: bool) -> _Call:
+        _, lse = attention_truth(q, k, v, causal=causal)
+        s, seen = parts(q, k, causal=causal)
+        with np.errstate(all="ignore"):
+            return cls((q, k, v), lse, right(s, lse[..., None], seen), seen)
+
+    def o(self, v: Any) -> np.ndarray:
+        return np.asarray(self.p * self.kept @ as_float64(v))
+
+    def gradients(self, do: Any, ds: Callable[..., Any], for_v: Callable[..., Any]) -> Any:
+        delta = (as_float64(do) * self.o(self.qkv[2])).sum(-1)
+        slip = Slip(ds=ds, for_v=for_v)
+        return gradients(*self.qkv, do, self.lse, delta, self.seen, {}, slip)
+
+
+def _derived(kept: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return how dS and dV are made where each weight is multiplied by ``kept``."""
+    return lambda p, dp, delta: p * (dp * kept - delta), lambda p, ds, where: p * kept
+
+
+def _known_slips(kept: np.ndarray, rate: float) -> list[tuple[str, str, Any]]:
+    """Return what people do instead on the way back: the property, what to tell, how dS and dV."""
+    ds, for_v = _derived(kept)
+    whole, whole_for_v = _derived(1.0)
+    unscaled, unscaled_for_v = _derived(kept * (1 - rate))
+    drops, scales = "drops on the way back as well", "scales on the way back as well"
+    delta = "delta is subtracted from dropped weights as well: dS = P * (dP * D - delta)."
+    return [
+        (drops, "neither P nor dP is multiplied by what dropped the weights.",
+         (whole, whole_for_v)),
+        (drops, "dV is made of P without its gaps: dV = (P * D)^T dO.", (ds, whole_for_v)),
+        (drops, "dP has no gaps; what was dropped passes no gradient: dS = P * (dP * D - delta).",
+         (whole, for_v)),
+        ("makes dS of the whole P",
+         "D belongs to dP, and the P before it is the softmax's: dS = P * (dP * D - delta).",
+         (lambda p, dp, delta: p * kept * (dp * kept - delta), for_v)),
+        ("drops dP, not dS", delta,
+         (lambda p, dp, delta: p * kept * (dp - delta), for_v)),
+        ("drops dP, not dS", delta,
+         (lambda p, dp, delta: p * (dp * kept - (kept > 0) * delta), for_v)),
+        (scales, "1 / (1 - rate) is missing in dV and in dP.", (unscaled, unscaled_for_v)),
+        (scales, "1 / (1 - rate) is missing in dV.", (ds, unscaled_for_v)),
+        (scales, "1 / (1 - rate) is missing in dP.", (unscaled, for_v)),
+    ]  # fmt: skip
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    got, dtype = observed.result, case.args[0].dtype
+    if got is None:
+        return Finding(
+            "is an autograd.Function",
+            "there is nothing to apply: DroppedAttention should be a class, class "
+            "DroppedAttention(torch.autograd.Function), with forward and backward.",
+        )
+    if not is_tensor(got[0]) or not is_tensor(got[1]):
+        return Finding("returns o and lse", "forward should return two tensors: return o, lse.")
+    if fault := formal_fault(got[1], expected[1], _float32()):
+        return replace(fault, says=f"`lse`: {fault.says}")
+    if fault := formal_fault((got[0], *got[2:]), (expected[0], *expected[2:]), dtype):
+        return fault
+    call, rate = _Call.of(*case.args[:3], causal=case.kwargs["causal"]), case.kwargs["rate"]
+    masks = _masks(got[5:], call.p, str(dtype).removeprefix("torch."))
+    if finding := _of_lse(case, got[1], call, masks) or (masks and _of_masks(case, masks, call.p)):
+        return finding
+    if rate and not masks:  # nobody looked: there is nothing to compare with
+        return None
+    kept = masks[0].kept / (1 - rate) if masks else np.ones_like(call.p)
+    return _of_values(case, got, replace(call, kept=kept))
+
+
+def _float32() -> Any:
+    import torch
+
+    return torch.float32
+
+
+def _masks(outputs: Any, p: np.ndarray, dtype: str) -> list[Mask]:
+    """Return the masks of a call, of one with other tiles, and of one with another seed."""
+    count = len(outputs) // 3
+    return [dropped.read(outputs[i * count :][:count], p, dtype) for i in range(3 if count else 0)]
+
+
+def _of_lse(case: Case, got: Any, call: _Call, masks: list[Mask]) -> Finding | None:
+    allowed_here = 1e-3 + score_rounding(case.args[0], case.args[1], 1.0)
+    found = array_finding(got, call.lse, allowed=allowed_here, name="`lse`", axes=_AXES[:3])
+    if found is None or not masks:
+        return found
+    for share in (1.0, 1 - case.kwargs["rate"]):
+        with np.errstate(all="ignore"):
+            less = call.lse + np.log((call.p * masks[0].kept / share).sum(-1))
+        if array_finding(got, less, allowed=2 * allowed_here) is None:
+            return replace(
+                found,
+                property="sums before it drops",
+                says="`lse` is the sum of what was kept. Softmax comes before dropout: l_sum adds "
+                "up every weight, and only the product with V has gaps.",
+            )
+    return found
+
+
+def _of_masks(case: Case, masks: list[Mask], p: np.ndarray) -> Finding | None:
+    """Judge what was dropped, and what became of the rest."""
+    rate, tiles = case.kwargs["rate"], (case.kwargs["block_q"], case.kwargs["block_k"])
+    first, in_other_tiles, other_seed = masks
+    return (
+        dropped.tiles_finding(first, in_other_tiles, tiles)
+        or dropped.repeat_finding(first, other_seed)
+        or dropped.rate_finding(first, rate)
+        or _scaled(first, p * first.kept, rate, largest=float(case.args[4].max()))
+    )
+
+
+def _scaled(mask: Mask, kept: np.ndarray, rate: float, largest: float) -> Finding | None:
+    """Ask that what is kept is divided by 1 - rate; say what was done instead, if that is known."""
+
+    def fits(by: Any) -> bool:
+        return np.allclose(mask.weights, largest * kept * by, rtol=1e-2, atol=1e-4)
+
+    if fits(1 / (1 - rate)):
+        return None
+    says = ""
+    with np.errstate(all="ignore"):
+        if fits(1.0):
+            says = "what is kept is not scaled: without 1 / (1 - rate) the outputs shrink."
+        elif fits(1 / rate):
+            says = "what is kept is divided by rate: it is to be divided by 1 - rate."
+        elif fits(np.nan_to_num(1 / kept.sum(-1, keepdims=True))):
+            says = (
+                "what is kept is normalised anew, so that it adds up to 1: it is to be divided by "
+                "1 - rate, and adds up to 1 on average."
+            )
+    return Finding("scales what it keeps", says) if says else None
+
+
+def _of_values(case: Case, got: Any, call: _Call) -> Finding | None:
+    """Judge o and the gradients against float64, with the mask that was read."""
+    import torch
+
+    q, k, v, do, _ = case.args
+    rate, dtype = case.kwargs["rate"], str(q.dtype).removeprefix("torch.")
+    kept = torch.from_numpy(np.asarray(call.kept)).float().to(q.device)
+    o = call.o(v)
+    eager = (torch.from_numpy(call.p).to(q) * kept).to(q.dtype) @ v
+    near = allowed_error(o, as_float64(eager), dtype) + score_rounding(q, k, v) / (1 - rate)
+    if finding := array_finding(got[0], o, allowed=near, name="`o`", axes=_AXES):
+        return _with_mask(finding, rate)
+    truths = call.gradients(do, *_derived(call.kept))
+    lse, delta = (
+        torch.from_numpy(x).float().to(q.device) for x in (call.lse, (as_float64(do) * o).sum(-1))
+    )
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=case.kwargs["causal"])
+    limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=truths, kept=kept)
+    finding = _of_gradients(got[2:5], truths, limits)
+    if finding is None or not rate:
+        return finding
+    for known, says, how in _known_slips(np.asarray(call.kept), rate):
+        if _of_gradients(got[2:5], call.gradients(do, *how), limits) is None:
+            return replace(finding, property=known, says=f"{finding.says} It looks as if {says}")
+    return _with_mask(finding, rate)
+
+
+def _of_gradients(got: Any, truths: Any, limits: Any) -> Finding | None:
+    for one, truth, limit, name in zip(got, truths, limits, _NAMES[2:], strict=True):
+        axes = (*_AXES[:2], "row" if "q" in name else "key", _AXES[3])
+        if finding := array_finding(one, truth, allowed=limit, name=name, axes=axes):
+            return finding
+    return None
+
+
+def _with_mask(finding: Finding, rate: float) -> Finding:
+    """Return a finding that says what it was compared with: a mask that the answer showed itself.
+
+    (Of a smaller input the mask is another one: none is looked for.)
+    """
+    if not rate or finding.property != "the values":
+        return finding
+    says = f"{finding.says} It is compared with the mask that your own output shows if V is an "
+    says += "identity: is it the same one in all three kernels?"
+    return replace(finding, property="the values with that mask", says=says)
+
+
+DROPPED_ATTENTION = Exercise.of(
+    "9-star",
+    cases=_cases,
+    truth=_truth,
+    judge=in_turn(stored_whole(_judge, *_NAMES), was_launched, keeps_little),
+    kind="kernel",
+    run=with_probes,
+    later=2,
+    spared=FAR_SPARED,
+    seconds=40.0,
+)

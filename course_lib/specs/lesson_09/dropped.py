@@ -1,0 +1,143 @@
+"""Which weights were dropped, read off outputs whose V is an identity, and what that says.
+
+A right answer may draw its numbers as it likes, so that nobody knows its mask before. What can be
+asked of any: its rate, and that no two places share a number. The bounds are so wide that chance
+alone crosses them once in 10**10 checks (Bernstein's inequality).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.judging.finding import Finding
+from course_lib.judging.tolerance import as_float64
+
+_CHANCE = math.log(2e10)  # of one in 10**10, on either side
+_ENOUGH = 512  # places that two masks must share before they are compared
+_ALIKE = 0.5  # a correlation that chance never reaches there; that of one mask with itself is 1
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which weights of a call were kept, and of which that can be seen: (B, H, n_q, n_k) each.
+
+    A weight that is hidden, or vanishes, is nowhere to be seen: it counts as kept.
+    """
+
+    weights: np.ndarray
+    kept: np.ndarray
+    shown: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """The share of the weights that are kept, of those that show."""
+        return float((self.kept & self.shown).sum() / max(1, self.shown.sum()))
+
+    def spread(self) -> np.ndarray:
+        """Return the mask as numbers of mean 0 and variance 1, 0 where nothing shows."""
+        width = math.sqrt(self.share * (1 - self.share))
+        return np.asarray((self.kept - self.share) / width * self.shown)
+
+
+def read(outputs: Sequence[Any], p: np.ndarray, dtype: str) -> Mask:
+    """Return the mask of a call: ``outputs`` side by side are its weights, ``p`` is the softmax."""
+    weights = np.concatenate([as_float64(x) for x in outputs], axis=-1)[..., : p.shape[-1]]
+    shown = p > (2.0**-22 if dtype == "float16" else 1e-30)
+    return Mask(weights, (weights != 0) | ~shown, shown)
+
+
+def rate_finding(mask: Mask, rate: float) -> Finding | None:
+    """Ask that about ``rate`` of the weights are dropped."""
+    places = int(mask.shown.sum())
+    dropped = places - int((mask.kept & mask.shown).sum())
+    if abs(dropped - rate * places) <= _bound(places, rate):
+        return None
+    says = f"with rate {rate:g}, {dropped} of {places} weights are dropped: {dropped / places:.1%}."
+    look = "drop a weight where its random number, between 0 and 1, is less than rate."
+    if dropped == 0:
+        look = "where is the mask applied? The weights that multiply V are to be 0 where dropped."
+    elif abs(dropped - (1 - rate) * places) <= _bound(places, rate):
+        look = "rate is the share that is dropped, not the share that is kept."
+    return Finding("drops at the rate", says, look=look)
+
+
+def _bound(places: int, rate: float) -> float:
+    return math.sqrt(2 * places * rate * (1 - rate) * _CHANCE) + 2 * _CHANCE / 3
+
+
+def tiles_finding(mask: Mask, other: Mask, tiles: tuple[int, int]) -> Finding | None:
+    """Ask that the same weights are dropped where tiles have other sizes."""
+    differ = (mask.kept != other.kept) & mask.shown & other.shown
+    if not differ.any():
+        return None
+    b, h, i, j = (int(x) for x in np.argwhere(differ)[0])
+    b_q, b_k = tiles
+    return Finding(
+        "drops the same in other tiles",
+        f"in tiles of {b_q} queries and {b_k} keys other weights are dropped than in tiles of "
+        f"{b_k} and {b_q}: {int(differ.sum())} of them.",
+        f"first at batch {b}, head {h}, query {i}, key {j}",
+        look="number a weight by its row and key in the whole matrix, not in the tile.",
+    )
+
+
+def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
+    """Ask that every weight has a random number of its own, and with another seed another one.
+
+    (Where few are dropped, or few are kept, chance is less even, and nothing is asked.)
+    """
+    if not all(0.2 <= one.share <= 0.8 for one in (mask, other_seed)):
+        return None
+    for again, how in (
+        (mask, "each weight has a number of its own"),
+        (other_seed, "the seed decides"),
+    ):
+        for (b, h), (b2, h2), (rows, keys) in _repeats(mask, again):
+            who = f"query i + {rows}, key j {'+-'[keys < 0]} {abs(keys)}"
+            who = who if (rows, keys) != (0, 0) else "query i, key j"
+            then = f" of batch {b2}, head {h2}" if (b, h) != (b2, h2) else ""
+            then += " with seed + 1" if again is other_seed else ""
+            return Finding(
+                how,
+                f"what is dropped at query i, key j of batch {b}, head {h} is dropped at "
+                f"{who}{then} as well.",
+                look="which places share a number? Count batch and head, row and key into one "
+                "number, and give the seed to the generator as it is.",
+            )
+    return None
+
+
+def _repeats(a: Mask, b: Mask) -> Iterator[Any]:
+    """Yield (batch, head) twice and a shift, in rows and keys, where two masks are alike."""
+    heads = list(np.ndindex(a.kept.shape[:2]))
+    of_a, of_b = ({at: _waves(m, at) for at in heads} for m in (a, b))
+    shape = a.kept.shape[2:]
+    for one in heads:
+        for two in heads:
+            if a is b and two < one:
+                continue
+            alike, places = (
+                np.fft.irfft2(x.conj() * y, [2 * n for n in shape])
+                for x, y in zip(of_a[one], of_b[two], strict=True)
+            )
+            found = (places > _ENOUGH) & (alike > _ALIKE * places)
+            if a is b and one == two:
+                found[0, 0] = False
+            if found.any():
+                rows, keys = (int(x) for x in np.argwhere(found)[0])
+                yield one, two, (_signed(rows, shape[0]), _signed(keys, shape[1]))
+
+
+def _waves(mask: Mask, at: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    size = [2 * n for n in mask.kept.shape[2:]]
+    spread, shown = mask.spread()[at], mask.shown[at].astype(float)
+    return np.fft.rfft2(spread, size), np.fft.rfft2(shown, size)
+
+
+def _signed(shift: int, n: int) -> int:
+    return shift if shift < n else shift - 2 * n
