@@ -16,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
+from conftest import BROWSER_ARGUMENTS
 from playwright.sync_api import sync_playwright
-from widgets.conftest import ARGUMENTS
 
 from course_lib.widgets import Race
 from course_lib.widgets.base import standalone_page
@@ -50,7 +50,9 @@ def main() -> None:
     """Print a line a case."""
     rows = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=BROWSER_ARGUMENTS
+        )
         for name, settings in CASES.items():
             race = Race(**settings)
             page = browser.new_page(viewport={"width": 1100, "height": 740})

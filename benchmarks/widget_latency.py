@@ -24,8 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from _bench import table
+from conftest import BROWSER_ARGUMENTS
 from playwright.sync_api import Page, sync_playwright
-from widgets.conftest import ARGUMENTS
 from widgets.lab import run_all, serve, write_notebook
 
 MOVES = 40  # after the first dozen, in which every control moves once
@@ -153,7 +153,9 @@ def main() -> int:
             del WIDGETS[name]
     rows = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=BROWSER_ARGUMENTS
+        )
         for place, run in (("bare page", bare), ("JupyterLab", in_lab)):
             if place == "JupyterLab" and options.bare:
                 continue
