@@ -317,7 +317,7 @@ function render({ model, el }) {
     fill(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" }, []);
     if (reducedMotion()) return;
     const frames = [{ transform: `scale(${from})` }, { transform: "scale(1)" }], how = { duration: 500, easing: "ease-in-out" };
-    for (const node of [...lanes, ...shown.extras].map((l) => l.marks).concat(bar)) node.animate(frames, how);
+    for (const node of [...lanes, ...shown.extras].map((l) => l.svg).concat(bar)) node.animate(frames, how);
   }
 
   function dragged(pixels) {
