@@ -216,6 +216,7 @@ function render({ model, el }) {
     b: data.dtypes[get("dtype")], blockQ: get("block_q"), blockK: get("block_k"), causal: get("causal"),
   });
 
+  let wide = 0; // of the stage: read when its size changes, for a look at it costs a layout
   let shown = { extra: null, extras: [], scale: 0, n: 0, tall: 0 };
 
   function draw() {
@@ -262,15 +263,15 @@ function render({ model, el }) {
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
   function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), width = stage.clientWidth || 1000;
+    const count = lanes.length + shown.extras.length, big = get("presenter"), width = wide ||= stage.clientWidth || 1000;
     const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
     const column = (width - (across - 1) * gap) / across;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = data.models.map((m) => placed(areas(m, room)));
-    const wide = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 10) / wide, (big ? 470 : 330) / deep);
+    const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
+    const scale = Math.min((column - 10) / broad, (big ? 470 : 330) / deep);
     const px = (x) => x * scale;
     const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
     const tallOf = (i) => Math.ceil(Math.max(150, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
@@ -285,6 +286,9 @@ function render({ model, el }) {
     });
     function place(l, { rect, hatch, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = w > 84 && t > 20, again = at.kind === "pile" && values.K_rows > shape.n;
+      const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
+      if (rect.facDrawn === key && at.kind !== "pile") return; // a change of scale often leaves it
+      rect.facDrawn = key;
       fill(rect, { x: px(at.x), y: px(at.y), width: w, height: t }, []);
       if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t));
       says.setAttribute("visibility", named ? "visible" : "hidden");
@@ -313,7 +317,7 @@ function render({ model, el }) {
     fill(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" }, []);
     if (reducedMotion()) return;
     const frames = [{ transform: `scale(${from})` }, { transform: "scale(1)" }], how = { duration: 500, easing: "ease-in-out" };
-    for (const node of [...lanes, ...shown.extras].map((l) => l.marks).concat(bar)) node.animate(frames, how);
+    for (const node of [...lanes, ...shown.extras].map((l) => l.svg).concat(bar)) node.animate(frames, how);
   }
 
   function dragged(pixels) {
@@ -468,7 +472,10 @@ function render({ model, el }) {
   const later = onChanges(model, [...TRAITS, "extra", "presenter"], () => (timer || laid < most ? (laidAll(), draw()) : draw()));
   const size = new ResizeObserver(() => {
     WIDE = Math.max(300, Math.min(560, plot.clientWidth || 560));
-    if (stage.clientWidth && stage.clientWidth !== shown.width) later();
+    if (stage.clientWidth && stage.clientWidth !== wide) {
+      wide = stage.clientWidth;
+      later();
+    }
   });
   size.observe(stage);
   size.observe(plot);
