@@ -38,6 +38,7 @@ def _weights_cases(rng: Generator) -> list[Case]:
     return [
         case("tile (1, 2)", 64, 96, 16, 1, 2, block_q=32, block_k=16),
         case("tile (0, 0)", 20, 50, 32, 0, 0, block_q=16, block_k=32),
+        case("tile (1, 0), as tall as wide", 64, 64, 16, 1, 0, block_q=32, block_k=32),
         case("tile (1, 1), the short corner", 20, 50, 8, 1, 1, block_q=16, block_k=32),
         case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
         of_drawn(jump, jumping, 65, 1, 1, shows, block_q=16, block_k=32),

@@ -74,15 +74,17 @@ def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ())
 
 
 _PLAIN = ": the rows with two blocks on an SM use no tensor cores"
+_ROOMY = ": three blocks of the tallest tiles fit on an SM"
 
 
 def _tile_cases(rng: Generator) -> list[Case]:
-    """Return five lists of rows in which every known mistake shows, whatever is drawn.
+    """Return six lists of rows in which every known mistake shows, whatever is drawn.
 
     Drawn are the rows, from those that play the same part, and where they stand; the order of
     those that decide is not, so that no two mistakes give the same answer in the first list that
-    shows either of them. Of the measured rows of a GPU all use tensor cores, or none: in the last
-    list those that rule 4 prefers are made to use none.
+    shows either of them. Of the measured rows of a GPU all use tensor cores, or none: in one list
+    those that rule 4 prefers are made to use none. Two blocks are the most of all rows that decide:
+    in the last list the tallest have three, so that *at least two* is not *two*.
     """
     d = int(rng.choice([64, 128]))
     lists = (
@@ -91,6 +93,7 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("", "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
         (": no row with two blocks on an SM", "H100", 128, _one_block(rng)),
         (_PLAIN, "A100", 64, _by_area(rng)),
+        (_ROOMY, "A100", 64, _by_area(rng)),
     )
     cases = []
     for remark, gpu, head_dim, choices in lists:
@@ -98,6 +101,11 @@ def _tile_cases(rng: Generator) -> list[Case]:
         rows = [dict(by_choice[choice]) for choice in choices]
         for row in rows if remark == _PLAIN else []:
             row["tensor_core"] *= row["blocks_per_sm"] < 2
+        tallest = max(
+            row["block_q"] for row in rows if row["blocks_per_sm"] >= 2 or remark != _ROOMY
+        )
+        for row in rows if remark == _ROOMY else []:
+            row["blocks_per_sm"] += row["blocks_per_sm"] >= 2 and row["block_q"] == tallest
         cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
     return cases
 
