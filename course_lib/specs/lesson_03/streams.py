@@ -158,6 +158,7 @@ STREAM_DENOMINATOR = Exercise.of(
     truth=_denominator,
     judge=_pile_by_pile(lambda _, *seen: judge_state(("m", "l_sum"), *seen)),
     run=_run_piles,
+    without_torch=True,
     mistakes=(
         Mistake(
             "l_sum is not rescaled",
@@ -279,6 +280,7 @@ STREAM_AVERAGE = Exercise.of(
     truth=together,
     judge=_pile_by_pile(within(1e-6)),
     run=_run_piles,
+    without_torch=True,
     mistakes=(
         Mistake(
             "only the last pile is counted",

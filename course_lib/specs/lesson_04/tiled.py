@@ -361,6 +361,7 @@ ONE_Q_TILE = Exercise.of(
     answer=output_only,
     judge=_judge_tiled,
     run=_run_q_tile,
+    without_torch=True,
     mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES),
 )
 
@@ -371,5 +372,6 @@ ALL_Q_TILES = Exercise.of(
     answer=output_only,
     judge=_judge_tiled,
     run=_run_all_tiles,
+    without_torch=True,
     mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *STREAM_MISTAKES),
 )

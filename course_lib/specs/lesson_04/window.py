@@ -243,5 +243,6 @@ EXERCISE = Exercise.of(
     answer=output_only,
     judge=taken_once(judge_output, _loaded_once, lambda _case, _held: None, part="tile"),
     run=_run_window,
+    without_torch=True,
     mistakes=_WINDOW_MISTAKES,
 )

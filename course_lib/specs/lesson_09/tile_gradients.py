@@ -132,4 +132,5 @@ TILE_GRADIENTS = Exercise.of(
     mistakes=mistakes_of(
         _answer, _NOT_TRANSPOSED, *OF_DS, *OF_SCALE, FOR_Q, FOR_K, FOR_V, masks=True
     ),
+    without_torch=True,
 )
