@@ -48,7 +48,7 @@ def draw():
             f"Quiz('{'It is long. ' * 9}How much is it at N = 64?')",
             "A question: How much is it at N = 64?",
         ),
-        (f"Quiz('{'It is long. ' * 9}Answer?')", f"A question: {'It is long. ' * 7}…".strip()),
+        (f"Quiz('{'It is long. ' * 9}Answer?')", f"A question: {'It is long. ' * 7}It …"),
         ("print(3)\np.reveal(3, 'Because.')", "The answer"),
         ("p.room('3, 4', answer=3)", "The room's answers"),
         ("fig, ax = plt.subplots()\nax.plot([1])", "A picture"),
