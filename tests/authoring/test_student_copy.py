@@ -53,7 +53,7 @@ def test_no_line_of_a_solution_is_in_the_copys_notebooks(copy):
 
 
 def test_the_only_complete_kernels_are_those_that_lessons_show_or_call(copy):
-    """Lesson 07 shows one; lesson 09 counts the course's own operator, and so brings its kernels."""
+    """Lesson 07 shows one; lesson 09 counts the course's operator, and so brings its kernels."""
     kernels = {path.stem for path in (copy / "course_lib" / "kernels").glob("*.py")}
     assert kernels == {"__init__", *shown_kernels(ROOT)} & kernels
     assert "flash_forward" in kernels
