@@ -61,7 +61,10 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
 # Hard cases --------------------------------------------------------------------------------------
 
 FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores
-FARTHEST = -1e12  # the same for -1e5, -1e6, -1e9; no smaller score could be told from it
+FARTHEST = -(2.0**30)  # the same for -1e5, -1e6, -1e9
+APART = 2.0**16  # one score and the next, there
+# No further below: a GPU may fuse a product and a subtraction, so that the largest score is off its
+# own maximum by half a unit in the last place. That is 64 here, and exp(64) is a number still.
 
 
 def jumps(n: int, by: float) -> np.ndarray:
@@ -87,17 +90,17 @@ def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
 
 
 def farthest(rng: Generator, n_q: int, n_k: int, d: int, **kwargs: Any) -> Triple:
-    """Return inputs, float64, with scores of -n_k, ..., -2, -1 times 1e12; d is a power of 4.
+    """Return inputs, float64, with scores that climb by `APART` to `FARTHEST`; d is a power of 4.
 
     The last key that a row sees has all the weight, so the log of the sum is as exact as the sum.
     """
     q, k, v = (x.astype(np.float64) for x in draw(rng, n_q, n_k, d, **kwargs))
     q[...], k[...] = 0, 0
-    q[..., 0], k[..., 0] = np.sqrt(d), FARTHEST * np.arange(n_k, 0, -1)
+    q[..., 0], k[..., 0] = np.sqrt(d), FARTHEST - APART * np.arange(n_k)[::-1]
     return q, k, v
 
 
-FARTHEST_NAME = f"scores of {FARTHEST:g} and far below"
+FARTHEST_NAME = "scores of -2**30 and far below"
 
 
 MANY, FALL = 800, -760.0  # tiles of one key, in which scores fall by a little less than 1 each
@@ -157,7 +160,7 @@ def hard_rows(
     return [
         (jump, turns**2 * noise + turns * jumps(n, by), frozenset({JUMPS, REMAINDER})),
         (far, noise + FAR_BELOW, frozenset({FAR, REMAINDER})),
-        (FARTHEST_NAME, FARTHEST * (1.0 + rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1)),
+        (FARTHEST_NAME, FARTHEST - APART * rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1),
          frozenset({FAR, REMAINDER})),
     ]  # fmt: skip
 
