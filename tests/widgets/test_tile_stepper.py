@@ -259,6 +259,6 @@ def test_masked_keys_have_no_bar_in_the_figure():
     """Nor does a row whose first tile is masked as a whole upset the drawing."""
     stepper = TileStepper.by_hand([[-math.inf, -math.inf], [1, -math.inf]], [[1, 2], [3, 4]])
     figure = stepper.to_figure()
-    assert figure._repr_png_()
+    assert "<svg" in figure._repr_html_()
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert np.isfinite(heights).tolist() == [False, False, True, False]
