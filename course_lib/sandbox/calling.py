@@ -146,7 +146,7 @@ def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | Non
     except TypeError as error:
         return str(error)
     except ValueError:  # a builtin without a signature, such as np.array: the call will tell
-        return None
+        pass
     return None
 
 
