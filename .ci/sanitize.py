@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SMALL_RUN = ROOT / "tests" / "kernels" / "small_run.py"
 NAMES = (
     *("teaching", *(f"rung_{i}" for i in range(1, 9)), "forward", "backward"),
+    "backward_by_hand",
     *("flash_decode", "paged_decode", "dispatch"),
 )
 TOOLS = ("memcheck", "racecheck")

@@ -10,6 +10,8 @@ Dao et al. 2022 (arXiv:2205.14135, appendix B.4), in FlashAttention-2's loop ord
 Scores are computed a second time for dQ: 7 products instead of 5, and the same sum in every run.
 What a kernel walks over (Q and dO, or K and V) it loads through tensor descriptors where that was
 measured to be faster (`by_descriptors`): without a pointer for every row there are registers left.
+
+On Hopper `gluon_backward` does all of it but the sums of rows in one kernel (`by_hand`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.kernels.attention_forward import LN_2, LOG2_E, dot, load_rows, store_rows, visible
+from course_lib.kernels.attention_forward import (
+    LN_2,
+    LOG2_E,
+    dot,
+    gluon_works,
+    load_rows,
+    store_rows,
+    visible,
+)
 from course_lib.kernels.ladder import described
 from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
 from course_lib.kernels.tiles import backward_tiles_for, sm_of
@@ -29,13 +39,15 @@ from course_lib.kernels.tiles import backward_tiles_for, sm_of
 # fmt: off
 @triton.jit
 def rows_kernel(
-    o, do, lse, dlse, delta, lse_2, do_batch, do_head, do_row, do_col, heads, n_q,
+    o, do, lse, dlse, delta, lse_2, dq_sum, do_batch, do_head, do_row, do_col, heads, n_q, n_out,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):
     """What every tile of a row needs, once: delta = rowsum(dO * O) - dlse, and lse in base 2.
-    (dlse None: nothing depends on lse.)
+    (dlse None: nothing depends on lse.) For each head n_out rows are written. Where dQ is added up
+    in memory, dq_sum becomes zero.
 
-    A row that sees no key has lse = -inf; it becomes inf, so that no p comes of it.
+    A row that sees no key has lse = -inf; it becomes inf, so that no p comes of it; likewise past
+    the last row.
     """
     rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     index = tl.program_id(1).to(tl.int64)
@@ -45,12 +57,17 @@ def rows_kernel(
     do_tile = load_rows(do, rows, n_q, do_row, do_col, HEAD_DIM, BLOCK_D, False).to(tl.float32)
     inside = rows < n_q
     at = index * n_q + rows
+    to = index * n_out + rows
     total = tl.sum(o_tile * do_tile, 1)
     if dlse is not None:
         total -= tl.load(dlse + at, mask=inside, other=0.0)
-    tl.store(delta + at, total, mask=inside)
-    base_2 = tl.load(lse + at, mask=inside, other=0.0) / LN_2
-    tl.store(lse_2 + at, tl.where(base_2 == float("-inf"), float("inf"), base_2), mask=inside)
+    tl.store(delta + to, total, mask=rows < n_out)
+    base_2 = tl.load(lse + at, mask=inside, other=float("-inf")) / LN_2
+    base_2 = tl.where(base_2 == float("-inf"), float("inf"), base_2)
+    tl.store(lse_2 + to, base_2, mask=rows < n_out)
+    if dq_sum is not None:
+        place = to[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
+        tl.store(dq_sum + place, tl.zeros((BLOCK_Q, BLOCK_D), tl.float32))
 
 
 @triton.jit
@@ -286,23 +303,32 @@ def flash_backward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     o, lse = o.contiguous(), lse.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
-    delta, lse_2 = torch.empty_like(lse), torch.empty_like(lse)
+    five = tiles is None and window is None and by_hand(q, k, v, do)
+    n_out = cdiv(n_q, 64) * 64 if five else n_q
+    delta, lse_2 = (lse.new_empty((batch * heads, n_out)) for _ in range(2))
+    dq_sum = lse.new_empty((batch * heads, n_out, power_of_2(d))) if five else None
     for_keys, for_queries = tiles or backward_tiles_for(q)
     shape: dict[str, Any] = {"HEAD_DIM": d, "BLOCK_D": power_of_2(d)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
     mask["DESCRIBED"] = by_descriptors(q, k, v, do)
     walked = described if mask["DESCRIBED"] else lambda x, rows: x
     given = (q, k, v, o, lse, do) if dlse is None else (q, k, v, o, lse, do, dlse)
-    like = likeness(given, causal, window, for_keys, for_queries, mask["DESCRIBED"])
+    like = likeness(given, causal, window, for_keys, for_queries, mask["DESCRIBED"], five)
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
     with on_device_of(q):
         launch(
             *(rows_kernel, (cdiv(n_q, 64), batch * heads), like),
-            *(o, do, lse, dlse, delta, lse_2, *do.stride(), heads, n_q),
+            *(o, do, lse, dlse, delta, lse_2, dq_sum, *do.stride(), heads, n_q, n_out),
             BLOCK_Q=64,
             **shape,
         )
+        if five:
+            from course_lib.kernels.gluon_backward import gradients
+
+            row = (q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv)
+            gradients(*row, causal=causal, scale=scale)
+            return dq, dk, dv
         launch(
             *(dk_dv_kernel, (cdiv(n_k, for_keys.block_k), batch * kv_heads), like),
             *(walked(q, for_keys.block_q), k, v, walked(do, for_keys.block_q)),
@@ -316,6 +342,23 @@ def flash_backward(
             **(shape | mask | for_queries.options()),
         )
     return dq, dk, dv
+
+
+FEWEST = 2**30  # q.numel() * n_k from which the kernel by hand is faster
+
+
+def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> bool:
+    """Return whether to take the kernel with five products: sm_90, half types, head_dim 96 or 128,
+    rows in a line, enough to do, and nobody who asked PyTorch for the same bits in every run."""
+    return (
+        q.shape[-1] in (96, 128)
+        and q.numel() * k.shape[2] >= FEWEST
+        and not torch.are_deterministic_algorithms_enabled()
+        and all(x.is_cuda and x.dtype != torch.float32 and x.is_contiguous() for x in (q, k, v, do))
+        and all(x.data_ptr() % 16 == 0 for x in (q, k, v, do))
+        and sm_of(q) == 90
+        and gluon_works()
+    )
 
 
 def by_descriptors(*tensors: torch.Tensor) -> bool:

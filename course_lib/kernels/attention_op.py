@@ -43,7 +43,8 @@ def flash_attention(
     Returns:
         o, (B, H, n_q, d) in q's dtype, contiguous; with ``return_lse`` also lse, (B, H, n_q),
         float32, natural log. A row without any key has o = 0 and lse = -inf. Both can be
-        differentiated once.
+        differentiated once. On Hopper the last bit of a large call's gradient by q can differ from
+        run to run, unless ``torch.use_deterministic_algorithms(True)`` was called.
 
     Raises:
         TypeError: for an argument that is no tensor, or for dtypes that differ or do not work.

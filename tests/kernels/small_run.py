@@ -17,7 +17,7 @@ import course_lib  # noqa: F401  first: it chooses Triton's mode
 # isort: split
 import torch
 
-from course_lib.kernels import attention_op, decode, flash_forward, ladder
+from course_lib.kernels import attention_backward, attention_op, decode, flash_forward, ladder
 from course_lib.kernels.tiles import BY_HAND
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -69,6 +69,15 @@ def backward() -> None:
         finite(*torch.autograd.grad(o, inputs, do))
 
 
+def backward_by_hand() -> None:
+    attention_backward.FEWEST = 0
+    for d, causal in ((96, True), (128, False)):
+        inputs = [x.requires_grad_() for x in make(200, 300, d)]
+        o = attention_op.flash_attention(*inputs, causal=causal)
+        do = torch.ones(o.shape, dtype=o.dtype).to(DEVICE)
+        finite(*torch.autograd.grad(o, inputs, do))
+
+
 def flash_decode() -> None:
     for d in (96, 128):
         q, k, v = make(2, 700, d, heads=8, kv_heads=2)
@@ -107,12 +116,13 @@ RUNS: dict[str, Callable[[], None]] = {
     "dispatch": dispatch,
     "forward": forward,
     "backward": backward,
+    "backward_by_hand": backward_by_hand,
     "flash_decode": flash_decode,
     "paged_decode": paged_decode,
 }
 
 
-HOPPER = ("rung_8", "dispatch")
+HOPPER = ("rung_8", "backward_by_hand", "dispatch")
 
 
 def main(names: Sequence[str]) -> None:

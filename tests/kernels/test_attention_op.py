@@ -239,6 +239,7 @@ def test_compiled_for_this_gpu(dtype, d, causal, small, monkeypatch):
     """By pointers, as so little is done anyway, and by what large calls choose."""
     if not small:
         monkeypatch.setattr(attention_forward, "SMALL", {})
+        monkeypatch.setattr(attention_backward, "FEWEST", 0)
     torch.backends.cuda.matmul.allow_tf32 = False
     for n_q, n_k in ((257, 300), (300, 129), (1, 77), (512, 512)):
         q, k, v = make(n_q, n_k, d, heads=4, kv_heads=2, batch=2, dtype=dtype)
@@ -268,6 +269,32 @@ def test_any_finite_scale_on_this_gpu(d, scale, monkeypatch):
     assert_right(q, k, v, causal=True, scale=scale)
 
 
+@pytest.mark.gpu
+def test_the_same_bits_in_every_run_for_whoever_asks(monkeypatch):
+    """The fast kernel adds dQ up in memory, in no order; then it is not taken."""
+    monkeypatch.setattr(attention_backward, "FEWEST", 0)
+    inputs = make(1000, 1000, 128, heads=8, dtype=torch.bfloat16)
+    do = torch.randn_like(inputs[0])
+
+    def attend(*x):
+        return flash_attention(*x, causal=True)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        first, *others = (gradients(attend, inputs, do) for _ in range(4))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for other in others:
+        assert all(torch.equal(x, y) for x, y in zip(first, other, strict=True))
+    assert_alike(gradients(attend, inputs, do), first)
+
+
+def assert_alike(got, expected):
+    """Equal but for the order of sums: where dQ is added up in memory, that differs by the run."""
+    for x, y in zip(got, expected, strict=True):
+        assert (x - y).abs().max() <= 2**-7 * y.abs().max()
+
+
 SMALL_AND_LARGE = [(128, 64), (128, 128), (2000, 64), (1500, 128), (600, 256)]  # n, d
 
 
@@ -288,8 +315,7 @@ def test_a_second_call_does_not_look_at_its_arguments_again(n, d, monkeypatch):
     launch._known.clear()
     call(*first, do)
     monkeypatch.setattr(type(attention_backward.dq_kernel), "run", None)
-    for got, wanted in zip(call(*second, do), expected, strict=True):
-        assert torch.equal(got, wanted)
+    assert_alike(call(*second, do), expected)
 
 
 @pytest.mark.gpu
@@ -324,8 +350,7 @@ def test_captured_in_a_cuda_graph_and_replayed_on_other_numbers(n, d):
         for x in (q, k, v, do):
             x.copy_(torch.randn_like(x))
     graph.replay()
-    for got, wanted in zip(captured, step(), strict=True):
-        assert torch.equal(got, wanted)
+    assert_alike(captured, step())
 
 
 @pytest.mark.gpu
@@ -333,10 +358,10 @@ def test_captured_in_a_cuda_graph_and_replayed_on_other_numbers(n, d):
 @pytest.mark.parametrize(("n", "d"), SMALL_AND_LARGE)
 def test_compiled_whole_in_half_precision_on_this_gpu(n, d, mode):
     """Triton's knobs, which bfloat16 asks, must not break the graph."""
+    torch._dynamo.reset()  # each case is a function of its own, and there is a limit
     q, k, v = make(n, n, d, heads=8, dtype=torch.bfloat16)
     layer = torch.compile(lambda *x: flash_attention(*x, causal=True), fullgraph=True, mode=mode)
     do = torch.randn_like(q)
     plain = gradients(lambda *x: flash_attention(*x, causal=True), (q, k, v), do)
     for _ in range(3):  # warm-up, recording, replay
-        for got, expected in zip(gradients(layer, (q, k, v), do), plain, strict=True):
-            assert torch.equal(got, expected)
+        assert_alike(gradients(layer, (q, k, v), do), plain)
