@@ -209,6 +209,19 @@ _KNOWN = (
         "half_l",
     ),
     known(
+        "alpha is kept in half precision",
+        "alpha is rounded to half precision, so that each tile takes a little too much or too "
+        "little of the past: keep it in float32.",
+        "half_alpha",
+    ),
+    known(
+        "the scores are rounded to float16",
+        "a score of 50 is off by 0.015 in float16, and its weight by as much. tl.dot gives float32 "
+        "even for float16 tiles: leave the scores so, and round the weights alone, for the second "
+        "product.",
+        "half_scores",
+    ),
+    known(
         "strides are ignored",
         "the tensor is not contiguous, but is read as if it were: use its strides, or "
         ".contiguous() in the launcher.",

@@ -53,8 +53,9 @@ class Misreading:
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
     def loop_for(self, v: Any) -> Slip:
-        """Return the slip of the recurrence; half an O is one only where inputs are half."""
-        return self.loop if "16" in str(getattr(v, "dtype", "")) else replace(self.loop, half=False)
+        """Return the slip of the recurrence; half scores, half an O only where inputs are half."""
+        is_half = "16" in str(getattr(v, "dtype", ""))
+        return self.loop if is_half else replace(self.loop, half=False, half_scores=False)
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
