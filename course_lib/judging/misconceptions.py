@@ -24,6 +24,7 @@ from course_lib.judging.misread import (
     k_not_transposed,
     k_reshaped,
     known,
+    packed_batches,
     read_at,
     repeated,
     swapped,
@@ -353,6 +354,12 @@ _KNOWN = (
         "two strides of one tensor stand in each other's place: batch and head, head and row, or "
         "row and column.",
         *(Misreading(strides=swapped(name, one, one + 1)) for name in "qkv" for one in (0, 1, 2)),
+    ),
+    known(
+        "the batch stride is taken for that of all heads",
+        "batches need not lie one after the last head of the other: split the program's number "
+        "into batch and head, and multiply each by its own stride.",
+        *(Misreading(strides=packed_batches(names)) for names in ("qkv", "q", "k", "v", "kv")),
     ),
     known(
         "the row stride is missing",

@@ -369,19 +369,23 @@ def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
 
 def unit_columns(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if a row's numbers stood side by side."""
-    return _unit(names, lambda strides: (*strides[:-1], 1))
+    return _read_at(names, lambda x: (*x.stride()[:-1], 1))
 
 
 def unit_rows(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if each row began one number further."""
-    return _unit(names, lambda strides: (*strides[:-2], 1, strides[-1]))
+    return _read_at(names, lambda x: (*x.stride()[:-2], 1, x.stride(-1)))
 
 
-def _unit(names: str, changed: Callable[..., Any]) -> Callable[..., Any]:
+def packed_batches(names: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``names`` are read as if a batch began after the last head."""
+    return _read_at(names, lambda x: (x.shape[1] * x.stride(1), *x.stride()[1:]))
+
+
+def _read_at(names: str, strides: Callable[..., Any]) -> Callable[..., Any]:
     def read(**tensors: Any) -> dict[str, Any]:
         return {
-            name: _at_strides(x, changed(x.stride())) if name in names else x
-            for name, x in tensors.items()
+            name: _at_strides(x, strides(x)) if name in names else x for name, x in tensors.items()
         }
 
     return read
