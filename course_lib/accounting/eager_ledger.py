@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -122,6 +123,8 @@ class EagerLedger(Ledger):
     Attributes:
         crossings: every `Crossing`, in order.
         peak_bytes: most bytes alive at once in storages made inside, so *above the inputs*.
+        unseen: operators that read numbers which the ledger did not see being written, in order;
+            followed from `follow` on, else empty.
 
     Raises:
         TypeError: if a named argument is not a tensor.
@@ -143,6 +146,9 @@ class EagerLedger(Ledger):
         # A weak reference keeps nothing but the address from being used again.
         self._inputs: list[StorageWeakRef] = []
         self._modes: list[_Mode] = []
+        self.unseen: list[str] = []
+        self._least: int | None = None  # so many numbers are looked at; None: none are followed
+        self._written: dict[int, tuple[StorageWeakRef, int]] = {}  # what was last seen in there
         self.name(**tensors)
 
     def name(self, **tensors: torch.Tensor) -> None:
@@ -164,9 +170,35 @@ class EagerLedger(Ledger):
     def __exit__(self, *error: Any) -> None:
         self._modes.pop().__exit__(*error)
 
+    def follow(self, given: Any, least: int) -> None:
+        """Notice from now on what is computed beside the ledger, and hear of it in `unseen`.
+
+        That is a tensor of ``least`` numbers or more that was neither ``given`` (nested) nor
+        written by an operator that is in the books, or that was changed after it: in NumPy, in
+        another thread, or while no mode was active.
+        """
+        self._least = least
+        self._note_written(_tensors(given))
+
+    def look(self, reader: str, read: Any) -> None:
+        """Note in `unseen` who reads numbers that the ledger did not see being written."""
+        if self._least is None:
+            return
+        for tensor in _tensors(read):
+            storage, seen = self._written.get(_key(tensor), (None, None))
+            known = storage is not None and not storage.expired() and seen == _print_of(tensor)
+            if tensor.numel() >= self._least and not known:
+                self.unseen.append(reader)
+
+    def _note_written(self, tensors: list[torch.Tensor]) -> None:
+        for tensor in tensors:
+            storage = StorageWeakRef(tensor.untyped_storage())
+            self._written[_key(tensor)] = storage, _print_of(tensor)
+
     def to_plain(self) -> dict[str, Any]:
         """Return the books as plain data, for another process; `from_plain` reads them."""
         own = {"kind": "eager", "crossings": list(self.crossings), "peak": self.peak_bytes}
+        own["unseen"] = list(self.unseen)
         return super().to_plain() | own
 
     @classmethod
@@ -179,6 +211,7 @@ class EagerLedger(Ledger):
             for op, tensor, way, n in data["crossings"]
         ]
         ledger.peak_bytes = int(data["peak"])
+        ledger.unseen = [str(op) for op in data["unseen"]]
         return ledger
 
     def trips(self, n_bytes: int) -> int:
@@ -201,6 +234,8 @@ class EagerLedger(Ledger):
         outputs = _tensors(out)
         fresh = [t for t in outputs if _key(t) not in known]
         self._remember(op, fresh)
+        if self._least is not None:
+            self._note_written(mutated + fresh)
         if op in _ALLOCATES or torch.Tag.inplace_view in func.tags:
             return
         if outputs and not fresh and not mutated:
@@ -261,6 +296,7 @@ class _Mode(TorchDispatchMode):
         if _is_composite(func.name()):  # inference_mode hands over matmul whole: look inside
             with self:
                 return func.decompose(*args, **kwargs)
+        self.ledger.look(func._schema.name.partition("::")[2], (args, kwargs))
         out = func(*args, **kwargs)
         self.ledger._book(func, args, kwargs, out)
         return out
@@ -286,6 +322,12 @@ def _is_composite(name: str) -> bool:
 
 def _key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _print_of(tensor: torch.Tensor) -> int:
+    """Return a fingerprint of all the numbers of a tensor's storage."""
+    all_bytes = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return zlib.crc32(all_bytes.numpy().tobytes())
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

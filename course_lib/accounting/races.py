@@ -25,11 +25,18 @@ from course_lib.accounting.kernel_ledger import KernelLedger, _unmasked
 _NEAR, _NEAR_AS_INTEGERS = 1e-4, 1e-5  # integers may be the bits of a float32
 
 
+NO_LOCKS = (
+    "a lock of your own is not taken: whether it holds depends on barriers and on when a GPU shows "
+    "one program the stores of another, and that cannot be tried here; add in one atomic step"
+)
+
+
 class Race(NamedTuple):
     """One tensor for which programs of one launch race.
 
     ``addresses`` is how many of its elements are raced for, ``programs`` two of the programs.
     ``atomic``: each access is atomic, but not what a program does from one to the next.
+    ``locked``: it is not, but both programs did something atomic to one other address.
     """
 
     kernel: str
@@ -37,6 +44,7 @@ class Race(NamedTuple):
     addresses: int
     programs: tuple[Program, Program]
     atomic: bool = False
+    locked: bool = False
 
     def __str__(self) -> str:
         first, second = (p[0] if p[1:] == (0, 0) else p for p in self.programs)
@@ -45,6 +53,7 @@ class Race(NamedTuple):
             f"{self.kernel}: programs {first} and {second} race for {self.addresses} {what} "
             f"of `{self.tensor}`"
             + (": one may come between two atomic steps of the other" if self.atomic else "")
+            + (f" ({NO_LOCKS})" if self.locked else "")
         )
 
 
@@ -117,8 +126,14 @@ class RaceLedger(KernelLedger):
             pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
             if pair := next(pairs, None):
                 raced.setdefault(self._owner_of(address), []).append((min(pair), max(pair)))
-        self.races += [Race(kernel, name, len(p), min(p)) for name, p in raced.items()]
+        self.races += [
+            Race(kernel, name, len(pairs), min(pairs), locked=self._share_an_atomic(min(pairs)))
+            for name, pairs in raced.items()
+        ]
         return bool(raced)
+
+    def _share_an_atomic(self, pair: tuple[Program, Program]) -> bool:
+        return any(all(program in steps for program in pair) for steps in self._steps.values())
 
     def _interleave(self, executor: Any, again: _Again) -> None:
         """Do a launch again in other orders, off the books; note a race if one matters."""

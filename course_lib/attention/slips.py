@@ -25,6 +25,11 @@ def _as_it_is(alpha: Array) -> Array:
     return alpha
 
 
+def _in_half(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return x.astype(np.float16).astype(x.dtype)
+
+
 def _largest(part: Array) -> Array:
     return part.max(axis=1, keepdims=True, initial=-np.inf)
 
@@ -90,6 +95,7 @@ class Slip:
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
     divide: str = "once"  # "never", "each" tile, or "each and at the end"
     backwards: bool = False  # from the last tile to the first
+    half_scores: bool = False  # scores are rounded to half precision
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
@@ -161,6 +167,8 @@ SLIPS: dict[str, Slip] = {
     "tile_softmax": Slip(tile_softmax=True),
     "half": Slip(half=True),
     "half_l": Slip(half_l=True),
+    "half_alpha": Slip(rescale_o=_in_half, rescale_l=_in_half),
+    "half_scores": Slip(half_scores=True),
     "no_guard": Slip(guards=(False,)),
     "no_guard_in_the_loop": Slip(guards=(False,), l_guarded=True),
     "no_guard_after_the_loop": Slip(guards=(True,), l_guarded=False),
@@ -218,6 +226,7 @@ def states(
     are places past the end (none by default). ``hidden`` (n_q, n_k) have a score in ``s``, which
     the maximum sees, but no weight.
     """
+    s = _in_half(s) if slip.half_scores else s
     m, l_sum, o = _empty_desk(slip, s, v)
     for first, stop in tiles:
         part = s[:, first:stop]
@@ -245,9 +254,9 @@ def states(
         if slip.divide.startswith("each"):
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
         if slip.half:
-            o_new = o_new.astype(np.float16).astype(s.dtype)
+            o_new = _in_half(o_new)
         if slip.half_l:
-            l_new = l_new.astype(np.float16).astype(s.dtype)
+            l_new = _in_half(l_new)
         met = np.ones_like(m, dtype=bool) if ends is None else (first < ends)[:, None]
         m = m if slip.keep_max else np.where(met, m_new, m)
         l_sum, o = np.where(met, l_new, l_sum), np.where(met, o_new, o)

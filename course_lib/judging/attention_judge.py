@@ -86,16 +86,20 @@ def _of_scores(case: Case) -> float:
 
 
 def _eager(case: Case) -> Any:
-    """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0."""
+    """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0.
+
+    Scores of half inputs stay float32, as in every kernel (``tl.dot`` makes them so): a score of
+    50 that is rounded to float16 is off by 0.015, and so is all that it weighs.
+    """
     import torch
 
     q, k, v = case.args[:3]
     causal = bool(case.kwargs.get("causal"))
     if q.dim() > 2 and (group := q.shape[-3] // k.shape[-3]) > 1:
         k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
-    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    scores = q.float() @ k.float().transpose(-1, -2) * q.shape[-1] ** -0.5
     if causal:
         n_q, n_k = scores.shape[-2:]
         hidden = torch.ones(n_q, n_k, dtype=torch.bool, device=q.device).triu(n_k - n_q + 1)
         scores = scores.masked_fill(hidden, -torch.inf)
-    return torch.nan_to_num(torch.softmax(scores, -1)) @ v
+    return torch.nan_to_num(torch.softmax(scores, -1)).to(v.dtype) @ v

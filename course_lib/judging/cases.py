@@ -165,6 +165,36 @@ def hard_rows(
     ]  # fmt: skip
 
 
+# Half inputs, float32 notes ----------------------------------------------------------------------
+
+FINE_STEP = 2.375 * 2.0**-11  # of the scores from tile to tile: exp(-it) lies between two halves
+
+
+def fine(
+    rng: Generator, n_q: int, n_k: int, d: int, by: float, *, tile: int = 1, heads: Any = ()
+) -> Triple:
+    """Return inputs that float16 holds, of scores near 48 or -48 that it does not hold; d is 16.
+
+    In each row they climb by `FINE_STEP` a tile, above a pattern in quarters (which float16 holds,
+    so that no noise makes up for the rounding). Rounded to half precision the steps become stairs
+    of 1/32; alpha, rounded, is off by the same in every tile; and V, which climbs by 2 around
+    ``by``, shows it. Where it is large, so is dP, all but the little that counts. (48 log2(e) is
+    near a half: a kernel for exp2 may scale q before it is multiplied, and round it.)
+    """
+    place = np.arange(n_k) // tile
+    climb = place / max(1, place[-1])
+    q, k = np.zeros((*heads, n_q, d)), np.zeros((*heads, n_k, d))
+    q[..., 0], k[..., 0] = rng.choice([-192, 192], (*heads, n_q)), 1
+    q[..., 1], k[..., 1] = 4 * 2.375, place * FINE_STEP / 2.375
+    q[..., 2] = rng.choice([-1, 1], (*heads, n_q))
+    k[..., 2] = np.resize(rng.integers(-4, 5, tile), n_k)
+    v = by + 2 * climb[:, None] - 1 + 0.25 * rng.standard_normal((*heads, n_k, d))
+    return q.astype(np.float32), k.astype(np.float32), v.astype(np.float32)
+
+
+FINE_NAME = "float16, scores near 48 and -48 that climb by a thousandth from tile to tile"
+
+
 # Tensors for launchers ---------------------------------------------------------------------------
 
 
@@ -222,6 +252,7 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "jump": jumping,
     "far": far_below,
     "farthest": _farthest,
+    "fine": fine,
 }
 _SHOWN = {"jump": frozenset({JUMPS}), **dict.fromkeys(("far", "farthest"), frozenset({FAR}))}
 
@@ -245,10 +276,11 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``size=4``, ``jump=150``, ``far``, ``farthest``), and flags of the `Case`.
+    ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
-    arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads)
+    more = {"tile": tiles[1]} if tiles and word == "fine" else {}
+    arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads, **more)
     arrays = arrays if kv_heads is None else grouped(arrays, kv_heads)
     keywords: dict[str, Any] = {} if causal is None else {"causal": causal}
     if tiles:
@@ -267,3 +299,12 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
         launch(rng, far, *shape, far=FAR_BELOW, **how),
         launch(rng, prefix + FARTHEST_NAME, *shape, farthest=True, **how),
     ]
+
+
+def fine_launch(
+    rng: Generator, n_k: int, *, tiles: tuple[int, int] | None = None, values: float = 0.0,
+    prefix: str = "", **how: Any,
+) -> Case:  # fmt: skip
+    """Return the case in which a kernel that keeps scores, alpha or dP in float16 is off."""
+    name, shape = prefix + FINE_NAME, (16, n_k, 16)
+    return launch(rng, name, *shape, fine=values, dtype="float16", tiles=tiles, **how)

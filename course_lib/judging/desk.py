@@ -1,12 +1,11 @@
 """Run a NumPy exercise on a desk that counts what is taken (`accounting.desk`); judge the books.
 
-A peak of memory is measured besides, in the cases that ask for it: who copies all parts while they
-come by takes each of them once.
+A peak of memory is measured besides, in the cases that ask for it, with what the function kept from
+before: who copies all parts while they come by takes each of them once.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from course_lib.accounting.desk import Desk, Place, unwrapped
+from course_lib.accounting.within_reach import bytes_within_reach
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
 from course_lib.judging.spec import Case, Observed
+from course_lib.sandbox import calling
 
 _STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
 _MOST_LOOKS = 1  # a part may be taken once more to see its shape: values[0].shape
@@ -38,11 +39,12 @@ def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) 
     if not case.counted:
         result = unwrapped(function(*args, **case.kwargs))
     else:
+        kept = bytes_within_reach(function)
         start()
         try:
             before = get_traced_memory()[0]
             result = unwrapped(function(*args, **case.kwargs))
-            desk.peak = get_traced_memory()[1] - before
+            desk.peak = get_traced_memory()[1] - before + kept
             if not is_tracing():
                 return Observed(result, _STOPPED)
         finally:
@@ -73,13 +75,8 @@ def holds_nan(result: Any) -> bool:
 
 def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
     """Return a sentence if ``function`` cannot be called like this, else None."""
-    try:
-        inspect.signature(function).bind(*args, **kwargs)
-    except ValueError:  # a builtin without a signature: the call will tell
-        return None
-    except TypeError as error:
-        return f"the parameters differ from those of the exercise: {error}."
-    return None
+    why = calling.misfit(function, *args, **kwargs)
+    return why and f"the parameters differ from those of the exercise: {why}."
 
 
 # The books --------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     observed = replace(observed, result=result)
     finding = exercise.finding(ran.given, observed, expected) or ran.found
     if finding is None:
-        doubt = host.doubt(case, observed)
+        doubt = host.doubt(case, observed, expected)
         return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
     note = books.other_tiles(case.kwargs, observed.ledger)
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)

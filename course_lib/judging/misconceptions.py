@@ -24,6 +24,7 @@ from course_lib.judging.misread import (
     k_not_transposed,
     k_reshaped,
     known,
+    packed_batches,
     read_at,
     repeated,
     swapped,
@@ -209,6 +210,19 @@ _KNOWN = (
         "half_l",
     ),
     known(
+        "alpha is kept in half precision",
+        "alpha is rounded to half precision, so that each tile takes a little too much or too "
+        "little of the past: keep it in float32.",
+        "half_alpha",
+    ),
+    known(
+        "the scores are rounded to float16",
+        "a score of 50 is off by 0.015 in float16, and its weight by as much. tl.dot gives float32 "
+        "even for float16 tiles: leave the scores so, and round the weights alone, for the second "
+        "product.",
+        "half_scores",
+    ),
+    known(
         "strides are ignored",
         "the tensor is not contiguous, but is read as if it were: use its strides, or "
         ".contiguous() in the launcher.",
@@ -340,6 +354,12 @@ _KNOWN = (
         "two strides of one tensor stand in each other's place: batch and head, head and row, or "
         "row and column.",
         *(Misreading(strides=swapped(name, one, one + 1)) for name in "qkv" for one in (0, 1, 2)),
+    ),
+    known(
+        "the batch stride is taken for that of all heads",
+        "batches need not lie one after the last head of the other: split the program's number "
+        "into batch and head, and multiply each by its own stride.",
+        *(Misreading(strides=packed_batches(names)) for names in ("qkv", "q", "k", "v", "kv")),
     ),
     known(
         "the row stride is missing",

@@ -53,8 +53,9 @@ class Misreading:
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
     def loop_for(self, v: Any) -> Slip:
-        """Return the slip of the recurrence; half an O is one only where inputs are half."""
-        return self.loop if "16" in str(getattr(v, "dtype", "")) else replace(self.loop, half=False)
+        """Return the slip of the recurrence; half scores, half an O only where inputs are half."""
+        is_half = "16" in str(getattr(v, "dtype", ""))
+        return self.loop if is_half else replace(self.loop, half=False, half_scores=False)
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
@@ -368,19 +369,23 @@ def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
 
 def unit_columns(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if a row's numbers stood side by side."""
-    return _unit(names, lambda strides: (*strides[:-1], 1))
+    return _read_at(names, lambda x: (*x.stride()[:-1], 1))
 
 
 def unit_rows(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if each row began one number further."""
-    return _unit(names, lambda strides: (*strides[:-2], 1, strides[-1]))
+    return _read_at(names, lambda x: (*x.stride()[:-2], 1, x.stride(-1)))
 
 
-def _unit(names: str, changed: Callable[..., Any]) -> Callable[..., Any]:
+def packed_batches(names: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``names`` are read as if a batch began after the last head."""
+    return _read_at(names, lambda x: (x.shape[1] * x.stride(1), *x.stride()[1:]))
+
+
+def _read_at(names: str, strides: Callable[..., Any]) -> Callable[..., Any]:
     def read(**tensors: Any) -> dict[str, Any]:
         return {
-            name: _at_strides(x, changed(x.stride())) if name in names else x
-            for name, x in tensors.items()
+            name: _at_strides(x, strides(x)) if name in names else x for name, x in tensors.items()
         }
 
     return read

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
-import mmap
 import os
 import sys
 import types
@@ -268,7 +267,7 @@ def _try_signal_by_file(owner: int) -> None:
 
 
 _ATTEMPTS: dict[str, Callable[[int], Any]] = {
-    "memory": lambda _: mmap.mmap(-1, 8 << 30),
+    "memory": lambda _: bytearray(8 << 30),
     "disk": lambda _: _try_disk(),
     "environment": lambda _: Path("/proc/self/environ").read_bytes(),
     "folders": lambda _: os.listdir("/"),

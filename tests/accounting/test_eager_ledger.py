@@ -6,6 +6,7 @@ import gc
 import math
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -332,6 +333,41 @@ def test_nested_ledgers_both_count():
         with EagerLedger() as inner:
             x * 2
     assert (outer.total, inner.total) == (160, 80)
+
+
+def divided_in_numpy(s):
+    s.numpy()[...] /= 2
+    return s
+
+
+def divided_in_a_thread(s):
+    thread = threading.Thread(target=lambda: s.div_(2))
+    thread.start()
+    thread.join()
+    return s
+
+
+def divided_out_of_sight(s):
+    with torch._C._DisableTorchDispatch():
+        return s / 2
+
+
+UNSEEN = [divided_in_numpy, divided_in_a_thread, divided_out_of_sight]
+
+
+@pytest.mark.parametrize("divided", [*UNSEEN, lambda s: s / 2, lambda s: s.div_(2)])
+def test_what_is_computed_beside_the_ledger_is_heard_of_where_it_is_read(divided):
+    q, k, v = inputs(N, D)
+    readers = ["_softmax"] if divided in UNSEEN else []
+    with EagerLedger() as ledger:
+        ledger.follow((q, k, v), least=N * D)
+        o = torch.softmax(divided(q @ k.T), -1) @ v
+    ledger.look("the result", o)
+    assert ledger.unseen == readers
+    assert EagerLedger.from_plain(ledger.to_plain()).unseen == readers
+    divided_in_numpy(o)
+    ledger.look("the result", o)
+    assert ledger.unseen == [*readers, "the result"]
 
 
 def test_the_result_is_untouched_and_gradients_flow():

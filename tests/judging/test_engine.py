@@ -181,7 +181,7 @@ class Scripted:
         self.asked.append(case)
         return self._ran.pop(0)
 
-    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+    def doubt(self, case: Case, observed: Observed, expected: object) -> Finding | None:
         return self._doubts
 
 

@@ -7,7 +7,7 @@ place (time limits, how a launch is watched, who may be trusted) is known here a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
@@ -37,6 +37,9 @@ class Host(Protocol):
         """Run one case. Raises InfrastructureError if the fault is the machine's."""
         ...
 
-    def doubt(self, case: Case, observed: Observed) -> Finding | None:
-        """Say what speaks against an answer that was judged right, None if nothing does."""
+    def doubt(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
+        """Say what speaks against an answer that was judged right, None if nothing does.
+
+        ``expected`` is the truth of the case.
+        """
         ...

@@ -57,7 +57,7 @@ class Here:
         observed = Observed(result, called.ledger, called.allocated, provenance, origins)
         return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
 
-    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+    def doubt(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Doubt only an answer that stays when no kernel stores anything.
 
         (Whoever can deceive this process only deceives themselves.)

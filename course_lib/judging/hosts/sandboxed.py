@@ -20,6 +20,7 @@ from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
+from course_lib.judging.hosts.answers import failure_of, message_of, tampering_of
 from course_lib.judging.hosts.launch_message import clean_launch
 from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
@@ -27,7 +28,6 @@ from course_lib.judging.replay import OF_FORGED_DATA, Replay, Unclear
 from course_lib.judging.spec import NUMPY_ONLY, Case, Exercise, Observed
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
-from course_lib.sandbox.inputs import TAMPERING
 from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
@@ -72,7 +72,7 @@ class Sandboxed:
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
         self._program: dict[str, Any] = {}  # what a student's process is asked to load
-        self._without_torch: Child | None = None
+        self._alone: tuple[Child, dict[str, Any]] | None = None  # where there is NumPy alone
         self._has_launched = False
         self._replay: Replay | None = None
         self._origins: Origins | None = None
@@ -108,13 +108,13 @@ class Sandboxed:
         self._program = request | {"function": exercise.function, "run": self._run()}
         try:
             with self._the_students_fault():
-                answer = _message(self._student.ask(self._program, self._clock))
+                answer = message_of(self._student.ask(self._program, self._clock))
         except _Over as over:
             return over.failure
         if "launch" in answer:
             says = "your cells start a kernel while they are loaded: start it in the function."
             return Failure(("loads",), says)
-        if failure := _failure(answer):
+        if failure := failure_of(answer):
             return failure
         if answer.get("found") is not True:
             return Failure((SIGNATURE,), "it is no function")
@@ -140,7 +140,7 @@ class Sandboxed:
             self._open_books()
         self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
-        if failure := _failure(answer):
+        if failure := failure_of(answer):
             return Ran(case, failure=failure)
         allocated = answer.get("allocated")
         ledger = self._books() if self._is_kernel else books.rebuilt(answer.get("ledger"))
@@ -151,7 +151,7 @@ class Sandboxed:
             provenance,
             self._origins,
         )
-        return Ran(case, observed, found=_tampering(answer.get("tampering")))
+        return Ran(case, observed, found=tampering_of(answer.get("tampering")))
 
     def _request(self, case: Case, counted: bool = False) -> dict[str, Any]:
         """Return what to say to a student's process, so that it calls the function."""
@@ -180,37 +180,48 @@ class Sandboxed:
             return result
         return (*self._first, *(result if isinstance(result, tuple | list) else [result]))
 
-    def doubt(self, case: Case, observed: Observed) -> Finding | None:
+    def doubt(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
 
         And call the function once more while launches store nothing: its answer must change. One
-        that is to be NumPy is called where there is no PyTorch, and judged once more.
+        that is to be NumPy is called where there is nothing else, and judged once more.
         """
         if self.exercise.without_torch:
-            return self._by_torch(case, observed)
+            return self._with_numpy_alone(case, observed, expected)
         if not self._is_kernel:
             return None
         return self._not_replayed(case, observed) or self._idle_too(case, observed)
 
-    def _by_torch(self, case: Case, observed: Observed) -> Finding | None:
+    def _with_numpy_alone(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         self._clock = self._new_clock()
-        answer: dict[str, Any] = {}
-        with contextlib.suppress(TooLate, BadFrame, Closed):
-            if self._without_torch is None:
-                self._without_torch = self._start(self.workshop.without_torch)
-                self._without_torch.ask(self._program, self._clock)
-            answer = _message(self._without_torch.ask(self._request(case), self._clock))
-        seen = replace(observed, result=answer.get("result"))
-        if (
-            self.exercise.finding(case, seen, self.exercise.truth(*case.args, **case.kwargs))
-            is None
-        ):
+        try:
+            answer = self._asked_where_numpy_is_alone(case)
+            failure = failure_of(answer)
+            ledger = books.rebuilt(answer.get("ledger")) or observed.ledger
+        except (TooLate, BadFrame, Closed) as error:
+            says = {TooLate: "it takes too long", Closed: "its process ended"}
+            answer, ledger = {}, None
+            failure = Failure(("lost",), says.get(type(error), str(error)))
+        seen = replace(observed, result=answer.get("result"), ledger=ledger)
+        if failure is None and self.exercise.finding(case, seen, expected) is None:
             return None
+        why = f" ({failure.text or failure.kinds[0]})" if failure else ""
         return Finding(
             NUMPY_ONLY,
-            "the answer is right, but where there is no PyTorch your function does not give it: "
-            "write the lines.",
+            "the answer is right, but where there is NumPy alone, and neither PyTorch nor mmap or "
+            f"ctypes, your function does not give it{why}: write the lines, in arrays of NumPy's.",
         )
+
+    def _asked_where_numpy_is_alone(self, case: Case) -> dict[str, Any]:
+        """Return what the function answers there, or what went wrong when it was loaded there."""
+        if self._alone is None:
+            child = self._start(self.workshop.without_torch)
+            self._alone = child, message_of(child.ask(self._program, self._clock))
+        child, loaded = self._alone
+        if failure_of(loaded):
+            return loaded
+        counts_itself = case.counted and self.exercise.run is not None  # not under PyTorch's ledger
+        return message_of(child.ask(self._request(case, counts_itself), self._clock))
 
     def _idle_too(self, case: Case, observed: Observed) -> Finding | None:
         self._clock = self._new_clock()
@@ -218,7 +229,7 @@ class Sandboxed:
             with self._the_students_fault():
                 self._call(case)
                 while True:
-                    answer = _message(self._student.receive(self._clock))
+                    answer = message_of(self._student.receive(self._clock))
                     if self._hand_over(case, answer):
                         continue
                     if "launch" not in answer:
@@ -265,7 +276,7 @@ class Sandboxed:
         """Return the student's answer, serving launches until it comes."""
         launches: list[dict[str, Any]] = []
         while True:
-            answer = _message(self._student.receive(self._clock))
+            answer = message_of(self._student.receive(self._clock))
             if self._hand_over(case, answer):
                 continue
             if "launch" not in answer:
@@ -322,7 +333,7 @@ class Sandboxed:
                 raise InfrastructureError(says) from None
             says = f"a launch ended the process that runs the kernels{_how(status)}."
             raise InterpreterDied(says) from None
-        if failure := _failure(answer):
+        if failure := failure_of(answer):
             raise _Over(failure)
         return answer
 
@@ -367,33 +378,6 @@ def _how(status: int | None) -> str:
     if status is None:
         return ""
     return f" (signal {-status})" if status < 0 else f" (exit status {status})"
-
-
-def _message(answer: Any) -> dict[str, Any]:
-    if not isinstance(answer, dict):
-        raise BadFrame("no answer")
-    return answer
-
-
-def _failure(answer: dict[str, Any]) -> Failure | None:
-    """Return the exception in an answer, None if it holds none; all of it is only text."""
-    if not (error := answer.get("error")):
-        return None
-    error = error if isinstance(error, dict) else {}
-    kinds = tuple(_texts(error.get("kinds"))) or ("Error",)
-    return Failure(kinds, str(error.get("text", ""))[:4000], tuple(_texts(error.get("lines"))))
-
-
-def _tampering(said: Any) -> Finding | None:
-    """Return what the child says was done to the inputs, under no name but those there are."""
-    if not (texts := _texts(said)):
-        return None
-    return Finding(texts[0] if texts[0] in TAMPERING else "the form", texts[-1])
-
-
-def _texts(lines: Any) -> list[str]:
-    """Return the first few of a list of untrusted texts, each cut."""
-    return [str(line)[:300] for line in lines[:8]] if isinstance(lines, list | tuple) else []
 
 
 def _tensors(case: Case) -> list[Any]:

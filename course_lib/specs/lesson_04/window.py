@@ -131,12 +131,14 @@ def _window_walk(
     *,
     guarded: bool = True,
     l_guarded: bool | None = None,
+    longer: int = 0,
     begin: int = 0,
     end: Callable[[int, int], int] = lambda last, block_k: last + 1,
 ) -> Callable[..., np.ndarray]:
     """Return the walk over tiles with a slip, with or without care for rows that see no key.
 
-    ``begin``: the row of the Q tile where the walk begins.
+    ``longer``: how many keys too many the mask lets through, in the right tiles. ``begin``: the row
+    of the Q tile where the walk begins.
     """
 
     loop = replace(slip.loop, l_guarded=l_guarded)
@@ -145,7 +147,7 @@ def _window_walk(
         (heads, n_q, d), n_k = q.shape, k.shape[1]
         q, k, v = slip.inputs_read(q, k, v, block_k)
         k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
-        hidden, out = ~sliding_window(window).dense(n_q, n_k), np.zeros((heads, n_q, d))
+        hidden, out = ~sliding_window(window + longer).dense(n_q, n_k), np.zeros((heads, n_q, d))
         for head, start in np.ndindex(heads, -(-n_q // block_q)):
             rows = np.arange(n_q)[start * block_q :][:block_q]
             at = rows + n_k - n_q
@@ -165,10 +167,13 @@ _WINDOW_MISTAKES = (
         "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
         _window_model(),
     ),
-    Mistake(
-        "the window is one key too long",
-        "the query's own key counts: a window of 1 is the query itself.",
-        _window_model(1),
+    *(
+        Mistake(
+            "the window is one key too long",
+            "the query's own key counts: a window of 1 is the query itself.",
+            model,
+        )
+        for model in (_window_model(1), _window_walk(longer=1))
     ),
     Mistake(
         "the window is one key too short",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.accounting.races import NO_LOCKS
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
@@ -93,10 +94,11 @@ def _sum_cases(rng: Generator) -> list[Case]:
 
 
 def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    for race in getattr(observed.ledger, "races", []):
+    for race in map(str, getattr(observed.ledger, "races", [])):
+        held = "Unless that lock holds, one" if NO_LOCKS in race else "One"
         return Finding(
             "does not race",
-            f"{race}. One of them changes it while the other uses it, so the answer depends on "
+            f"{race}. {held} of them changes it while the other uses it, so the answer depends on "
             "which comes first. Here they run in order; on a GPU they do not.",
         )
     return None

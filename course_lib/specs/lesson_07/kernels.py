@@ -31,6 +31,7 @@ def _one_tile(rng: Generator) -> list[Case]:
         case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110),
         case("float16, 64 queries, 64 keys, d = 32",
              64, 64, 32, heads=(1, 2), dtype="float16", compiled=True),
+        draw.fine_launch(rng, 64),
         *draw.hard_launches(rng, 16, 32, 16, heads=(1, 2)),
     ]  # fmt: skip
 
@@ -51,6 +52,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              128, 1024, 16, values_near=100, dtype="float16", tiles=(128, 64), counted=True),
         case("float16, 128 queries, 128 keys, d = 64",
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        draw.fine_launch(rng, 1024, tiles=(16, 16)),
         *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
         case("2 x 2 heads, 64 queries, 32 keys, strided memory",
              64, 32, 16, heads=(2, 2), tiles=(32, 16), strided="all"),
@@ -69,6 +71,7 @@ def _ragged(rng: Generator) -> list[Case]:
         *_level_scores(rng),
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        draw.fine_launch(rng, 1024, tiles=(16, 16)),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
         case("256 queries and keys in tiles of 128 and 64, counted",
              256, 256, 16, tiles=(128, 64), counted=True),
@@ -105,6 +108,7 @@ def _final(rng: Generator) -> list[Case]:
         case("float16, causal, 100 queries, 150 keys, d = 64, strided",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              strided="all", compiled=True),
+        draw.fine_launch(rng, 1024, tiles=(16, 16), prefix="causal, ", causal=True),
         *_counted(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),

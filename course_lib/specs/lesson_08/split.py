@@ -38,6 +38,7 @@ def _split_cases(rng: Generator) -> list[Case]:
         case("float16, causal, 100 queries, 150 keys, d = 64",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              compiled=True),
+        draw.fine_launch(rng, 1024, tiles=(16, 16), prefix="causal, ", causal=True),
         case("256 queries and keys, d = 16, counted",
              256, 256, 16, tiles=(128, 64), causal=False, counted=True),
         case("causal, 256 queries and keys, d = 16, counted",
