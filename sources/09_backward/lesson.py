@@ -251,7 +251,7 @@ answers = {
     "a softmax of each tile of one key": gradients(np.ones((2, 2)), delta),
     "the scale is left out at the end": gradients(P, delta, scale=1.0),
 }
-rows = [(says, *(str(x.round(3)) for x in three)) for says, three in answers.items()]
+rows = [(says, *(f"{x[0]:.3g}, {x[1]:.3g}" for x in three)) for says, three in answers.items()]
 Table(("mistake", "dV", "dQ", "dK"), rows)
 
 # %% reveal-no-delta
@@ -262,7 +262,7 @@ p_no_delta.reveal(
 )
 
 # %% museum-say [markdown]
-# Read the fourth line once more. A tile of one key cannot know what the other key's exponential was. A
+# Read the line about tiles once more. A tile of one key cannot know what the other key's exponential was. A
 # softmax *of the tile* gives its only key the weight 1. The forward pass could repair such a thing
 # later, with alpha. The backward has nothing to repair: it knows the sum of the **whole** row before
 # it begins, because `lse` was saved. So the backward has no running maximum, no alpha and no last
@@ -679,10 +679,10 @@ for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, third)):
     model = SmallGPT(attend, n=64, width=16, heads=1, layers=1).to(on)
     curves[name] = list(train(model, 20, batch=1, n=64))
 
-for name, losses in curves.items():
-    gap = max(abs(a - b) for a, b in zip(losses, curves["naive"]))
-    print(f"{name:10} {len(losses):2} steps, loss {losses[0]:.4f} to {losses[-1]:.4f}", end="")
-    print(f"   largest distance from naive {gap:.1e}")
+gaps = [max(abs(a - b) for a, b in zip(x, curves["naive"])) for x in curves.values()]
+rows = [(name, x[0], x[-1], gap) for (name, x), gap in zip(curves.items(), gaps)]
+columns = ("loss in step 1", "in step 20", "largest distance from naive")
+Table(("attention", *columns), rows, dict(zip(columns, (".4f", ".4f", ".1e"))))
 
 # %% reveal-curves
 p_curves.reveal(
