@@ -14,7 +14,7 @@ from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Observed
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -59,9 +59,10 @@ def _cases(rng: Generator) -> list[Case]:
 
     every = slice(None)
     hard = [
-        _tile(rng, f"{name}, the last 5 of 9 keys", qkv, slice(4, 9), shows=shows - {REMAINDER})
+        _tile(rng, f"{name}, the last 5 of 9 keys{', causal' if FAR in shows else ''}", qkv,
+              slice(4, 9), causal=FAR in shows, shows=shows - {REMAINDER})
         for name, qkv, shows in draw.hard(rng, 6, 9, 4)
-    ]
+    ]  # fmt: skip
     return [
         drawn("4 queries, 4 keys, d = 4: all there are", 4, 4, 4, every),
         drawn("the first 4 of 12 keys: a row of P does not add up to 1", 4, 12, 4, slice(4)),
