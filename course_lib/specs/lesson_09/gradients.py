@@ -109,6 +109,11 @@ OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
         "dQ and dK are multiplied by the scale once: in dS, or at the end.",
         Slip(power=2),
     ),
+    (
+        "the scale is upside down",
+        "dQ and dK are multiplied by the scale, as S was: they are not divided by it.",
+        Slip(power=-1),
+    ),
 )
 OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
     (
