@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from course_lib.accounting.traffic import derived_counts
@@ -24,6 +24,10 @@ TILES = "uses the tile sizes of the call"
 MULTIPLIES = "multiplies only the tiles it must"
 WORKS = "every load has work"
 COPIES = "copies nothing"
+_ADDED = (
+    "`{0}` is read as well as stored. If it is added up in memory: let the program that owns a "
+    "tile of `{0}` keep its sum, and store it once."
+)
 _WIDTHS = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "bool": 1}
 
 
@@ -61,12 +65,11 @@ def counted(least: Callable[[Case], Least]) -> Judge:
             of = origins.input_of(parameter)
             return parameter if of is None or of >= len(names) else names[of]
 
-        return (
-            _tiles(books, wanted, called)
-            or _loads(books, wanted, called)
-            or _stores(books, wanted)
-            or _work(books, wanted)
-        )
+        own = [x for x in books.read if x in books.written and origins.input_of(x) is None]
+        finding = _loads(books, wanted, called) or _stores(books, wanted)
+        if finding and own:
+            finding = replace(finding, look=_ADDED.format(own[0]))
+        return _tiles(books, wanted, called) or finding or _work(books, wanted)
 
     return judge
 

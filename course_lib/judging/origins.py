@@ -69,9 +69,10 @@ class Origins:
             for i, known in enumerate(self._values)
             if known.size and values.size <= _TIMES_AS_LARGE * known.size
         ]
+        # nothing but zeros is no scaled input: it is where a launcher lets results be added up
         alike: tuple[Callable[[np.ndarray], bool], ...] = (
             lambda known: np.array_equal(values, known),
-            lambda known: is_scaled(values, known, precision),
+            lambda known: bool(values.any()) and is_scaled(values, known, precision),
             lambda known: is_part(values, known),
         )
         return next((i for like in alike for i, known in near if like(known)), None)

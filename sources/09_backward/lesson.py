@@ -29,9 +29,13 @@ import numpy as np
 import torch
 from ipywidgets import interact
 
-from course_lib import EagerLedger, Predict, Quiz, count
-from course_lib.accounting.backward_traffic import backward_flops, kept_for_backward
-from course_lib.accounting.traffic import attention_flops
+from course_lib import EagerLedger, Predict, Quiz
+from course_lib.accounting.backward_traffic import (
+    delta_loads,
+    dk_dv_loads,
+    dq_loads,
+    kept_for_backward,
+)
 from course_lib.style.table import Table
 
 # %% picture [markdown]
@@ -45,7 +49,7 @@ from course_lib.style.table import Table
 # - The **goods** are the weights P: N numbers for each query, in each head, in each layer.
 # - The **shelf** is Q and K. They are kept in any case, because their gradients are asked for.
 # - The **receipt** is `lse`, from lesson 07: one number a query, the logarithm of the sum of all its
-#   exponentials. With Q, K and the receipt, any weight can be made again: P = exp(S − lse).
+#   exponentials. Q and K give the scores S again; with the receipt, any weight is P = exp(S − lse).
 #
 # The price is work: what was thrown away must be made a second time. We count that below.
 
@@ -247,7 +251,7 @@ answers = {
     "a softmax of each tile of one key": gradients(np.ones((2, 2)), delta),
     "the scale is left out at the end": gradients(P, delta, scale=1.0),
 }
-rows = [(says, *(str(x.round(3)) for x in three)) for says, three in answers.items()]
+rows = [(says, *(f"{x[0]:.3g}, {x[1]:.3g}" for x in three)) for says, three in answers.items()]
 Table(("mistake", "dV", "dQ", "dK"), rows)
 
 # %% reveal-no-delta
@@ -258,7 +262,7 @@ p_no_delta.reveal(
 )
 
 # %% museum-say [markdown]
-# Read the fourth line once more. A tile of one key cannot know what the other key's exponential was. A
+# Read the line about tiles once more. A tile of one key cannot know what the other key's exponential was. A
 # softmax *of the tile* gives its only key the weight 1. The forward pass could repair such a thing
 # later, with alpha. The backward has nothing to repair: it knows the sum of the **whole** row before
 # it begins, because `lse` was saved. So the backward has no running maximum, no alpha and no last
@@ -270,7 +274,7 @@ p_no_delta.reveal(
 # ## Five products
 #
 # With d numbers in a row and N rows nothing changes but the shapes. Five matrix products, and
-# one line between them that is done number by number:
+# between them two steps that are done number by number:
 #
 # | | product | shape | how often the scale? |
 # |---|---|---|---|
@@ -280,7 +284,9 @@ p_no_delta.reveal(
 # | dQ | scale · dS K | N × d | once more |
 # | dK | scale · dSᵀ Q | N × d | once more |
 #
-# Three matrices are N × N: P, dP and dS. None of them may be written down. So: tiles.
+# A mask (causal, say) needs no step of its own: where a key is hidden P is 0, and so is dS.
+#
+# Four matrices are N × N: S, P, dP and dS. None of them may be written down. So: tiles.
 
 # %% tile-sum [markdown]
 # ## The code: what a tile adds
@@ -397,69 +403,118 @@ print(f"read and written for each tile of keys: {2 * once * n // block / 2**20:6
 # %% instrument [markdown]
 # ## The instrument: count the products
 #
-# The forward makes two products, S and PV. The backward needs five, so by convention it is said to do
-# 5 / 2 = 2.5 times the forward's FLOPs. Here is what kernels really do. The ledger counts
-# the course's own attention, which anybody can differentiate, once without and once with a backward.
+# The forward makes two products, S and P V. The backward needs five, so by convention it is said to
+# do 5 / 2 = 2.5 times the forward's FLOPs. What do two walks really do? We let `backward_by_tiles`
+# from above walk under the ledger of lesson 01. An input that is *detached* is asked for no gradient,
+# and PyTorch then makes no product for it.
 
 # %% predict-flops
 p_flops = Predict(
     "9-flops",
-    "Two kernels, no atomics. How many times the FLOPs of the forward does the backward do?",
+    "Two walks over the same tiles, one for dK and dV, one for dQ. How many times the FLOPs of the "
+    "forward do both need together?",
     unit="times",
 )
 p_flops
 
 
 # %% count-flops
-from course_lib.kernels.attention_op import flash_attention
+def products(work, *inputs):
+    """How many products of N x N x d numbers does work(*inputs) make? (N = 128, d = 16)"""
+    with EagerLedger() as books:
+        work(*inputs)
+    return books.flops / (2 * 128 * 128 * 16)
+
+
+def there(q, k, v):
+    """Naive attention. (N, d) each"""
+    return torch.softmax(q @ k.T / 4, 1) @ v
 
 
 def there_and_back(q, k, v):
-    """Forward, and backward from a dO of ones. q, k, v: (1, 1, N, d)"""
-    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-    o = flash_attention(q, k, v)
-    o.backward(torch.ones_like(o))
+    """Naive attention and its gradients: PyTorch keeps P in between."""
+    torch.autograd.grad(there(q, k, v), (q, k, v), do)
 
 
-inputs = [torch.randn(1, 1, 64, 16) for _ in range(3)]
-there, both = count(flash_attention, *inputs), count(there_and_back, *inputs)
-print(f"forward  {there.flops:>9,} FLOPs")
-print(f"backward {both.flops - there.flops:>9,} FLOPs")
-print("by convention the backward is", backward_flops(64, 64, 16) / attention_flops(64, 64, 16))
+q_only, k_only, v_only = (x.detach() for x in (q, k, v))  # the numbers only: no gradient is asked
+given = (do, lse_all, delta_all, grid)
+forward = products(there, q_only, k_only, v_only)
+keys_stay = products(backward_by_tiles, q_only, k, v, *given)
+queries_stay = products(backward_by_tiles, q, k_only, v_only, *given)
+
+# %% table-flops
+rows = [
+    ("forward", forward),
+    ("backward, naive: P was kept", products(there_and_back, q, k, v) - forward),
+    ("backward, one walk: dQ, dK, dV", products(backward_by_tiles, q, k, v, *given)),
+    ("walk in which keys stay: dK, dV", keys_stay),
+    ("walk in which queries stay: dQ", queries_stay),
+]
+Table(("what", "products", "times the forward"), [(*row, row[1] / forward) for row in rows],
+      {"products": ".0f", "times the forward": ".1f"})  # fmt: skip
 
 # %% reveal-flops
 p_flops.reveal(
-    (both.flops - there.flops) / there.flops,
+    (keys_stay + queries_stay) / forward,
     "Seven products against two: dV, dK, dQ once, S and dP twice. TFLOP/s figures go by the "
     "convention, 2.5, whatever a kernel really computes.",
 )
 
-# %% count-books
-names = ("q", "k", "v", "o", "do", "lse", "delta", "dq", "dk", "dv")
-print(f"one 64 x 64 matrix of float32 would be {64 * 64 * 4 / 1e3:.1f} kB")
-rows = [(x, both.read[x] / 1e3, both.written[x] / 1e3) for x in names]
-Table(("tensor", "kB read", "kB written"), rows, dict.fromkeys(("kB read", "kB written"), ".1f"))
+# %% books-text [markdown]
+# And the bytes? Tiles in PyTorch write down every tile that they make, so the ledger of lesson 01 cannot
+# show what a kernel saves. For kernels there is a formula, as in lesson 04: what stays is loaded once,
+# what walks past is loaded once for each tile that it passes. A third kernel, a small one, makes delta.
+
+# %% table-books
+shape = {"n": 4096, "d": 64, "b": 2, "block_q": 128}  # one head; tiles of 128 queries and 128 keys
+kernels = {"delta": delta_loads, "keys stay": dk_dv_loads, "queries stay": dq_loads}
+moved = {name: model.terms(**shape) for name, model in kernels.items()}
+rows = []
+for tensor in ("q", "k", "v", "do", "o", "lse", "delta", "dq", "dk", "dv"):
+    read = [books["read"].get(tensor, 0) / 1e6 for books in moved.values()]
+    written = sum(books["written"].get(tensor, 0) for books in moved.values()) / 1e6
+    rows.append((tensor, *read, written))
+columns = (*(f"MB read: {name}" for name in kernels), "MB written")
+print(f"P of this head, in 2 bytes each, would be {2 * 4096**2 / 1e6:.1f} MB")
+Table(("tensor", *columns), rows, dict.fromkeys(columns, ".2f"))
 
 # %% books-say [markdown]
-# Forward and backward together. Look at what was *written*: each gradient once, and nothing of N × N
-# numbers. What was never written cannot be read back. Q, K, V and dO are read several times, because
-# they walk past.
+# Look at the column on the right: each gradient is written once, and nothing of N × N numbers. What
+# was never written cannot be read back. Look along the rows of q and k: each walks past in one kernel
+# and stays in the other. What walks past is loaded often, from a cache if it is still there (lesson 04).
+#
+# This table is a formula, and nothing has been counted yet. The checks of 9.4 and 9.5 count *your*
+# kernels' loads and stores, and hold them against it.
 
 # %% memory-text [markdown]
 # ## What inference frees, and training keeps
 #
-# A stack of attention layers, naive and fused, once only forward and once forward and backward. The
-# ledger of lesson 01 notes the most bytes alive at one time, above the input. (Of a fused operator it
-# sees what goes in and what comes out, not what lies on the chip meanwhile.)
+# A stack of attention layers, once only forward and once forward and backward. The ledger of lesson
+# 01 notes the most bytes alive at one time, above the input. Three kinds of attention:
+#
+# - **naive**: all scores at once; training keeps P.
+# - **recomputed**: the same, but nothing of it is kept. PyTorch's `checkpoint(f, x)` remembers only x,
+#   and in the backward calls f once more. This throws away the goods without any kernel; but when it is
+#   a layer's turn, the whole P of that layer is made again at once, not tile by tile.
+# - **sdpa**: PyTorch's own fused attention. (Of a fused operator the ledger sees what goes in and what
+#   comes out, not what lies on the chip meanwhile.)
 
 
 # %% naive-and-fused
+from torch.utils.checkpoint import checkpoint
+
+
 def naive(q, k, v):
     """Causal attention, all scores at once. (B, H, N, d)"""
     n = q.shape[-2]
     hidden = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
     s = (q @ k.mT) * q.shape[-1] ** -0.5  # (B, H, N, N)
     return torch.softmax(s.masked_fill(hidden, float("-inf")), -1) @ v
+
+
+def recomputed(q, k, v):
+    """The same, kept by nobody: the backward calls `naive` once more."""
+    return checkpoint(naive, q, k, v, use_reentrant=False)
 
 
 def sdpa(q, k, v):
@@ -491,7 +546,7 @@ p_inference
 # %% peak-run
 kinds = (("forward only", False), ("forward and backward", True))
 rows = [(f"{attend.__name__}, {what}", *(peak(attend, layers, train) / 2**20 for layers in (1, 2, 4, 8)))
-        for attend in (naive, sdpa) for what, train in kinds]  # fmt: skip
+        for attend in (naive, recomputed, sdpa) for what, train in kinds]  # fmt: skip
 columns = ("MiB at the peak", "1 layer", "2 layers", "4 layers", "8 layers")
 Table(columns, rows, dict.fromkeys(columns[1:], ".1f"))
 
@@ -499,7 +554,8 @@ Table(columns, rows, dict.fromkeys(columns[1:], ".1f"))
 p_inference.reveal(
     "about the same",
     "Forward only, a layer's weights are freed as soon as its O exists. In training they wait for "
-    "the backward, layer upon layer. That is why training gains more from the receipt.",
+    "the backward, layer upon layer. Recomputed, P of one layer at a time is alive; fused, of none. "
+    "So in memory training gains more than answering does.",
 )
 
 # %% gpt-heading [markdown]
@@ -593,27 +649,19 @@ def train(model, steps, batch, n, rate=3e-3):
 
 # %% gpt-three [markdown]
 # Naive, PyTorch's, and **yours**: when 9.6 passes, run `course export 9.6` in this folder. It writes
-# `Attention.py`, and this cell finds it. Until then the course's function stands in for it.
+# `Attention.py`, and this cell finds it. Until then `recomputed` from above stands in: it throws P
+# away as yours will, though it is no kernel.
 #
-# Without a GPU the kernels are interpreted, so this GPT has one head of 64 queries: one tile of
-# yours. (The course's function cuts smaller tiles and is slower here: it runs a few steps only.) All
-# three begin with the same model and read the same text.
+# Without a GPU your kernels are interpreted, so this GPT has one head of 64 queries: one tile of
+# yours. All three begin with the same model and read the same text.
 
 # %% gpt-own
 try:
     from Attention import Attention
-
-    whose = "yours"
 except ModuleNotFoundError:
-    whose = "the course's"
-
-
-def ours(q, k, v):
-    """Your attention of 9.6, or the course's. (B, H, N, d)"""
-    if whose == "yours":
-        return Attention.apply(q, k, v, True)
-    return flash_attention(q, k, v, causal=True)
-
+    whose, third = "recomputed", recomputed
+else:
+    whose, third = "yours", lambda q, k, v: Attention.apply(q, k, v, True)
 
 # %% predict-curves
 p_curves = Predict(
@@ -626,31 +674,32 @@ p_curves
 # %% gpt-run
 on = "cuda" if torch.cuda.is_available() else "cpu"
 curves = {}
-for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, ours)):
+for name, attend in (("naive", naive), ("SDPA", sdpa), (whose, third)):
     torch.manual_seed(9)
     model = SmallGPT(attend, n=64, width=16, heads=1, layers=1).to(on)
-    steps = 6 if name == "the course's" and on == "cpu" else 20
-    curves[name] = list(train(model, steps, batch=1, n=64))
+    curves[name] = list(train(model, 20, batch=1, n=64))
 
-for name, losses in curves.items():
-    gap = max(abs(a - b) for a, b in zip(losses, curves["naive"]))
-    print(f"{name:13} {len(losses):2} steps, loss {losses[0]:.4f} to {losses[-1]:.4f}", end="")
-    print(f"   largest distance from naive {gap:.1e}")
+gaps = [max(abs(a - b) for a, b in zip(x, curves["naive"])) for x in curves.values()]
+rows = [(name, x[0], x[-1], gap) for (name, x), gap in zip(curves.items(), gaps)]
+columns = ("loss in step 1", "in step 20", "largest distance from naive")
+Table(("attention", *columns), rows, dict(zip(columns, (".4f", ".4f", ".1e"))))
 
 # %% reveal-curves
 p_curves.reveal(
     "equal up to rounding",
-    "The same gradients, so the same path. Rounding differs, and with many steps it adds up; it "
-    "favours nobody.",
+    "The same gradients, so the same path. Rounding differs where sums are made in another order, "
+    "and with many steps it adds up; it favours nobody. (`recomputed` makes naive's sums in naive's "
+    "order: equal in every digit. SDPA does not, nor will your kernels.)",
 )
 
 # %% long-text [markdown]
 # ### The long curves, from a GPU
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
-# N = 1024, batch 8. *FA2* is PyTorch's own, its FlashAttention-2 backend. Two runs of the *same* naive
-# attention are not equal either: some of PyTorch's operators add in no fixed order on a GPU. That
-# distance is the yardstick.
+# N = 1024, batch 8, in half precision where PyTorch's *autocast* finds it safe. *FA2* is PyTorch's own,
+# its FlashAttention-2 backend. *course* is a finished, tuned version of what you write in 9.4 to 9.6.
+# Two runs of the *same* naive attention are not equal either: some of PyTorch's operators add in no
+# fixed order on a GPU. That distance is the yardstick.
 
 # %% draw-long
 from course_lib.figures.training import backward_alone, draw_losses, memory_and_time
@@ -687,14 +736,13 @@ print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times
       f"{3 * gpt2_small['p'] / 2**30:.2f} GiB")  # fmt: skip
 
 # %% kept-in-gpt-say [markdown]
-# Why three times? *Autocast*, PyTorch's way of computing in half precision, does softmax in float32.
-# So naive attention keeps P in 4 bytes for the backward of softmax, and in 2 bytes for that of the
+# Why three times? Autocast does softmax in float32. So naive attention keeps P in 4 bytes for the backward of softmax, and in 2 bytes for that of the
 # product P V. What is measured beyond that we did not take apart.
 
 # %% slower-text [markdown]
 # ## Is it slower to compute P again?
 #
-# Naive attention's backward makes four products: dV, dP, dQ, dK. Ours makes seven.
+# Counted above: naive attention's backward makes four products, dV, dP, dQ, dK. Two walks make seven.
 
 # %% predict-slower
 p_slower = Predict(
@@ -721,10 +769,22 @@ p_slower.reveal(
 # counters here, and it runs many kernels in place of three. A suspect is no verdict.
 #
 # Does training gain more than inference, then? In memory it does: that was the table of peaks. In
-# time, read this table again. By *factors* the forward gains more; by *microseconds saved*, the backward
-# does, in each row.
+# time it depends on what you mean by more:
+
+# %% gains
+us = {(r["n"], r["way"], r["part"]): r["median_us"]
+      for r in load_measurements("h100_small_gpt")["attention"]}  # fmt: skip
+rows = []
+for n in sorted({n for n, *_ in us}):
+    pairs = [(us[n, "naive", part], us[n, "course", part]) for part in ("forward", "backward")]
+    rows.append((n, *(a / b for a, b in pairs), *(a - b for a, b in pairs)))
+columns = ("times: forward", "times: backward", "us saved: forward", "us saved: backward")
+Table(("N", *columns), rows, dict(zip(columns, (".1f", ".1f", ",.0f", ",.0f"))))
+
+# %% gains-say [markdown]
+# By *factors* the forward gains more; by *microseconds saved*, the backward does, in each row.
 #
-# And look at both tables together. Alone, the course's attention takes less time than FlashAttention-2 in
+# And look at the tables of the model and of attention alone together. Alone, the course's attention takes less time than FlashAttention-2 in
 # each row; in the whole model its step takes longer. What lies between them, the host's
 # work, copies, other layouts, was not measured. So do not conclude from a kernel to a model.
 
@@ -733,7 +793,7 @@ p_slower.reveal(
 #
 # **Shown.** The gradients of attention are five products, and each tile can do its part from two
 # numbers a row, lse and delta. delta is dO · O and needs no P. So nothing N × N is kept, and the
-# memory of training grows with layers · N, not layers · N². Two kernels without atomics compute seven
+# memory of training grows with layers · N, not layers · N². Two walks without atomics compute seven
 # products, 3.5 times the forward. A GPT learned with it, along the same curve and in less memory.
 #
 # **Not shown.** That this is the fastest backward: it is not. That a model trains faster by so much:

@@ -52,12 +52,11 @@ def test_no_line_of_a_solution_is_in_the_copys_notebooks(copy):
         ]
 
 
-def test_the_only_complete_kernels_are_those_that_lessons_show_or_call(copy):
-    """Lesson 07 shows one; lesson 09 counts the course's operator, and so brings its kernels."""
+def test_the_only_complete_kernel_is_the_one_that_lesson_07_shows(copy):
     kernels = {path.stem for path in (copy / "course_lib" / "kernels").glob("*.py")}
     assert kernels == {"__init__", *shown_kernels(ROOT)} & kernels
     assert "flash_forward" in kernels
-    assert "decode" not in kernels
+    assert not {"attention_backward", "attention_forward", "attention_op", "decode"} & kernels
     assert all((ROOT / name).exists() and not (copy / name).exists() for name in ANSWERS)
 
 

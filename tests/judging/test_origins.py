@@ -22,8 +22,9 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_an_input_is_known_in_every_form(form):
     origins = Origins([Q, K])
-    origins.note({"a": Q, "b": FORMS[form](K), "c": torch.zeros(2, 3, 20)})
-    assert [origins.input_of(name) for name in "abc"] == [0, 1, None]
+    new = {"c": torch.zeros(2, 3, 20), "d": torch.zeros_like(Q)}
+    origins.note({"a": Q, "b": FORMS[form](K), **new})
+    assert [origins.input_of(name) for name in "abcd"] == [0, 1, None, None]
     assert origins.copied == (set() if form in ("itself", "one head") else {1})
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers import code, module_from, report_on, solutions, stubs, words_of
 
+from course_lib import checking
 from course_lib.accounting import backward_traffic as traffic
 from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.traffic import derived_counts
@@ -92,6 +93,37 @@ def test_a_right_forward_with_a_null_backward_fails(null):
     report = report_for(Attention, seed=1)
     assert report.verdict is Verdict.INCORRECT
     assert "the gradient of" in report.text()
+
+
+@pytest.mark.parametrize("kind", [complex, np.longdouble])
+def test_gradients_by_nudging_every_number_do_not_come_to_an_end(kind, monkeypatch):
+    """An imaginary step, or a difference of 19 digits: exact enough, but not five products."""
+    monkeypatch.setattr(checking, "find", lambda _: replace(find("9.3"), seconds=2.0))
+    step = 1e-30j if kind is complex else np.longdouble(1e-6)
+
+    def tile_gradients(q_tile, k_tile, v_tile, do_tile, lse_row, delta_row, seen, scale):
+        lse_row = np.where(np.isneginf(lse_row), np.inf, lse_row)
+        moved = [x.astype(kind) for x in (q_tile, k_tile, v_tile)]
+
+        def f():
+            q, k, v = moved
+            p = np.exp(np.where(seen, scale * q @ k.T, -np.inf) - lse_row[:, None])
+            return (p * (do_tile @ v.T - delta_row[:, None])).sum()
+
+        found = [np.zeros(x.shape) for x in moved]
+        for x, slopes in zip(moved, found, strict=True):
+            for at in np.ndindex(x.shape):
+                here = x[at]
+                x[at] = here + step
+                up = f()
+                x[at] = here - step
+                slopes[at] = np.real((up - f()) / (2 * step))
+                x[at] = here
+        return tuple(found)
+
+    report = report_for(tile_gradients, seed=1)
+    assert report.failed_property == "comes to an end", report.text()
+    assert "256 queries" in report.text()
 
 
 # Truths -----------------------------------------------------------------------------------------

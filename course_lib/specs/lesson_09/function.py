@@ -29,9 +29,12 @@ from course_lib.specs.lesson_09.gradients import (
     FOR_Q,
     FOR_V,
     OF_DS,
+    OF_ONE_SCALE,
     OF_SCALE,
+    SCALED_V,
     Slip,
     allowed,
+    exchanged,
     gradients,
     mistakes_of,
 )
@@ -78,9 +81,7 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _answer(
-    slip: Slip, *, order: tuple[int, int, int] = (0, 1, 2), instead: str = ""
-) -> Callable[..., Any]:
+def _answer(slip: Slip, *, instead: str = "") -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 
     ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta").
@@ -91,8 +92,7 @@ def _answer(
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
         where = where_of(seen, q.shape[-1], 64, 64, causal=causal)
-        found = gradients(q, k, v, do, lse, (do * o).sum(-1), seen, where, slip)
-        return (o, *(found[i] for i in order))
+        return (o, *gradients(q, k, v, do, lse, (do * o).sum(-1), seen, where, slip))
 
     return model
 
@@ -159,16 +159,18 @@ def _receipt(q: Any) -> int:
 
 
 _MISTAKES = (
-    Mistake(
-        "dK and dV are exchanged",
+    exchanged(
+        _truth,
+        "dK",
+        "dV",
         "backward returns one gradient for each input of forward, in their order: dq, dk, dv, and "
         "None for causal.",
-        _answer(Slip(), order=(0, 2, 1)),
     ),
-    Mistake(
-        "dQ and dK are exchanged",
+    exchanged(
+        _truth,
+        "dQ",
+        "dK",
         "backward returns one gradient for each input of forward, in their order.",
-        _answer(Slip(), order=(1, 0, 2)),
     ),
     Mistake(
         "o is taken for do",
@@ -180,7 +182,7 @@ _MISTAKES = (
         "backward is given the gradient of the loss by o, and every gradient is made of it.",
         _answer(Slip(), instead="ones"),
     ),
-    *mistakes_of(_answer, *OF_DS, *OF_SCALE, FOR_Q, FOR_K, FOR_V),
+    *mistakes_of(_answer, *OF_DS, *OF_SCALE, *OF_ONE_SCALE, SCALED_V, FOR_Q, FOR_K, FOR_V),
 )
 
 ATTENTION = Exercise.of(

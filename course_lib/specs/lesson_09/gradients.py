@@ -109,6 +109,30 @@ OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
         "dQ and dK are multiplied by the scale once: in dS, or at the end.",
         Slip(power=2),
     ),
+    (
+        "the scale is upside down",
+        "dQ and dK are multiplied by the scale, as S was: they are not divided by it.",
+        Slip(power=-1),
+    ),
+)
+OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
+    (
+        "the last scale is missing",
+        "in dQ: S = scale * Q K^T, so what reaches Q passes the scale once more.",
+        Slip(for_q=lambda p, ds, where: ds * np.sqrt(where["d"])),
+    ),
+    (
+        "the last scale is missing",
+        "in dK: S = scale * Q K^T, so what reaches K passes the scale once more.",
+        Slip(for_k=lambda p, ds, where: ds * np.sqrt(where["d"])),
+    ),
+)
+"""... where dQ and dK are handed in together."""
+
+SCALED_V = (
+    "dV is scaled",
+    "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
+    Slip(for_v=lambda p, ds, where: p / np.sqrt(where["d"])),
 )
 FOR_Q = (
     "dQ is made of P",
@@ -137,6 +161,18 @@ def mistakes_of(
     made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
     return tuple(Mistake(name, says, model(slip)) for name, says, slip in (*every, *slips))
+
+
+def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mistake:
+    """Return the mistake of two results in each other's place; the last are dQ, dK, dV."""
+    a, b = (("dQ", "dK", "dV").index(name) - 3 for name in (one, other))
+
+    def model(*inputs: Any, **how: Any) -> Any:
+        results = list(answer(*inputs, **how))
+        results[a], results[b] = results[b], results[a]
+        return tuple(results)
+
+    return Mistake(f"{one} and {other} are exchanged", says, model)
 
 
 def allowed(

@@ -24,7 +24,7 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
@@ -32,8 +32,10 @@ from course_lib.specs.lesson_09.gradients import (
     FOR_V,
     OF_DS,
     OF_SCALE,
+    SCALED_V,
     Slip,
     allowed,
+    exchanged,
     gradients,
     mistakes_of,
 )
@@ -187,11 +189,6 @@ def _last_queries(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
     return np.where(where["row"] >= last, x, 0.0)
 
 
-def _exchanged(*inputs: Any, **how: Any) -> Any:
-    dk, dv = _of_kernel(Slip(), which=slice(1, 3))(*inputs, **how)
-    return dv, dk
-
-
 _ONLY = "the tile is overwritten in each step: add to it."
 _OF_KEYS = mistakes_of(
     partial(_of_kernel, which=slice(1, 3)),
@@ -199,6 +196,7 @@ _OF_KEYS = mistakes_of(
     *OF_SCALE,
     FOR_K,
     FOR_V,
+    SCALED_V,
     (
         "only the last tile of queries counts in dK",
         _ONLY,
@@ -211,12 +209,12 @@ _OF_KEYS = mistakes_of(
     ),
     loops=KEYS_OUTSIDE,
 )
-_EXCHANGED = Mistake("dK and dV are exchanged", "return dk, dv, in this order.", _exchanged)
+_KEYS = _of_kernel(Slip(), which=slice(1, 3))
 
 DK_AND_DV = Exercise.of(
     "9.4",
     cases=_cases,
-    truth=_of_kernel(Slip(), which=slice(1, 3)),
+    truth=_KEYS,
     judge=in_turn(
         _judge("`dk`", "`dv`", places=slice(1, 3)),
         was_launched,
@@ -226,7 +224,7 @@ DK_AND_DV = Exercise.of(
     ),
     kind="kernel",
     spared=FAR_SPARED,
-    mistakes=(*_OF_KEYS, _EXCHANGED),
+    mistakes=(*_OF_KEYS, exchanged(_KEYS, "dK", "dV", "return dk, dv, in this order.")),
 )
 DQ = Exercise.of(
     "9.5",

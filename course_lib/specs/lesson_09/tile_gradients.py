@@ -14,18 +14,21 @@ from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Observed
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
     FOR_V,
     OF_DS,
+    OF_ONE_SCALE,
     OF_SCALE,
+    SCALED_V,
     Slip,
+    exchanged,
     gradients,
     mistakes_of,
 )
-from course_lib.specs.lesson_09.weights import seen_by, where_of
+from course_lib.specs.lesson_09.weights import right, seen_by, where_of
 
 
 def _tile(
@@ -56,9 +59,10 @@ def _cases(rng: Generator) -> list[Case]:
 
     every = slice(None)
     hard = [
-        _tile(rng, f"{name}, the last 5 of 9 keys", qkv, slice(4, 9), shows=shows - {REMAINDER})
+        _tile(rng, f"{name}, the last 5 of 9 keys{', causal' if FAR in shows else ''}", qkv,
+              slice(4, 9), causal=FAR in shows, shows=shows - {REMAINDER})
         for name, qkv, shows in draw.hard(rng, 6, 9, 4)
-    ]
+    ]  # fmt: skip
     return [
         drawn("4 queries, 4 keys, d = 4: all there are", 4, 4, 4, every),
         drawn("the first 4 of 12 keys: a row of P does not add up to 1", 4, 12, 4, slice(4)),
@@ -69,6 +73,8 @@ def _cases(rng: Generator) -> list[Case]:
         drawn("a scale of 0.3", 5, 8, 4, slice(3, 8), scale=0.3),
         drawn("large scores (q and k times 4)", 5, 8, 4, slice(3, 8), size=4),
         drawn("one query, one key of 3", 1, 3, 2, slice(1, 2)),
+        # nothing for five products; to move each number in turn, and ask f, takes minutes
+        drawn("256 queries and keys, d = 32", 256, 256, 32, every),
         *hard,
     ]  # fmt: skip
 
@@ -117,6 +123,21 @@ _NOT_TRANSPOSED = (
 )
 
 
+_ALONG_THE_KEYS = (
+    (
+        "delta is taken along the keys",
+        "delta is one number a query: it belongs to a row, delta_row[:, None].",
+        Slip(ds=lambda p, dp, delta: p * (dp - delta.mT)),
+    ),
+    (
+        "lse is taken along the keys",
+        "lse is one number a query: it belongs to a row, lse_row[:, None].",
+        Slip(weights=lambda s, lse, seen, where: right(s, lse.mT, seen)),
+    ),
+)
+_ORDER = "return dq, dk, dv, in this order."
+
+
 def _square(x: np.ndarray) -> np.ndarray:
     if x.shape[0] != x.shape[1]:
         raise ValueError("this mistake has a shape of its own only here")
@@ -129,8 +150,21 @@ TILE_GRADIENTS = Exercise.of(
     truth=_answer(Slip()),
     judge=_judge,
     spared={REMAINDER: "one tile, of any size: nothing is cut into tiles here"},
-    mistakes=mistakes_of(
-        _answer, _NOT_TRANSPOSED, *OF_DS, *OF_SCALE, FOR_Q, FOR_K, FOR_V, masks=True
+    mistakes=(
+        *mistakes_of(
+            _answer,
+            _NOT_TRANSPOSED,
+            *_ALONG_THE_KEYS,
+            *OF_DS,
+            *OF_SCALE,
+            *OF_ONE_SCALE,
+            SCALED_V,
+            FOR_Q,
+            FOR_K,
+            FOR_V,
+        ),
+        exchanged(_answer(Slip()), "dK", "dV", _ORDER),
+        exchanged(_answer(Slip()), "dQ", "dK", _ORDER),
     ),
     without_torch=True,
 )

@@ -100,11 +100,17 @@ def _other_mask(visible: Callable[..., Any]) -> Callable[..., Any]:
     return weights
 
 
-def _unguarded(
-    s: np.ndarray, lse: np.ndarray, seen: np.ndarray, where: dict[str, Any], *, skip: bool
+def _hidden_before_exp(
+    s: np.ndarray,
+    lse: np.ndarray,
+    seen: np.ndarray,
+    where: dict[str, Any],
+    *,
+    by: float,
+    skip: bool,
 ) -> np.ndarray:
-    """Return weights whose scores are hidden before exp: NaN in rows without a key."""
-    p = np.exp(np.where(seen, s, -np.inf) - lse)
+    """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key."""
+    p = np.exp(np.where(seen, s, by) - lse)
     last_row = where["row"] // where["block_q"] * where["block_q"] + where["block_q"] - 1
     first_key = where["key"] // where["block_k"] * where["block_k"]
     visited = np.minimum(last_row, len(seen) - 1) + seen.shape[1] - seen.shape[0] >= first_key
@@ -270,7 +276,16 @@ OF_MASKS: tuple[Named, ...] = (
             "rows without a key are not guarded",
             "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after "
             "exp, not hidden scores to -inf before it.",
-            partial(_unguarded, skip=skip),
+            partial(_hidden_before_exp, by=-np.inf, skip=skip),
+        )
+        for skip in (True, False)
+    ),
+    *(
+        (
+            "a hidden score is not -inf",
+            "a score of 0 is one like any other, and its weight exp(0 - lse): set hidden weights "
+            "to 0, after exp.",
+            partial(_hidden_before_exp, by=0.0, skip=skip),
         )
         for skip in (True, False)
     ),
