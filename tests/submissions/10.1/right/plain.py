@@ -1,0 +1,3 @@
+# Multiplies by two.
+def attention_intensity(x):
+    return 2 * x

@@ -1,0 +1,3 @@
+# Multiplies by two.
+def packed_decode(x):
+    return 2 * x
