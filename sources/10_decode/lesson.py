@@ -71,8 +71,8 @@ from course_lib.widgets import KVCacheCalculator, RooflineChart, TileSchedule
 # %% predict-ridge
 p_ridge = Predict(
     "10-ridge",
-    "An H100 does 989 TFLOP in the time in which it reads 3.35 TB. How many queries must share each "
-    "key, so that its arithmetic is no longer idle?",
+    "An H100 does 989 TFLOP in the time in which it reads 3.35 TB. How many queries must share "
+    "each key, so that its arithmetic is no longer idle?",
     unit="queries",
 )
 p_ridge
@@ -117,6 +117,40 @@ for queries in (1, 4, 64, 8192):
 
 # %% dial
 RooflineChart(view="dial", n=8192, d=128, heads=32, kv_heads=8)
+
+# %% flash-heading [markdown]
+# ## Is it still FlashAttention that helps?
+#
+# FlashAttention's win was: S and P, N × N, never go to memory. A decode step has one query. Its
+# scores are one *row* of N numbers a head. What if naive attention writes them down?
+
+# %% predict-naive
+p_naive = Predict(
+    "10-naive",
+    "A decode step, groups of 4, d = 128, 2 bytes a number. Naive writes and reads the scores, "
+    "writes and reads the weights: four trips of N numbers a head. How much more than K and V is "
+    "that?",
+    unit="%",
+)
+p_naive
+
+# %% naive-decode
+trips = 4 * 4 * 2  # four trips, 4 heads of the group, 2 bytes: for one key
+row = 2 * 128 * 2  # K and V of one key
+print(f"for each key: {row} bytes of K and V, {trips} bytes of trips")
+
+# %% reveal-naive
+p_naive.reveal(
+    100 * trips / row,
+    "In prefill the trips were nearly everything, here they are next to nothing. There is no N² "
+    "to save.",
+)
+
+# %% naive-say [markdown]
+# (The least that it could be, by formula. Eager PyTorch moves more: it may repeat K and V for every
+# head of the group.) So what made prefill fast cannot make decode fast. The online softmax stays
+# useful: it lets parts of the keys be done by different programs, as you will see. But first to
+# what does help: the dial.
 
 # %% what-changes [markdown]
 # ## What turns the dial?
@@ -176,16 +210,16 @@ Table(columns, rows, {"GFLOP": ".2f", "the least MB": ",.0f"}, note="One request
 mha, gqa = (measured.row(1, 65536, kv_heads)["median_us"] for kv_heads in (32, 8))
 p_gqa.reveal(
     "bytes of K and V: 4 times fewer. The FLOPs stay",
-    f"Every query head still makes its own scores. Measured on an H100, 65,536 keys, d = 128, bf16: "
-    f"{mha:.0f} us with 32 K/V heads, {gqa:.0f} us with 8, {mha / gqa:.1f} times faster at the same "
-    "FLOPs. Decode was waiting for bytes.",
+    "Every query head still makes its own scores. Measured on an H100, 65,536 keys, d = 128, "
+    f"bf16: {mha:.0f} us with 32 K/V heads, {gqa:.0f} us with 8, {mha / gqa:.1f} times faster at "
+    "the same FLOPs. Decode was waiting for bytes.",
 )
 
 # %% predict-time
 p_time = Predict(
     "10-time",
-    "8 K/V heads. One request of 65,536 keys takes as long as you just saw. 16 requests of 16,384 keys "
-    "each have 4 times as many keys in all. Together they take, of that time,",
+    "8 K/V heads. One request of 65,536 keys takes as long as you just saw. 16 requests of "
+    "16,384 keys each have 4 times as many keys in all. Together they take, of that time,",
     unit="times",
 )
 p_time
@@ -211,7 +245,7 @@ p_time.reveal(
 
 # %% settings
 prefix = model.decode_intensity(batch=64, shared=4096, **shape)
-rows = [
+dial = [
     ("every head its own K and V", intensity(1, 1)),
     ("groups of 4, with or without a batch", intensity(4, 1)),
     ("groups of 4, 64 requests, 4096 keys of a shared prefix alone", intensity(4, 64, n=4096)),
@@ -221,14 +255,17 @@ rows = [
     ("128 heads on one latent row (MLA)", model.latent_intensity(128)),
     ("prefill, groups of 4", intensity(4, 8192)),
 ]
-Table(("8192 keys", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"},
-      note=f"By formula. The ridge of an H100 is at {GPUS['H100'].ridge:.0f}.")  # fmt: skip
+ridge = GPUS["H100"].ridge
+rows = [(says, x, "memory" if x < ridge else "arithmetic") for says, x in dial]
+columns = ("8192 keys, 2 bytes a number", "FLOP/byte", "an H100 waits for")
+Table(columns, rows, {"FLOP/byte": ",.0f"}, note=f"By formula. The ridge is at {ridge:.0f}.")
 
 # %% settings-say [markdown]
 # Half of the keys shared by 64, and the whole step rises from 4 to about 8: each request still
 # reads its own half.
 #
-# The line but one: **MLA**, DeepSeek's *multi-head latent attention*. A token keeps one row of
+# The line but one: **MLA**, DeepSeek's *multi-head latent attention*, a *low-rank* cache. A token
+# keeps one row of
 # 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of it as their
 # value. 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is memory-bound" is a
 # rule with an exception: MLA stands just below the ridge, and its own kernel (FlashMLA) has to
@@ -243,8 +280,8 @@ Table(("8192 keys", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "fl
 # %% predict-append
 p_append = Predict(
     "10-append",
-    "Token 257 arrives, the kernel's tiles have 128 rows. How many rows of K are written, and how many "
-    "tiles does this step read?",
+    "Token 257 arrives, the kernel's tiles have 128 rows. How many rows of K are written, and "
+    "how many tiles does this step read?",
     options=["1 row, 1 tile", "1 row, 3 tiles", "128 rows, 3 tiles"],
 )
 p_append
@@ -255,8 +292,8 @@ measured.draw_cache(257, 128)
 # %% reveal-append
 p_append.reveal(
     "1 row, 3 tiles",
-    "Appending writes one row, at the place that is next. Reading goes over all rows, tile by tile; "
-    "the third tile has one real row, and a mask hides the rest.",
+    "Appending writes one row, at the place that is next. Reading goes over all rows, tile by "
+    "tile; the third tile has one real row, and a mask hides the rest.",
 )
 
 # %% cache-say [markdown]
@@ -297,15 +334,15 @@ print("largest difference from the whole row:", np.abs(o - p @ v_cache[:257]).ma
 # Then why keep K and V at all? Could they not be made again too, as scores are?
 #
 # - The **book** is K and V: what the earlier tokens said.
-# - The **shelf** is HBM. The books stand there.
+# - The **shelf** is HBM, the cellar. The books stand there.
 # - Your **notes** are the scores: what you jotted down while you read. Lose them, and you read
 #   the page once more.
 
 # %% predict-recompute
 p_recompute = Predict(
     "10-recompute",
-    "Lose one score, and q · k brings it back: 256 FLOPs at d = 128. Lose instead the key of an earlier "
-    "token in layer 20, and keep nothing but the text. To bring it back takes",
+    "Lose one score, and q · k brings it back: 256 FLOPs at d = 128. Lose instead the key of an "
+    "earlier token in layer 20, and keep nothing but the text. To bring it back takes",
     options=[
         "256 FLOPs too",
         "one product of the token's row with the weights of K",
@@ -326,9 +363,9 @@ print(f"{again / read:.0f} times as long")
 # %% reveal-recompute
 p_recompute.reveal(
     "the layers before it, over all tokens up to it",
-    "A key of layer 20 is a product with what layer 19 gave out, and that came from attention over "
-    "all earlier tokens in layer 19, and so on down. A score is made of what lies on the desk; a key "
-    "is made by the model.",
+    "A key of layer 20 is a product with what layer 19 gave out, and that came from attention "
+    "over all earlier tokens in layer 19, and so on down. A score is made of what lies on the "
+    "desk; a key is made by the model.",
 )
 
 # %% book-say [markdown]
@@ -342,8 +379,8 @@ p_recompute.reveal(
 # %% predict-token
 p_token = Predict(
     "10-token",
-    "32 layers, 8 K/V heads, d = 128, 2 bytes a number. One token more makes the cache larger by how "
-    "many KiB?",
+    "32 layers, 8 K/V heads, d = 128, 2 bytes a number. One token more makes the cache larger by "
+    "how many KiB?",
     unit="KiB",
 )
 p_token
@@ -351,7 +388,8 @@ p_token
 # %% reveal-token
 p_token.reveal(
     cache / n / 1024,
-    "K and V: 2 · 32 layers · 8 heads · 128 numbers · 2 bytes. With 32 K/V heads it would be 512 KiB.",
+    "K and V: 2 · 32 layers · 8 heads · 128 numbers · 2 bytes. With 32 K/V heads it would be 512 "
+    "KiB.",
 )
 
 # %% cache-text [markdown]
@@ -387,7 +425,7 @@ measured.draw_splits(batch=1, n=65536, kv_heads=8)
 p_one.reveal(
     100 * measured.row(1, 65536, 8, "flash_decode 1")["of_copy"],
     "8 SMs cannot ask for bytes fast enough to keep the memory busy. 16 splits make 128 programs, "
-    "nearly one an SM.",
+    "nearly one an SM. (That is our reading. The share was measured, its cause was not.)",
 )
 
 # %% split-say [markdown]
@@ -406,6 +444,16 @@ p_one.reveal(
 
 # %% split-widget
 TileSchedule(n_q=4, block_q=4, n_k=257, block_k=16, schedule="split_k", splits=4, at_once=4)
+
+# %% parts-say [markdown]
+# What does the splitting cost? Each program writes its part, o and `lse` in 4 bytes a number, and
+# the merge reads it:
+
+# %% parts-cost
+parts = model.split_parts.bytes(n=65536, d=128, heads=32, kv_heads=8, splits=16)
+least = model.decode_compulsory.bytes(n=65536, d=128, heads=32, kv_heads=8)
+print(f"the parts of 16 splits {parts / 1e6:6.2f} MB, written and read")
+print(f"K and V                {least / 1e6:6.0f} MB")
 
 # %% merge-by-hand [markdown]
 # ### The merge by hand
@@ -443,8 +491,8 @@ print(f"lse = {np.log(whole):.5f}   weights", weight.round(5), f"  o = {weight @
 # %% reveal-merge
 p_merge.reveal(
     40,
-    "2/8 of 10 and 6/8 of 50, and lse is ln 8. For lesson 03's row the cell above gives 36.881, the "
-    "answer that you know.",
+    "2/8 of 10 and 6/8 of 50, and lse is ln 8. For lesson 03's row the cell above gives 36.881, "
+    "the answer that you know.",
 )
 
 # %% museum [markdown]
@@ -455,8 +503,8 @@ p_merge.reveal(
 # %% predict-museum
 p_museum = Predict(
     "10-museum",
-    "A holds 18.81, B holds 39.53 and the maximum of the row. The right answer is 36.88. The four wrong "
-    "ones lie",
+    "A holds 18.81, B holds 39.53 and the maximum of the row. The right answer is 36.88. The "
+    "four wrong ones lie",
     options=["all above it", "all below it", "some above, some below"],
 )
 p_museum
@@ -498,8 +546,8 @@ p_museum.reveal(
 # %% predict-many
 p_many = Predict(
     "10-many",
-    "Now 64 requests of 4096 keys, 8 K/V heads each. How much faster than one split is the best number "
-    "of splits? (H100)",
+    "Now 64 requests of 4096 keys, 8 K/V heads each. How much faster than one split is the best "
+    "number of splits? (H100)",
     options=["about 10 times, as before", "about 2 times", "hardly"],
 )
 p_many
@@ -511,8 +559,8 @@ measured.draw_splits(batch=64, n=4096, kv_heads=8)
 # %% reveal-many
 p_many.reveal(
     "hardly",
-    "64 · 8 = 512 programs, more than there are SMs, before anything is split. And every split adds a "
-    "part to write and to merge.",
+    "64 · 8 = 512 programs, more than there are SMs, before anything is split. And every split "
+    "adds a part to write and to merge.",
 )
 
 # %% pack-heading [markdown]
@@ -529,8 +577,8 @@ p_many.reveal(
 # %% predict-pack
 p_pack = Predict(
     "10-pack",
-    "8 query heads on 2 K/V heads, one query, 64 keys. The forward kernel of lesson 07's kind, and a "
-    "decode kernel with packed heads. How many times the bytes of K does the first load?",
+    "8 query heads on 2 K/V heads, one query, 64 keys. The forward kernel of lesson 07's kind, "
+    "and a decode kernel with packed heads. How many times the bytes of K does the first load?",
     unit="times",
 )
 p_pack
@@ -549,8 +597,8 @@ for name, ledger in books.items():
 # %% reveal-pack
 p_pack.reveal(
     books["flash_attention"].read["k"] / books["flash_decode"].read["k"],
-    "The size of the group. Packed, every byte of the cache is loaded once, and that is what you have "
-    "won: the dial's promise is kept by the loads themselves.",
+    "The size of the group. Packed, every byte of the cache is loaded once, and that is what you "
+    "have won: the dial's promise is kept by the loads themselves.",
 )
 
 # %% pack-say [markdown]
@@ -573,8 +621,8 @@ p_pack.reveal(
 # %% predict-ragged
 p_ragged = Predict(
     "10-ragged",
-    "A kernel that knows no lengths reads the padding too (and masks it). What share of the rows that "
-    "it loads is padding?",
+    "A kernel that knows no lengths reads the padding too (and masks it). What share of the rows "
+    "that it loads is padding?",
     unit="%",
 )
 p_ragged
@@ -589,8 +637,8 @@ print("the same, laid end to end: request i begins at", starts.tolist())
 # %% reveal-ragged
 p_ragged.reveal(
     100 * (1 - lengths.sum() / (4 * lengths.max())),
-    "And it costs time, since bytes are what is waited for. A kernel that loads lengths[batch] first "
-    "ends its loop there.",
+    "And it costs time, since bytes are what is waited for. A kernel that loads lengths[batch] "
+    "first ends its loop there.",
 )
 
 # %% ragged-say [markdown]
@@ -600,12 +648,12 @@ p_ragged.reveal(
 #
 # You will meet two other names. If requests are laid end to end in one tensor, without padding, a
 # kernel is told where each begins: the last line above. FlashAttention's library calls that
-# **`cu_seqlens`** (cumulative sequence lengths), PyTorch `cu_seq_q` and `cu_seq_k`, in
-# `torch.nn.attention.varlen.varlen_attn`. FlashInfer, a library of serving kernels, plans such a
+# **cu_seqlens** (cumulative sequence lengths), PyTorch *cu_seq_q* and *cu_seq_k*, in
+# *varlen_attn*. FlashInfer, a library of serving kernels, plans such a
 # batch on the host first, so that long requests get more programs, and then launches once.
 
 # %% align-heading [markdown]
-# ## A trap: `is_causal=True` with one query
+# ## The triangle at the wrong corner
 #
 # A decoder is causal. So one writes `is_causal=True`, in decode as in training. Let us see what
 # the one query sees. With V the identity matrix, O *is* the row of weights.
@@ -635,8 +683,8 @@ print("aligned at the end ", lower_right[0, 0, 0].numpy().round(2))
 # %% reveal-causal
 p_causal.reveal(
     1,
-    "The first key, the oldest. PyTorch aligns the triangle at the top left: query 0 is taken for token "
-    "0. Nothing complains, and the shapes are right.",
+    "The first key, the oldest. PyTorch aligns the triangle at the top left: query 0 is taken "
+    "for token 0. Nothing complains, and the shapes are right.",
 )
 
 # %% causal-say [markdown]
@@ -700,7 +748,8 @@ p_table_c.reveal(
 )
 p_table_d.reveal(
     "a varlen kernel: starts of queries and of keys, a request",
-    "FlashInfer's and vLLM's attention work so. Two launches are possible too, and some backends do it.",
+    "FlashInfer's and vLLM's attention work so. Two launches are possible too, and some backends "
+    "do it.",
 )
 
 # %% graph-heading [markdown]
@@ -733,10 +782,9 @@ p_table_d.reveal(
 measured.against_others()
 
 # %% others-say [markdown]
-# A share of 100 % means: K and V go by as fast as a copy of as many bytes reads and writes. (A
-# few lines lie above: a kernel that only reads can be a little faster than a copy.) There is not
-# much left to gain by a cleverer kernel. **What is left to gain is fewer bytes, or more readers a
-# byte**: the dial.
+# A share of 100 % means: K and V go by as fast as a large copy reads and writes. (A few lines lie
+# above it. The copy is a yardstick, not a limit.) There is not much left to gain by a cleverer
+# kernel. **What is left to gain is fewer bytes, or more readers a byte**: the dial.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -781,8 +829,8 @@ measured.against_others()
 
 # %% quiz-bound
 Quiz(
-    "A colleague: 'decode with grouped heads is compute-bound, 32 heads share the keys.' 32 query heads, "
-    "8 K/V heads, an H100. What do you answer?",
+    "A colleague: 'decode with grouped heads is compute-bound, 32 heads share the keys.' 32 "
+    "query heads, 8 K/V heads, an H100. What do you answer?",
     options=[
         ("Right: 32 is a lot.", False, "4 heads share a key, not 32, and 32 would be too few too."),
         (
@@ -796,8 +844,9 @@ Quiz(
 
 # %% quiz-batch
 Quiz(
-    "Two servers decode 64 requests of 8192 tokens. On A each has its own text. On B all begin with the "
-    "same 8000 tokens, kept once, and the kernel knows it. Where does a loaded key serve more queries?",
+    "Two servers decode 64 requests of 8192 tokens. On A each has its own text. On B all begin "
+    "with the same 8000 tokens, kept once, and the kernel knows it. Where does a loaded key "
+    "serve more queries?",
     options=[
         ("On both alike: 64 requests are 64 queries.", False, "On A they read 64 caches."),
         ("On A.", False, "There no key is shared between requests."),
@@ -807,8 +856,8 @@ Quiz(
 
 # %% quiz-dial
 Quiz(
-    "64 query heads on 8 K/V heads, 4 drafts at a time, 2 bytes a number, a long cache. How many FLOPs a "
-    "byte, about?",
+    "64 query heads on 8 K/V heads, 4 drafts at a time, 2 bytes a number, a long cache. How many "
+    "FLOPs a byte, about?",
     answer=32,
     explanation="Groups of 8, times 4 queries.",
 )
@@ -822,8 +871,8 @@ Quiz(
 
 # %% quiz-keep
 Quiz(
-    "To save memory somebody deletes K, keeps V, and 'recomputes K when needed, as FlashAttention does "
-    "with the scores'. What is wrong?",
+    "To save memory somebody deletes K, keeps V, and 'recomputes K when needed, as "
+    "FlashAttention does with the scores'. What is wrong?",
     options=[
         (
             "Nothing, it is slower but exact.",
@@ -831,7 +880,8 @@ Quiz(
             "Exact yes, but it is the model that must run.",
         ),
         (
-            "A score needs q and k, which are there. A key needs all layers below, over the whole text.",
+            "A score needs q and k, which are there. A key needs all layers below, over the "
+            "whole text.",
             True,
             "Notes can be taken again from the book. The book cannot be taken from the notes.",
         ),
@@ -859,8 +909,8 @@ Quiz(
 
 # %% quiz-mask
 Quiz(
-    "5 new queries continue a cache; together there are 105 keys. With SDPA's is_causal=True, how many keys "
-    "does the *last* of them see?",
+    "5 new queries continue a cache; together there are 105 keys. With SDPA's is_causal=True, "
+    "how many keys does the *last* of them see?",
     answer=5,
     explanation="Aligned at the top left, query 4 sees keys 0 to 4. It should see all 105.",
 )
