@@ -34,8 +34,8 @@ def draw_cache(n: int, block: int) -> Any:
     figure, axes = new_figure(figsize=(8, 2.6))
     axes.barh(1.5, tiles * block, 0.5, color="none", edgecolor=PAGE_INK, linestyle=":")
     axes.barh(1.5, n - 1, 0.5, color=hex_of("k"), alpha=0.5)
-    axes.barh(1.5, block / 32, 0.5, n - 1, color=hex_of("flash"))
-    axes.annotate(f"row {n - 1}, appended now", (n, 1.76), (0, 10), textcoords="offset points",
+    axes.barh(1.5, block / 32, 0.5, n - 1, color=hex_of("k"), edgecolor=PAGE_INK)
+    axes.annotate(f"row {n - 1}, appended now", (n, 1.76), (0, 4), textcoords="offset points",
                   ha="center")  # fmt: skip
     axes.text(0, 1.83, f"K in memory: {n} rows, one more a token", va="bottom")
     for tile in range(tiles):

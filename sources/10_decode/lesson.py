@@ -243,6 +243,15 @@ p_time.reveal(
 # prefix. For these keys, and only for these, the dial goes up by 64. (A kernel that does not know
 # it reads them 64 times. The keys shared in memory are not yet keys shared in a load.)
 
+# %% predict-prefix
+p_prefix = Predict(
+    "10-prefix",
+    "64 requests of 8192 keys, groups of 4. The first 4096 keys are the same for all, kept once and "
+    "loaded once. The intensity of the whole step, which was 4, becomes",
+    options=["about 8", "about 130, half of 4 · 64", "4 · 64"],
+)
+p_prefix
+
 # %% settings
 prefix = model.decode_intensity(batch=64, shared=4096, **shape)
 dial = [
@@ -260,10 +269,14 @@ rows = [(says, x, "memory" if x < ridge else "arithmetic") for says, x in dial]
 columns = ("8192 keys, 2 bytes a number", "FLOP/byte", "an H100 waits for")
 Table(columns, rows, {"FLOP/byte": ",.0f"}, note=f"By formula. The ridge is at {ridge:.0f}.")
 
+# %% reveal-prefix
+p_prefix.reveal(
+    "about 8",
+    "FLOPs as before, bytes about half: each request still reads its own 4096 keys. What is not shared "
+    "limits the gain, as in Amdahl's law (lesson 02).",
+)
+
 # %% settings-say [markdown]
-# Half of the keys shared by 64, and the whole step rises from 4 to about 8: each request still
-# reads its own half.
-#
 # The line but one: **MLA**, DeepSeek's *multi-head latent attention*, a *low-rank* cache. A token
 # keeps one row of
 # 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of it as their
@@ -910,7 +923,7 @@ Quiz(
 # %% quiz-mask
 Quiz(
     "5 new queries continue a cache; together there are 105 keys. With SDPA's is_causal=True, "
-    "how many keys does the *last* of them see?",
+    "how many keys does the last of them see?",
     answer=5,
     explanation="Aligned at the top left, query 4 sees keys 0 to 4. It should see all 105.",
 )
