@@ -51,9 +51,7 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
     if read <= 1.5 * cached + 8 * small:
         return None
     times = read / cached
-    bars = TrafficBars(
-        "Times that the cache is read", (Bar("K and V", round(times, 1), 1),), "times"
-    )
+    bars = TrafficBars("Bytes read", (Bar("K and V", read, cached),))
     return Finding(
         "reads each cached byte once",
         f"the numbers are right, but K and V are read {times:.1f} times.",
