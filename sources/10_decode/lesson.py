@@ -687,12 +687,14 @@ torch.manual_seed(10)
 q_last, k_six = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 6, 8)
 identity = torch.eye(6)[None, None]  # (1, 1, 6, 6)
 sdpa = torch.nn.functional.scaled_dot_product_attention
-print(
-    "is_causal=True     ", sdpa(q_last, k_six, identity, is_causal=True)[0, 0, 0].numpy().round(2)
-)
-print("no mask            ", sdpa(q_last, k_six, identity)[0, 0, 0].numpy().round(2))
-lower_right = sdpa(q_last, k_six, identity, attn_mask=causal_lower_right(1, 6))
-print("aligned at the end ", lower_right[0, 0, 0].numpy().round(2))
+ways = {
+    "is_causal=True": {"is_causal": True},
+    "no mask": {},
+    "aligned at the end": {"attn_mask": causal_lower_right(1, 6)},
+}
+for name, how in ways.items():
+    weights_of_v = sdpa(q_last, k_six, identity, **how)[0, 0, 0]  # (6,)
+    print(f"{name:20}", weights_of_v.numpy().round(2))
 
 # %% reveal-causal
 p_causal.reveal(
