@@ -387,7 +387,7 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
         Slip(key_head=lambda head, group: head),
     ),
     ("the scale is missing", "divide the scores by sqrt(d).", Slip(power=0)),
-    ("the scale is d, not its root", "divide the scores by sqrt(d), not by d.", Slip(power=1)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", Slip(power=1)),
 )
 
 EXERCISE = Exercise.of(

@@ -304,7 +304,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         for fill in (-1e4, -1e3)
     ),
     ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
-    ("the scale is d, not its root", "divide the scores by sqrt(d), not by d.", _answer(power=1)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
 )
 
 EXERCISE = Exercise.of(

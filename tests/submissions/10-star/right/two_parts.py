@@ -2,12 +2,10 @@
 import torch
 
 
-def part(q, k, v, hidden=None):
-    s = q @ k.mT * q.shape[-1] ** -0.5
-    if hidden is not None:
-        s = s.masked_fill(hidden, -torch.inf)
+def part(q, k, v, hidden):
+    s = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(hidden, -torch.inf)
     lse = torch.logsumexp(s, -1, keepdim=True)
-    return torch.exp(s - lse) @ v if k.shape[2] else torch.zeros_like(q), lse
+    return torch.exp(s - lse) @ v, lse
 
 
 def tree_decode(q, k, v, parents):
@@ -17,7 +15,7 @@ def tree_decode(q, k, v, parents):
     for i, parent in enumerate(parents.tolist()):
         paths.append({i} | (paths[parent] if parent >= 0 else set()))
     hidden = torch.tensor([[j not in path for j in range(n_q)] for path in paths])
-    old, new = part(q, k[:, :, :cached], v[:, :, :cached]), None
-    new = part(q, k[:, :, cached:], v[:, :, cached:], hidden)
-    lse = torch.logaddexp(old[1], new[1])
-    return torch.exp(old[1] - lse) * old[0] + torch.exp(new[1] - lse) * new[0]
+    old, old_lse = part(q, k[:, :, :cached], v[:, :, :cached], torch.tensor(False))
+    new, new_lse = part(q, k[:, :, cached:], v[:, :, cached:], hidden)
+    lse = torch.logaddexp(old_lse, new_lse)
+    return torch.exp(old_lse - lse) * old + torch.exp(new_lse - lse) * new
