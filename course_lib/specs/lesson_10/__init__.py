@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from course_lib.specs.lesson_10 import (
-    append_token, decode_splits, attention_intensity, merge_splits, packed_decode, ragged_decode, split_decode, tree_decode,
+    append_token,
+    attention_intensity,
+    decode_splits,
+    merge_splits,
+    packed_decode,
+    ragged_decode,
+    split_decode,
+    tree_decode,
 )
 
 EXERCISES = (
