@@ -97,6 +97,8 @@ def decode_case(case: Case, *lengths: Any, **splits: int) -> Case:
     share = -(-k.shape[2] // splits.get("splits", 1))
     shows = case.shows | ({REMAINDER} if share % block_k == 1 else set())
     q = q.reshape(q.shape[0], -1, q.shape[-1])
+    if not k.is_contiguous():  # then q is every second column of a wider table
+        q = q.repeat_interleave(2, -1)[..., ::2]
     kwargs = {**splits, "block_k": block_k}
     return replace(case, args=(q, k, v, *lengths), kwargs=kwargs, shows=shows)
 

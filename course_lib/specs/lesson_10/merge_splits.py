@@ -34,7 +34,10 @@ def _case(rng: Generator, name: str, lse: Any, d: int = 16, *, heads: int = 2, *
     lse = rows.reshape(-1, 2, heads)
     o = rng.standard_normal((*lse.shape, d)) + 0.5
     o[np.isneginf(lse)] = how.pop("garbage", 0.0)
-    return Case(name, (draw.tensor(o), draw.tensor(lse)), **how)
+    o, lse = (draw.tensor(x) for x in (o, lse))
+    if how.pop("strided", False):  # in memory all splits of a head follow each other
+        o, lse = (x.movedim(0, 2).contiguous().movedim(2, 0) for x in (o, lse))
+    return Case(name, (o, lse), **how)
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -45,6 +48,7 @@ def _cases(rng: Generator) -> list[Case]:
     return [
         one("4 splits, 3 heads, d = 16", [1, 3, -2, 2], heads=3),
         one("one split", [2.5], 32),
+        one("3 splits, strided memory", [1, 2, 0], heads=3, strided=True),
         one("3 splits, the second is empty, d = 64", [1, EMPTY, 2], 64),
         one("5 splits, all but the third are empty", [EMPTY, EMPTY, 0.5, EMPTY, EMPTY]),
         one("8 splits, no part has a key", [EMPTY] * 8, blind_to=frozenset({"zeros"})),

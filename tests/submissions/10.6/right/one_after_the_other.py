@@ -14,7 +14,7 @@ def fold_kernel(o_parts, lse_parts, o, lse, n_splits, rows, D: tl.constexpr):
     acc = tl.zeros((D,), tl.float32)
     for i in range(n_splits):
         at = i * rows + row
-        lse_i = tl.load(lse_parts + at + tl.arange(0, 1))
+        lse_i = tl.load(lse_parts + at)
         m_new = tl.maximum(m, lse_i)
         m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
         alpha, weight = tl.exp(m - m_safe), tl.exp(lse_i - m_safe)
@@ -23,7 +23,7 @@ def fold_kernel(o_parts, lse_parts, o, lse, n_splits, rows, D: tl.constexpr):
         m = m_new
     safe = tl.where(total == 0.0, 1.0, total)
     tl.store(o + row * D + cols, acc / safe)
-    tl.store(lse + row + tl.arange(0, 1), m + tl.log(safe))
+    tl.store(lse + row, tl.sum(m + tl.log(safe), 0))
 
 
 def merge_splits(o_parts, lse_parts):
