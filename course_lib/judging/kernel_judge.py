@@ -175,6 +175,17 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return observed.provenance.finding(observed.result) if observed.provenance else None
 
 
+def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask, where kernels are watched for races, that no program changes what another uses."""
+    for race in getattr(observed.ledger, "races", []):
+        return Finding(
+            "does not race",
+            f"{race}. One of them changes it while the other uses it, so the answer depends on "
+            "which comes first. Here they run in order; on a GPU they do not.",
+        )
+    return None
+
+
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask of a call with a ``block``, shorter than the input, that more than one program runs."""
     if observed.ledger is None or case.args[0].numel() <= case.kwargs["block"]:
