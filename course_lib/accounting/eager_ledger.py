@@ -14,7 +14,8 @@ it by these rules:
     `zeros_like(x)` and the like do not read `x`.
 5.  *An input multiplied by beta = 0* (`addmm`, `baddbmm`, `addmv`) is not read.
 6.  *`clone`, `contiguous` that copies and `copy_`* read and write: a copy is traffic.
-7.  *Row selections* (`index`, `index_select`, `gather`, `embedding`) read what they select.
+7.  *Row selections* (`index`, `index_select`, `gather`, `embedding`) read what they select, and
+    `index_put_`, `index_copy_` and `scatter_` write what they are given, not the whole target.
 8.  *FLOPs* are those of the matrix products (einsum and matmul become `bmm`). A fused attention
     operator is booked by a model, since nothing can look inside: q, k, v (and a mask) read once,
     o and lse written once, 4 n_q n_k d FLOPs a head, half if causal. That is the compulsory
@@ -65,6 +66,7 @@ _OVERWRITES = {  # in-place operators that never look at what was there
     "exponential_",
 }
 _SELECTS = {"index", "index_select", "gather", "embedding", "take"}
+_PUTS = {"index_put_": "values", "index_copy_": "source", "scatter_": "src"}
 _LEFT_FACTOR = {  # matrix products -> which argument is the left factor
     "mm": 0,
     "bmm": 0,
@@ -243,8 +245,9 @@ class EagerLedger(Ledger):
         limit = sum(map(stored_bytes, fresh)) if op in _SELECTS else None
         for tensor in _distinct(_read_inputs(op, bound)):
             self._cross(op, "read", tensor, limit if tensor is inputs[0] else None)
+        put = _given_to_put(op, bound)
         for tensor in _distinct(mutated + fresh):
-            self._cross(op, "written", tensor)
+            self._cross(op, "written", tensor, put)
         self.flops += _flops(op, bound, out)
 
     def _cross(
@@ -353,13 +356,22 @@ def _read_inputs(op: str, bound: dict[str, tuple[Any, Any]]) -> list[torch.Tenso
     if op.endswith("_like") or op.startswith("new_"):
         return []
     beta = bound.get("beta", (None, 1))[1] if op.rstrip("_") in _SCALES_SELF else 1
-    skipped = "self" if op in _OVERWRITES or beta == 0 else None
+    puts = _given_to_put(op, bound) is not None
+    skipped = "self" if op in _OVERWRITES or puts or beta == 0 else None
     return [
         tensor
         for name, (argument, value) in bound.items()
         if name != skipped and not argument.is_out
         for tensor in _tensors(value)
     ]
+
+
+def _given_to_put(op: str, bound: dict[str, tuple[Any, Any]]) -> int | None:
+    """Return the bytes that replace rows of a target; None if it may be all of it, or is added."""
+    _, given = bound.get(_PUTS.get(op, ""), (None, None))
+    if not isinstance(given, torch.Tensor) or not given.dim() or bound.get("accumulate", (0, 0))[1]:
+        return None
+    return stored_bytes(given)
 
 
 def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -69,14 +69,18 @@ class Model:
     describes: str
     items: tuple[Term, ...]
 
+    def values(self, **shape: int | bool | None) -> dict[str, int]:
+        """Return the value of every symbol of the formula (arguments: see `symbols`)."""
+        return symbols(**shape)  # type: ignore[arg-type]  # causal alone is a bool
+
     def terms(self, lse: bool = False, **shape: int | bool | None) -> dict[str, dict[str, int]]:
         """Return ``{"read": {tensor: bytes}, "written": {tensor: bytes}}``, like a ledger's.
 
         Args:
             lse: count the fp32 log-sum-exp too, where the model writes one.
-            **shape: see `symbols`.
+            **shape: see `values`.
         """
-        values = symbols(**shape)  # type: ignore[arg-type]  # causal alone is a bool
+        values = self.values(**shape)
         if any(term.powers.keys() - values.keys() for term in self.items):
             raise ValueError(f"give block_q: {self.name} depends on the rows of a query tile.")
         moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.accounting.races import NO_LOCKS
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
@@ -173,6 +174,18 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
         says = "the answer is right, but no Triton kernel computed it"
         return Finding("is a Triton kernel", f"{says}: launch yours, kernel[grid](...).")
     return observed.provenance.finding(observed.result) if observed.provenance else None
+
+
+def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask, where kernels are watched for races, that no program changes what another uses."""
+    for race in map(str, getattr(observed.ledger, "races", [])):
+        held = "Unless that lock holds, one" if NO_LOCKS in race else "One"
+        return Finding(
+            "does not race",
+            f"{race}. {held} of them changes it while the other uses it, so the answer depends on "
+            "which comes first. Here they run in order; on a GPU they do not.",
+        )
+    return None
 
 
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:

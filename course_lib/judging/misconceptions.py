@@ -421,7 +421,7 @@ _LAST = (
     ),
 )
 
-SAYS = {one.name: one.says for one in _KNOWN + _LAST}
+SAYS = {one.name: one.says for one in _KNOWN + _LSE + _LAST}
 """Name -> the sentence for it, for those who compute the same mistake in another way."""
 
 

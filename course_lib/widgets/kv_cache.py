@@ -1,4 +1,4 @@
-"""How large the KV cache is, and how many requests fit beside the weights.
+"""How large the KV cache is, and how many requests fit beside the weights (lesson 10).
 
 A cache keeps, for every token and layer, one K and one V row for each K/V head. Sources: GQA
 (Ainslie et al. 2023), MQA (Shazeer 2019), MLA (DeepSeek-V2 2024, section 2.1: one latent row and
@@ -50,7 +50,7 @@ team 2024, arXiv:2407.21783, table 3 (Llama 3); Jiang et al. 2023, arXiv:2310.06
 _ROWS = "layers tokens batch"
 VARIANTS: dict[str, dict[str, Any]] = {
     "MHA": {"term": monomial(2, f"{_ROWS} heads d b"), "says": "every head keeps its own K and V"},
-    "GQA": {"term": monomial(2, f"{_ROWS} kv_heads d b"), "says": "this model: K/V heads shared"},
+    "as is": {"term": monomial(2, f"{_ROWS} kv_heads d b"), "says": "with its own K/V heads"},
     "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "one K/V head for all"},
     "MLA": {"term": monomial(MLA_ROW, f"{_ROWS} b"), "says": "one latent row of 576 numbers"},
     "int8": {"term": monomial(2, f"{_ROWS} kv_heads d"), "says": "one byte a number"},
@@ -129,7 +129,7 @@ class KVCacheCalculator(CourseWidget):
             )
         return value
 
-    def cache_bytes(self, variant: str = "GQA", *, batch: int | None = None) -> int:
+    def cache_bytes(self, variant: str = "as is", *, batch: int | None = None) -> int:
         """Return the bytes of the cache of all requests, by a name in `VARIANTS`."""
         if variant not in VARIANTS:
             raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}.")
@@ -144,7 +144,7 @@ class KVCacheCalculator(CourseWidget):
         """Return what the weights, at 2 bytes a parameter, leave free; negative if too large."""
         return self.gpus * CAPACITY[self.gpu] - self.weights_m * 2 * 10**6
 
-    def requests(self, variant: str = "GQA") -> int:
+    def requests(self, variant: str = "as is") -> int:
         """Return how many requests of n tokens fit beside the weights, activations left out."""
         return max(0, self.free_bytes()) // self.cache_bytes(variant, batch=1)
 
@@ -166,7 +166,7 @@ class KVCacheCalculator(CourseWidget):
         """Draw the cache by every variant in GiB."""
         figure, axes = new_figure(figsize=(8, 3.6))
         sizes = [self.cache_bytes(name) / 2**30 for name in VARIANTS]
-        colours = [hex_of("flash" if name == "GQA" else "other") for name in VARIANTS]
+        colours = [hex_of("flash" if name == "as is" else "other") for name in VARIANTS]
         bars = axes.barh(list(VARIANTS), sizes, color=colours)
         axes.bar_label(bars, [bytes_binary(size * 2**30) for size in sizes], padding=3)
         axes.invert_yaxis()

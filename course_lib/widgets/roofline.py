@@ -1,7 +1,8 @@
-"""Intensity against attainable FLOP/s: which side of the ridge a kernel is on (lesson 02).
+"""Intensity against attainable FLOP/s: which side of the ridge a kernel is on (lessons 02, 10).
 
 Bytes come from `accounting.traffic` as data; FLOPs are 4 H N_q N_k d. Decoding is one query row
-against N keys.
+against N keys. The dial shows one kernel, the least that it moves, at any number of queries
+between: decode at one end, prefill at the other.
 
 What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
@@ -26,16 +27,25 @@ from course_lib.widgets.base import CourseWidget, check_count, static_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS: dict[str, tuple[str, str, bool]] = {
-    "naive, eager as run": ("eager_six_trips", "naive", False),
-    "naive, 4 trips": ("naive_four_trips", "naive", False),
-    "flash prefill, tile loads": ("flash_tile_loads", "flash", False),
-    "flash prefill, compulsory": ("flash_compulsory", "flash", False),
-    "decode, one query": ("flash_compulsory", "other", True),
+POINTS: dict[str, tuple[str, str, str]] = {
+    "naive, eager as run": ("eager_six_trips", "naive", "all"),
+    "naive, 4 trips": ("naive_four_trips", "naive", "all"),
+    "flash prefill, tile loads": ("flash_tile_loads", "flash", "all"),
+    "flash prefill, compulsory": ("flash_compulsory", "flash", "all"),
+    "decode, one query": ("flash_compulsory", "other", "one"),
 }
-"""Point -> (traffic model, meaning of its colour, whether there is only one query row)."""
+"""Point -> (traffic model, meaning of its colour, how many query rows: all n, one, or queries)."""
+DIAL: dict[str, tuple[str, str, str]] = {
+    "prefill": ("flash_compulsory", "other", "all"),
+    "you are here": ("flash_compulsory", "flash", "queries"),
+    "decode, one query": ("flash_compulsory", "other", "one"),
+}
+"""The points of the dial."""
 
-_LIMITS = {"n": 2**20, "d": 1024, "heads": 256, "kv_heads": 256, "batch": 4096, "block_q": 1024}
+_LIMITS = {
+    "n": 2**20, "d": 1024, "heads": 256, "kv_heads": 256, "batch": 4096, "block_q": 1024,
+    "queries": 2**20,
+}  # fmt: skip
 
 
 class RooflineChart(CourseWidget):
@@ -44,6 +54,8 @@ class RooflineChart(CourseWidget):
     Attributes:
         n: rows of K and V (and of Q, but for decoding). d: head dimension. heads, kv_heads, batch.
         block_q: rows of a Q tile, for the tile loads. gpu: a name in `hardware.GPUS`.
+        view: ``"kernels"`` (`POINTS`) or ``"dial"`` (`DIAL`), with ``queries`` of each request, at
+            most n of them counted.
         marks: measurements, each on the chart at its own N.
 
     Raises:
@@ -61,24 +73,23 @@ class RooflineChart(CourseWidget):
     kv_heads = traitlets.Int(32).tag(sync=True)
     batch = traitlets.Int(1).tag(sync=True)
     block_q = traitlets.Int(128).tag(sync=True)
+    queries = traitlets.Int(1).tag(sync=True)
+    view = traitlets.Enum(["kernels", "dial"], "kernels").tag(sync=True)
     gpu = traitlets.Enum(list(GPUS), "H100").tag(sync=True)
     marks: traitlets.List = traitlets.List().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *, presenter: bool = False, **settings: Any) -> None:
-        unknown = set(settings) - {*_LIMITS, "gpu"}
+        unknown = set(settings) - {*_LIMITS, "gpu", "view"}
         if unknown:
             raise ValueError(f"RooflineChart has no setting {sorted(unknown)[0]!r}.")
         if "gpu" in settings:
             settings["gpu"] = gpu(settings["gpu"]).name
         if "heads" in settings:
             settings.setdefault("kv_heads", settings["heads"])
-        points = [
-            {"label": label, "terms": _terms(model), "colour": colour, "decode": decode}
-            for label, (model, colour, decode) in POINTS.items()
-        ]
+        views = {"kernels": _sent(POINTS), "dial": _sent(DIAL)}
         gpus = {name: asdict(chip) for name, chip in GPUS.items()}
-        data = {"points": points, "gpus": gpus, "limits": _LIMITS}
+        data = {"views": views, "gpus": gpus, "limits": _LIMITS}
         super().__init__(data=data, presenter=presenter, **settings)
 
     @traitlets.validate(*_LIMITS)
@@ -92,12 +103,18 @@ class RooflineChart(CourseWidget):
             )
         return value
 
+    @property
+    def points(self) -> dict[str, tuple[str, str, str]]:
+        """The points of this view."""
+        return DIAL if self.view == "dial" else POINTS
+
     def intensity(self, point: str) -> float:
-        """Return the FLOPs per byte of a name in `POINTS`."""
-        if point not in POINTS:
-            raise ValueError(f"point must be one of {', '.join(POINTS)}, got {point!r}.")
-        model, _, decode = POINTS[point]
-        n_q, heads = 1 if decode else self.n, self.heads * self.batch
+        """Return the FLOPs per byte of a name in `points`."""
+        if point not in self.points:
+            raise ValueError(f"point must be one of {', '.join(self.points)}, got {point!r}.")
+        model, _, rows = self.points[point]
+        n_q = {"all": self.n, "one": 1, "queries": min(self.queries, self.n)}[rows]
+        heads = self.heads * self.batch
         moved = MODELS[model].bytes(
             n_q=n_q, n_k=self.n, d=self.d, b=2, heads=heads, kv_heads=self.kv_heads * self.batch,
             block_q=self.block_q,
@@ -135,8 +152,10 @@ class RooflineChart(CourseWidget):
         lines = [
             f"{self.gpu}: ridge at {chip.ridge:.4g} FLOP/byte; N = {self.n}, d = {self.d}, "
             f"{self.heads} heads ({self.kv_heads} K/V), batch {self.batch}"
+            + f", {self.queries} queries"
+            * (self.view == "dial")
         ]
-        for label in POINTS:
+        for label in self.points:
             x = self.intensity(label)
             side = "memory-bound" if x < chip.ridge else "compute-bound"
             lines.append(
@@ -159,7 +178,7 @@ class RooflineChart(CourseWidget):
         axes.plot(roof, [self.attainable(x) for x in roof], color=PAGE_INK)
         axes.set(xscale="log", yscale="log", xlabel="FLOP/byte")
         name_above(axes, "TFLOP/s, at most")
-        for label, (_, colour, _) in POINTS.items():
+        for label, (_, colour, _) in self.points.items():
             x = self.intensity(label)
             axes.plot(x, self.attainable(x), "|", ms=18, mew=4, color=hex_of(colour))
             shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, -24)
@@ -168,8 +187,9 @@ class RooflineChart(CourseWidget):
                 color=text_colour(colour),
                 ha="center" if x >= ridge else "left" if label.startswith("decode") else "right",
             )  # fmt: skip
-        between = sorted(self.intensity(label) for label in POINTS if "prefill" in label)
-        bar = [between[0], *([ridge] if between[0] < ridge < between[1] else []), between[1]]
+        ends = [x for x in self.points if self.view == "dial" or "prefill" in x]
+        between = sorted(self.intensity(label) for label in ends)
+        bar = [between[0], *([ridge] if between[0] < ridge < between[-1] else []), between[-1]]
         axes.plot(bar, [self.attainable(x) for x in bar], color=hex_of("flash"), lw=8, alpha=0.6)
         for mark in self.marks:
             if mark["n"] == self.n:
@@ -177,6 +197,13 @@ class RooflineChart(CourseWidget):
                 where = (mark["intensity"], mark["tflops"])
                 axes.annotate(mark["label"], where, (8, -4), textcoords="offset points")
         return figure
+
+
+def _sent(points: dict[str, tuple[str, str, str]]) -> list[dict[str, Any]]:
+    return [
+        {"label": label, "terms": _terms(model), "colour": colour, "rows": rows}
+        for label, (model, colour, rows) in points.items()
+    ]
 
 
 def _terms(model: str) -> list[dict[str, Any]]:

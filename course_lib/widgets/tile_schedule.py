@@ -1,4 +1,4 @@
-"""The grid of score tiles, and who computes which, when (lesson 04).
+"""The grid of score tiles, and who computes which, when (lessons 04 and 10).
 
 Three schedules of one grid: naive attention (three kernels, every tile), flash (one program a query
 tile, skipped tiles never touched) and split-K decoding (one program a slice of the keys).

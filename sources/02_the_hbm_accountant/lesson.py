@@ -34,7 +34,7 @@ from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, naive_four_trips
 from course_lib.style.table import Table
-from course_lib.widgets import HBMAccountant, KVCacheCalculator, Race, RooflineChart
+from course_lib.widgets import HBMAccountant, Race, RooflineChart
 
 H100 = gpu("H100")
 
@@ -591,13 +591,7 @@ for n in (1024, 8192, 32768, 131072):
 # step cheaper, but it does not shrink the KV cache, does not page it, and does
 # nothing for the products with the weights. (The *KV cache* holds K and V of
 # all earlier tokens while a model writes; *paging* stores it in blocks.)
-#
-# How large is that cache? Below, one GPU is a box: a slab of weights, and a brick
-# for each request that still fits, its K above its V. Drag the first brick longer.
-# [These lines](#fac-kv-variants) compare what would shrink a brick.
-
-# %% cache-widget
-KVCacheCalculator("Llama-3-8B")
+# How large that cache is, and what would shrink it, is lesson 10's.
 
 # %% quiz-cache
 Quiz(

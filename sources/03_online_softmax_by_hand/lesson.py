@@ -533,12 +533,12 @@ p_order.reveal(
 # maxima are one, and now attention is one. Many methods use nothing else:
 #
 # - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
-# - *Split-K decoding* gives parts of the keys to different programs and merges
+# - *Split-K decoding* (lesson 10) gives parts of the keys to different programs and merges
 #   their states as a tree.
 # - *Ring attention* passes K and V around a ring of devices; each device merges
 #   what arrives.
 #
-# The last two are outside this course.
+# The last is outside this course.
 
 # %% masked [markdown]
 # ## A pile with no keys

@@ -250,6 +250,23 @@ RULES = {
     "to half": (lambda x: x.half(), B, B // 2),
     "to the same dtype": (lambda x: x.float(), 0, 0),
     "select rows": (lambda x: x.index_select(0, torch.tensor([3])), B // 4 + 8, B // 4),
+    "put rows": (lambda x: x.__setitem__(torch.tensor([2]), torch.ones(1, 6)), B // 4 + 8, B // 2),
+    "put a number anywhere": (lambda x: x.__setitem__(torch.tensor([2]), 0.0), B + 8, B),
+    "add rows": (
+        lambda x: x.index_put_((torch.tensor([2]),), torch.ones(1, 6), accumulate=True),
+        B + 8 + B // 4,
+        B + B // 4,
+    ),
+    "copy rows": (
+        lambda x: x.index_copy_(0, torch.tensor([2]), torch.ones(1, 6)),
+        B // 4 + 8,
+        B // 2,
+    ),
+    "scatter rows": (
+        lambda x: x.scatter_(0, torch.tensor([[2] * 6]), torch.ones(1, 6)),
+        B // 4 + 48,
+        B // 2,
+    ),
     "where with a number": (lambda x: torch.where(x > 1, x, 0.0), 2 * B + B // 4, B // 4 + B),
 }
 

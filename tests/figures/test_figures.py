@@ -14,6 +14,7 @@ from course_lib.figures import (
     blocks,
     chart,
     counters,
+    decode,
     dram,
     forward,
     fusion,
@@ -65,6 +66,8 @@ FIGURES = {
     "spills": tile_choice.draw_spills,
     "counters": lambda: counters.draw_counters({256: 10**7}),
     "fusion": fusion.draw_fusion,
+    "cache": lambda: decode.draw_cache(257, 128),
+    "splits": decode.draw_splits,
 }
 TABLES = {
     "steps": naive_steps.formula_and_counters,
@@ -83,6 +86,7 @@ TABLES = {
     "kernels": fusion.kernels,
     "calls": lambda: dram.calls(lambda n, causal, heads: (1.0, 2.0)),
     "orders": dram.orders,
+    "decode": decode.against_others,
 }
 
 
@@ -109,6 +113,8 @@ def test_a_table_has_rows_in_both_forms(name):
         (blocks.draw_programs, (21, 8), (24, 8), ("has 3 places", "has 0 places")),
         (naive_steps.draw_steps, (STEPS,), (dict.fromkeys("abcd", 2.0),), ("6.00", "8.00")),
         (museum.draw_museum, (ANSWERS, 3.0, (2, 4)), (ANSWERS, 3.0, (0, 9)), ("2 of 4", "0 of 4")),
+        (decode.draw_cache, (257, 128), (256, 128), ("127 rows", "0 rows")),
+        (decode.draw_splits, (1,), (64, 4096), ("10.2 times", "1.1 times")),
         (visits.draw_visits, (seen(4), 16, 4), (seen(8), 32, 4), ("62%", "56%")),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ OF_A_WHOLE_ROOM = {
     "classroom": {"hostile_notebooks"},
     "kernels": {"fuzz"},
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
-    "specs": {"hard_cases", "nulls", "submissions"},
+    "specs": {"hard_cases", "lesson_10_kernels", "nulls", "submissions"},
     "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts", "views"},
 }
 

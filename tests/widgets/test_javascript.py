@@ -187,11 +187,12 @@ def roofline(rng: random.Random) -> list[Case]:
     cases: list[Case] = []
     for _ in range(40):
         kv = rng.randint(1, 8)
-        most = {"n": 9999, "d": 256, "batch": 64, "block_q": 300}
+        most = {"n": 9999, "d": 256, "batch": 64, "block_q": 300, "queries": 9999}
         shape = {name: rng.randint(1, limit) for name, limit in most.items()}
         shape |= {"heads": kv * rng.randint(1, 8), "kv_heads": kv}
-        chart = RooflineChart(**shape, gpu=rng.choice(list(GPUS)))
-        for sent in chart.data["points"]:
+        view = rng.choice(["kernels", "dial"])
+        chart = RooflineChart(**shape, gpu=rng.choice(list(GPUS)), view=view)
+        for sent in chart.data["views"][view]:
             x = chart.intensity(sent["label"])
             cases.append(("intensity", [sent, shape], x))
             cases.append(("attainable", [x, chart.data["gpus"][chart.gpu]], chart.attainable(x)))

@@ -11,7 +11,7 @@ from traitlets import TraitError
 from course_lib.accounting.hardware import GPUS
 from course_lib.accounting.traffic import MODELS
 from course_lib.widgets import RooflineChart
-from course_lib.widgets.roofline import POINTS
+from course_lib.widgets.roofline import DIAL, POINTS
 
 
 def test_the_intensities_of_lesson_02():
@@ -29,6 +29,21 @@ def test_batching_does_not_raise_the_intensity_of_attention_and_gqa_does_for_dec
         assert one.intensity(point) == pytest.approx(many.intensity(point))
     shared = RooflineChart(heads=32, kv_heads=8)
     assert shared.intensity("decode, one query") == pytest.approx(4, rel=0.01)
+
+
+def test_the_dial_is_group_times_queries_from_decode_to_prefill():
+    chart = RooflineChart(view="dial", n=8192, d=128, heads=32, kv_heads=8)
+    decode, here, prefill = "decode, one query", "you are here", "prefill"
+    for queries in (1, 4, 16):
+        chart.queries = queries
+        assert chart.intensity(here) == pytest.approx(4 * queries, rel=0.01)
+    chart.queries = 2**20  # no more than there are tokens
+    assert chart.intensity(here) == chart.intensity(prefill) > GPUS["H100"].ridge
+    assert chart.intensity(decode) == pytest.approx(4, rel=0.01)
+    assert chart.to_table().count("memory-bound") == 1
+    assert len(chart.to_figure().axes[0].lines) == 1 + len(DIAL) + 1
+    with pytest.raises(ValueError, match="point must be one of prefill"):
+        chart.intensity("naive, 4 trips")
 
 
 def test_roofline_table_and_figure_show_the_same_points():
@@ -111,6 +126,28 @@ def test_you_are_here_is_dragged_along_the_roof(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_dial_is_dragged_from_decode_to_prefill(mount, check_page, width):
+    page = mount(RooflineChart(view="dial", heads=32, kv_heads=8), width=width)
+    check_page(page)
+    knob = page.locator(".fac-knob-queries")
+    start = knob.bounding_box()
+    page.get_by_label("queries of a request").first.press("End")
+    assert page.evaluate("facModel.get('queries')") == 8192
+    end = knob.bounding_box()
+    assert end["x"] > start["x"] + 100
+    page.mouse.move(end["x"] + 8, end["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(start["x"] + 8, start["y"])
+    page.mouse.up()
+    assert page.evaluate("facModel.get('queries')") == 1
+    assert "4 × 1" in page.text_content(".fac svg")
+    page.get_by_label("K/V heads").first.press("Home")
+    assert "32 × 1" in page.text_content(".fac svg")
+    check_page(page)
+
+
+@pytest.mark.browser
 def test_a_measurement_stands_at_its_own_n_only(mount):
     chart = RooflineChart(n=8192)
     chart.add_measurement("fused, H100", intensity=4096, tflops=333)
@@ -123,4 +160,4 @@ def test_a_measurement_stands_at_its_own_n_only(mount):
 
 
 def test_every_model_of_the_chart_exists():
-    assert {model for model, _, _ in POINTS.values()} <= set(MODELS)
+    assert {model for model, _, _ in (*POINTS.values(), *DIAL.values())} <= set(MODELS)

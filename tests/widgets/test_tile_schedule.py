@@ -168,6 +168,29 @@ def test_wear_marks_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_decoding_shows_what_every_program_holds_and_merges_when_all_are_done(mount, width):
+    """257 keys in 17 tiles for 4 programs: 5, 5, 5 and 2 tiles, then four parts."""
+    decode = {"n_q": 4, "block_q": 4, "n_k": 257, "block_k": 16, "schedule": "split_k"}
+    page = mount(TileSchedule(**decode, splits=4, at_once=4, step=2), width=width, reduced=True)
+    assert page.locator(".fac-tile-part").count() == 1  # the last program has had its two
+    assert "program 3 at K/V tile 16" in page.inner_text(".fac")
+    assert "merged" not in page.text_content(".fac svg[role=img]")
+    page.get_by_label("Step", exact=True).press("End")
+    assert page.locator(".fac-tile-part").count() == 4
+    assert "Step 5 of 5: program 0 at K/V tile 4, program 1 at" in page.inner_text(".fac")
+    assert "weighted by exp(lse)" in page.text_content(".fac svg[role=img]")
+
+
+@pytest.mark.browser
+def test_a_program_without_a_tile_is_named(mount):
+    short = {"n_q": 1, "block_q": 1, "n_k": 10, "block_k": 4, "schedule": "split_k"}
+    page = mount(TileSchedule(**short, splits=8, at_once=8, step=1), width=1280)
+    assert page.locator(".fac-tile-part").count() == 3
+    assert "Without any tile: 5." in page.inner_text(".fac")
+
+
+@pytest.mark.browser
 def test_the_edges_of_tiles_are_dragged_and_a_part_opens_its_fold(mount):
     page = mount(TileSchedule(step=3), width=1280, reduced=True)
     for trait, move in (("block_k", (85, 0)), ("block_q", (0, -40))):

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.accounting.races import NO_LOCKS
 from course_lib.judging import cases as draw
-from course_lib.judging.finding import Finding
-from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
+from course_lib.judging.kernel_judge import float32_judge, in_turn, no_race, several_programs
 from course_lib.judging.least import Least, counted
 from course_lib.judging.questions import question, wrong_answer
-from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
 FINE, REFUSED, RACES = "fine", "does not compile", "races"
@@ -93,17 +91,6 @@ def _sum_cases(rng: Generator) -> list[Case]:
     ]
 
 
-def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    for race in map(str, getattr(observed.ledger, "races", [])):
-        held = "Unless that lock holds, one" if NO_LOCKS in race else "One"
-        return Finding(
-            "does not race",
-            f"{race}. {held} of them changes it while the other uses it, so the answer depends on "
-            "which comes first. Here they run in order; on a GPU they do not.",
-        )
-    return None
-
-
 def _once(case: Case) -> Least:
     n, block = case.args[0].numel(), case.kwargs["block"]
     rule, said = "each number of x is loaded once", f"block={block}"
@@ -121,7 +108,7 @@ MENDED_TOTAL = Exercise.of(
     cases=_sum_cases,
     truth=lambda x, *, block: as_float64(x).sum(keepdims=True),
     judge=in_turn(
-        _no_race,
+        no_race,
         float32_judge("the sum", 1e-5, ("row", "column")),
         several_programs,
         counted(_once),

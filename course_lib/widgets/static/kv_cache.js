@@ -52,9 +52,9 @@ function render({ model, el }) {
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
 
   function drawPicture(width, fs) {
-    const now = settings(), values = cacheValues(now, data.dtypes), own = cacheBytes(data.variants.GQA, values), brick = own / now.batch, perToken = brick / now.n;
+    const now = settings(), values = cacheValues(now, data.dtypes), own = cacheBytes(data.variants["as is"], values), brick = own / now.batch, perToken = brick / now.n;
     const weights = now.weights_m * 2e6, room = now.gpus * data.capacity[now.gpu], free = room - weights;
-    const fit = requestsThatFit(data.variants.GQA, now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
+    const fit = requestsThatFit(data.variants["as is"], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
       : `${bytesText(perToken, GIB)} a token, ${bytesText(own, GIB)} for ${now.batch} × ${now.n} tokens${now.batch > fit ? ": too much" : ""}. Beside the weights ${fits} on ${where}.`;
@@ -116,7 +116,7 @@ function render({ model, el }) {
     lines((add) => {
       add("title", "text", { class: "fac-t-name", x: 1, y }, "One request's cache, if the model kept");
       Object.entries(data.variants).forEach(([name, variant], i) => {
-        const at = y + 0.5 * fs + i * line, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), own = name === "GQA";
+        const at = y + 0.5 * fs + i * line, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), own = name === "as is";
         add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1, y: at + 1.1 * fs }, name);
         add(`bar ${name}`, "rect", { class: own ? "fac-kv-bar fac-fill-flash" : "fac-kv-bar fac-fill-other", x: left, y: at + 0.15 * fs, width: w, height: 1.15 * fs }, variant.says);
         add(`says ${name}`, "text", { class: own ? "fac-t-name" : "fac-t-small", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit${width >= 700 ? `: ${variant.says}` : ""}`);

@@ -75,6 +75,15 @@ export function loads(s, step, all = steps(s)) {
   return total;
 }
 
+// Decoding of one tile of query rows: then there is room to show every program's notes.
+const isDecode = (s) => s.schedule === "split_k" && s.heads === 1 && s.n_q <= s.block_q;
+
+/** First and last tile of every program that has any. */
+const runs = (s) => {
+  const tK = Math.ceil(s.n_k / s.block_k), share = Math.ceil(tK / s.splits);
+  return Array.from({ length: Math.ceil(tK / share) }, (_, part) => [part * share, Math.min((part + 1) * share, tK) - 1]);
+};
+
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -172,16 +181,16 @@ function render({ model, el }) {
 
   function drawPicture(width, fs) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
-    const beside = width >= 760, deskW = 17 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
+    const piles = isDecode(now), beside = width >= 760 && !piles, deskW = 17 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
-    const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : 22) * fs), gh = Math.max(2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
+    const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
     grids((add) => state.forEach((head, number) => {
       const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
     const below = Math.ceil(now.heads / across) * tall, at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + 1.2 * fs };
-    const end = at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, fs, strip });
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, fs, strip });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
@@ -219,6 +228,9 @@ function render({ model, el }) {
         if (at && w > wide(String(at), fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : "fac-t-small", x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, String(at));
       }
     }
+    if (isDecode(now) && gh / now.n_q > 6) {
+      for (let row = 1; row < now.n_q; row += 1) add(`${key} row ${row}`, "path", { class: "fac-tile-row", d: `M${x} ${gy + row * sy}h${strip}m${gap} 0h${gw}m${gap} 0h${strip}` });
+    }
     if (!number) {
       const drag = (trait, n) => (rows) => allowed({ ...settings(), [trait]: nearest(powersOfTwo(1, 1024), Math.max(0.7, rows)) }) && put(model, { [trait]: nearest(powersOfTwo(1, 1024).filter((b) => b < 2 * n), Math.max(0.7, rows)), step: 0 });
       const [dragK, dragQ] = [drag("block_k", now.n_k), drag("block_q", now.n_q)], k = span("k", 0), q = span("q", 0);
@@ -229,6 +241,26 @@ function render({ model, el }) {
   }
 
   const allowed = (then) => Math.ceil(then.n_q / then.block_q) * Math.ceil(then.n_k / then.block_k) * then.heads <= limits.tiles;
+
+  /** Under each program's run of keys what it has in hand; when every part is there, they become O. */
+  function drawPiles(now, step, { span }, { y, fs }) {
+    const done = step >= all().length, rail = y + 4.6 * fs, o = span("o", 0);
+    const later = new Set(all().slice(step).flat().map((work) => work[1])), begun = new Set(all().slice(0, step).flat().map((work) => work[1]));
+    desk((add) => {
+      for (const [program, [first, last]] of runs(now).entries()) {
+        const a = span("k", first), b = span("k", last), w = b.x + b.w - a.x, mid = a.x + w / 2;
+        const has = !begun.has(program) ? "" : later.has(program) ? "m, ℓ, O" : "o, lse", fits = (...texts) => texts.find((text) => wide(text, fs) < w + fs) ?? "";
+        add(`name ${program}`, "text", { class: "fac-t-name", x: mid, y: y + 0.7 * fs, "text-anchor": "middle" }, fits(`program ${program}`, `p${program}`, `${program}`));
+        add(`notes ${program}`, "rect", { class: has === "o, lse" ? "fac-edge fac-fill-o fac-tile-part" : has ? "fac-tile-desk" : "fac-outline", x: a.x + 1, y: y + 1.1 * fs, width: Math.max(4, w - 2), height: 2.1 * fs, rx: 4 }, has);
+        add(`says ${program}`, "text", { class: has === "o, lse" ? "fac-t-small fac-tile-said" : "fac-t-small", x: mid, y: y + 2.5 * fs, "text-anchor": "middle" }, has && fits(has));
+        if (done) add(`down ${program}`, "path", { class: "fac-tile-rail", d: `M${mid} ${y + 3.2 * fs}V${rail}` });
+      }
+      const first = [span("k", 0), span("k", runs(now)[0][1])], left = (first[0].x + first[1].x + first[1].w) / 2, right = o.x + o.w / 2;
+      if (done) add("rail", "path", { class: "fac-tile-rail", d: `M${left} ${rail}H${right}V${o.y + o.h + 1.6 * fs}` });
+      add("merge", "text", { class: "fac-t-name", x: first[0].x, y: rail + 1.4 * fs }, done ? "merged, each part weighted by exp(lse)" : "");
+    });
+    return rail + 2.2 * fs;
+  }
 
   /** The desk of the first program at work: its tiles slide there from where they lie. */
   function drawDesk(now, step, places, { x, y, w, fs, strip }) {
@@ -260,6 +292,10 @@ function render({ model, el }) {
     if (step === 0) return `Start: ${n} steps to come.`;
     const [phase, program, , i, j] = all()[step - 1][0];
     const others = all()[step - 1].length - 1;
+    if (isDecode(now)) {
+      const at = all()[step - 1].map((work) => `program ${work[1]} at K/V tile ${work[4]}`), idle = now.splits - runs(now).length;
+      return `Step ${step} of ${n}: ${at.slice(0, 4).join(", ")}${at.length > 4 ? `, and ${at.length - 4} more` : ""}.${step === n ? " Then the parts are merged." : ""}${idle ? ` Without any tile: ${idle}.` : ""}`;
+    }
     const what = now.schedule !== "flash" && now.schedule !== "split_k" ? PHASES[phase] : `program ${program}`;
     const ending = step === n && now.schedule === "split_k" ? " Then the parts of each row are combined." : "";
     return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${ending}`;

@@ -1,0 +1,269 @@
+"""Exercise 10.2: write the newest token into a static cache, and attend with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+from course_lib.sandbox.calling import misfit
+from course_lib.specs.lesson_10.caches import allowed, copy_finding, scores, softmax
+
+Array = np.ndarray
+_AXES = ("sequence", "head", "position", "column")
+
+
+def _case(
+    rng: Generator,
+    name: str,
+    lengths: list[int],
+    n_max: int,
+    d: int,
+    *,
+    heads: int = 2,
+    qkv: draw.Triple | None = None,
+    size: float = 1.0,
+    strided: bool = False,
+    **flags: Any,
+) -> Case:
+    """Return a case: the rows behind the last token are left over from somebody else's request."""
+    import torch
+
+    n = torch.tensor(lengths)
+    arrays = qkv or draw.draw(rng, 1, n_max, d, heads=(len(lengths), heads), size=size)
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)) for x in arrays)
+    at = n[:, None, None, None].expand(-1, k.shape[1], 1, d)
+    k_new, v_new = k.gather(2, at), v.gather(2, at)
+    for cache, left in ((k, 0.5), (v, 5.0)):
+        empty = torch.arange(n_max) >= n[:, None]  # (B, n_max)
+        cache[empty[:, None].expand(-1, k.shape[1], -1)] += left
+    if strided:
+        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))
+    return Case(name, (q, k_new, v_new, k, v, n), **flags)
+
+
+def _hard(rng: Generator) -> list[Case]:
+    """Return scores that jump, and scores that lie below any number, in float64; 3 rows are heads.
+
+    The last row of `jumps` has none of the weight: the newest token does not hide the others.
+    """
+    found = []
+    for name, (q, k, v), shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
+        q = q[:, :, None].astype(np.float64)
+        k, v = (np.repeat(x[:, None], 3, axis=1).astype(np.float64) for x in (k, v))
+        found.append(_case(rng, name, [11, 14], 17, 16, qkv=(q, k, v), shows=shows - {REMAINDER}))
+    return found
+
+
+def _cases(rng: Generator) -> list[Case]:
+    a, b, c = (int(x) for x in rng.choice(np.arange(4, 15), 3, replace=False))
+    return [
+        _case(rng, "2 sequences of 3 tokens each, room for 8", [3, 3], 8, 4),
+        _case(rng, f"3 sequences of {a}, {b} and {c} tokens, room for 18", [a, b, c], 18, 8),
+        _case(rng, f"the same lengths in another order: {c}, {a}, {b}", [c, a, b], 18, 8, heads=3),
+        _case(rng, "large scores (q and k times 4)", [c, b], 18, 16, size=4),
+        _case(rng, "caches that lie in memory as (B, n, H, d)", [a, c], 18, 8, strided=True),
+        _case(rng, "an empty cache beside one with a single place left", [0, 11, 5], 12, 8),
+        *_hard(rng),
+        _case(rng, "3 sequences of 40, 63 and 51 tokens, room for 64: counted",
+              [40, 63, 51], 64, 64,
+              counted=True),
+    ]  # fmt: skip
+
+
+def _run(function: Any, case: Case) -> Observed:
+    """Call the student's function on caches of its own, and return o and what became of them."""
+    import torch
+
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    q, k_new, v_new, k, v, lengths = case.args
+    if complaint := misfit(function, *case.args):
+        return Observed(complaint)
+    k, v = (x.detach().clone(memory_format=torch.preserve_format) for x in (k, v))
+    with EagerLedger() as ledger:
+        o = function(q, k_new, v_new, k, v, lengths)
+    return Observed((o, k, v), ledger if case.counted else None)
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    if isinstance(observed.result, str):
+        return Finding("the signature", observed.result)
+    q, _, _, k, v, _ = case.args
+    o_true, k_true, v_true = expected
+    o, *caches = observed.result
+    if fault := find_fault(o, q.new_empty(q.shape), "the result"):
+        return fault
+    if finding := array_finding(
+        o, o_true, allowed=allowed(o_true, q, k, v), name="`o`", axes=_AXES
+    ):
+        return finding
+    for got, truth, name in zip(caches, (k_true, v_true), ("`k_cache`", "`v_cache`"), strict=True):
+        if finding := array_finding(got, truth, allowed=0.0, name=name, axes=_AXES):
+            return finding
+    return _traffic_finding(case, observed)
+
+
+def _traffic_finding(case: Case, observed: Observed) -> Finding | None:
+    if observed.ledger is None:
+        return None
+    _, k_new, v_new, k, _, lengths = case.args
+    new = k_new.nbytes + v_new.nbytes
+    if observed.ledger.written.get("input", 0) > new:
+        return Finding(
+            "writes the new rows only",
+            f"the numbers are right, but {observed.ledger.written['input']} bytes of the caches "
+            f"are written, and the new rows have {new}.",
+            look="write one row a sequence: the others are where they belong already.",
+        )
+    filled = int(lengths.sum()) * k[0, :, 0].nbytes
+    return copy_finding(observed.ledger, 3 * filled // 2)
+
+
+def _answer(
+    *,
+    at: Callable[[Array, int], Array] = lambda n, n_max: n,
+    sees: Callable[[Array, Array], Array] = lambda j, n: j <= n,
+    fill: float = -np.inf,
+    power: float = 0.5,
+    new: Callable[[Any, Any], tuple[Any, Any]] = lambda k, v: (k, v),
+    kept: tuple[bool, bool] = (True, True),
+    change: Callable[[Array, Array], Array] = lambda cache, n: cache,
+) -> Callable[..., Any]:
+    """Return a model: where the new rows go, who is seen, and what becomes of the caches.
+
+    ``kept``: whether K and V are written at all; the newest token is attended to all the same.
+    """
+
+    def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
+        lengths = np.asarray(lengths)
+        n_max = k_cache.shape[2]
+        where = np.clip(at(lengths, n_max), -n_max, n_max - 1)
+        caches = [as_float64(x).copy() for x in (k_cache, v_cache)]
+        written = []
+        for cache, row in zip(caches, new(k_new, v_new), strict=True):
+            made = cache.copy()
+            made[np.arange(len(lengths)), :, where] = as_float64(row)[:, :, 0]
+            written.append(change(made, lengths))
+        seen = sees(np.arange(n_max), lengths[:, None])[:, None, None]  # (B, 1, 1, n_max)
+        s = np.where(seen, scores(q, written[0], power), fill)
+        after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
+        return softmax(s) @ written[1], *after
+
+    return model
+
+
+def _shifted(cache: Array, n: Array) -> Array:
+    """Return the cache with the newest row at its end, all others one place to the front."""
+    rows = np.arange(len(n))
+    newest = cache[rows, :, n]
+    cache = np.roll(cache, -1, axis=2)
+    cache[:, :, -1] = newest
+    return cache
+
+
+_POSITION = (
+    "the position is off by one",
+    "lengths counts the rows that are filled, 0 to lengths - 1: the new row goes to lengths.",
+)
+_ONE_POSITION = (
+    "one position for all sequences",
+    "each sequence is as long as it is: its new row goes to its own lengths[b].",
+)
+_BEHIND = (
+    "rows behind the newest token are seen",
+    "what lies there is left over from another request: sequence b sees rows 0 to lengths[b].",
+)
+_NOT_KEPT = (
+    "the cache is not written",
+    "the answer is right, but the next token will not find this one: write both rows into the "
+    "caches that you were given.",
+)
+
+_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    (
+        "is_causal with one query sees the first key",
+        "PyTorch aligns `is_causal=True` at the top left: query 0 sees key 0 only. The newest "
+        "token stands at the END of the row: no mask hides anything older.",
+        _answer(sees=lambda j, n: j + 0 * n < 1),
+    ),
+    (*_POSITION, _answer(at=lambda n, n_max: n - 1)),
+    (*_POSITION, _answer(at=lambda n, n_max: n - 1, sees=lambda j, n: j < n)),
+    (*_POSITION, _answer(at=lambda n, n_max: n + 1)),
+    (*_POSITION, _answer(at=lambda n, n_max: n + 1, sees=lambda j, n: j <= n + 1)),
+    *(
+        (*_ONE_POSITION, _answer(at=at, sees=sees))
+        for at, sees in (
+            (lambda n, n_max: n[:1].repeat(len(n)), lambda j, n: j <= n),
+            (lambda n, n_max: n[:1].repeat(len(n)), lambda j, n: j <= n[0] + 0 * n),
+            (lambda n, n_max: np.full(len(n), n.max()), lambda j, n: j <= n),
+            (lambda n, n_max: np.full(len(n), n.max()), lambda j, n: j <= n.max() + 0 * n),
+        )
+    ),
+    (
+        "the cache is filled from its end",
+        "a static cache does not move: the new row goes to lengths[b], not to the last place.",
+        _answer(at=lambda n, n_max: n * 0 + n_max - 1),
+    ),
+    (
+        "the cache is filled from its end",
+        "a static cache does not move: the new row goes to lengths[b], not to the last place.",
+        _answer(change=_shifted),
+    ),
+    (
+        "the newest token does not see itself",
+        "a token sees itself as well: lengths[b] + 1 rows, the last of them its own.",
+        _answer(sees=lambda j, n: j < n),
+    ),
+    (*_BEHIND, _answer(sees=lambda j, n: j + 0 * n >= 0)),
+    (*_BEHIND, _answer(sees=lambda j, n: j <= n + 1)),
+    (*_BEHIND, _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
+    (
+        "what is hidden has score zero",
+        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
+        _answer(fill=0.0),
+    ),
+    *(
+        (
+            "a finite number stands for -inf",
+            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
+            _answer(fill=fill),
+        )
+        for fill in (-1e4, -1e3)
+    ),
+    (*_NOT_KEPT, _answer(kept=(False, False))),
+    *(
+        (
+            "only one of the two caches is written",
+            "the newest token has a row of K and a row of V: write both.",
+            _answer(kept=kept),
+        )
+        for kept in ((True, False), (False, True))
+    ),
+    (
+        "K and V are exchanged",
+        "k_new belongs into k_cache, v_new into v_cache.",
+        _answer(new=lambda k, v: (v, k)),
+    ),
+    ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
+)
+
+EXERCISE = Exercise.of(
+    "10.2",
+    cases=_cases,
+    truth=_answer(),
+    judge=_judge,
+    kind="torch",
+    run=_run,
+    spared={REMAINDER: "nothing is cut into tiles here"},
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+)

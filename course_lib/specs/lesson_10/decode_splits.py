@@ -1,0 +1,161 @@
+"""Exercise 10.5: the keys are split among programs, each of which returns a part."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.judging import cases as draw
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.specs.lesson_10.kernels import (
+    JUDGE,
+    OF_PACKING,
+    OF_THE_LOOP,
+    ROWS,
+    TRUTH,
+    Parts,
+    decode_case,
+    run,
+)
+
+
+def _cases(rng: Generator) -> list[Case]:
+    case = partial(draw.launch, rng)
+    drawn = [
+        (case("2 batches, 6 heads share 2 key heads, 100 keys in 3 splits, tiles of 16",
+              3, 100, 16, heads=(2, 2), tiles=(ROWS, 16)), 3),
+        (case("one split", 4, 50, 32, tiles=(ROWS, 32)), 1),
+        (case("7 keys in 5 splits: 2, 2, 2, 1 and none",
+              3, 7, 16, heads=(1, 2), tiles=(ROWS, 16)), 5),
+        (case("4 splits of 17 keys, and the last has 14, strided memory",
+              1, 65, 16, heads=(2, 2), tiles=(ROWS, 16), strided="all"), 4),
+        (case("2 splits of 64 keys, all scores near -150",
+              8, 128, 16, near=-150, tiles=(ROWS, 32)), 2),
+        (case("3 splits of 33 keys, all scores near -20",
+              4, 99, 16, near=-20, tiles=(ROWS, 32)), 3),
+        (case("the scores climb along the row, tiles as tall as d",
+              3, 190, 32, rise=120, tiles=(ROWS, 32)), 2),
+        (case("float16, 8 heads share 2 key heads, 150 keys in 3 splits, d = 64",
+              4, 150, 64, heads=(1, 2), dtype="float16", tiles=(ROWS, 32), compiled=True), 3),
+        *((one, 2) for one in draw.hard_launches(rng, 3, 66, 16, tiles=(ROWS, 32))),
+        (case("200 keys in 6 splits, counted",
+              8, 200, 16, heads=(1, 2), tiles=(ROWS, 32), counted=True), 6),
+    ]  # fmt: skip
+    return [decode_case(one, splits=splits) for one, splits in drawn]
+
+
+def _tiles_like_cards(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    keys = np.arange(length)
+    return np.asarray(keys[keys // block_k % splits == split])
+
+
+def _runs_of_tiles(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    keys = np.arange(length)
+    return np.asarray(keys[keys // block_k // -(-n // (splits * block_k)) == split])
+
+
+def _rounded_down(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    share = n // splits
+    return np.arange(split * share, min((split + 1) * share, length))
+
+
+def _rest_to_the_last(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    share = n // splits
+    return np.arange(split * share, length if split == splits - 1 else (split + 1) * share)
+
+
+def _to_whole_tiles(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    """Return split's keys and, in its last tile, those of its neighbour."""
+    mine = run(split, splits, n, length, block_k)
+    whole = -(-len(mine) // block_k) * block_k
+    first = mine[0] if len(mine) else 0
+    return np.arange(first, min(first + whole, length))
+
+
+def _to_the_end(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    return np.arange(split * -(-n // splits), length)
+
+
+def _all_of_them(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    return np.arange(length)
+
+
+def _one_tile(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    return run(split, splits, n, length, block_k)[:block_k]
+
+
+def _in_turn(x: Any, kv_heads: int) -> Any:
+    """Return parts that are stored as if the splits of a key head followed each other."""
+    splits, b, h = x.shape[:3]
+    stored = np.moveaxis(x.reshape(splits, b * kv_heads, h // kv_heads, *x.shape[3:]), 0, 1)
+    return stored.reshape(x.shape)
+
+
+def _share(name: str, says: str, *shares: Any) -> tuple[Mistake, ...]:
+    return tuple(Mistake(name, says, Parts(share=share)) for share in shares)
+
+
+_NO_KEY = "a program without a key has l_sum = 0 and m = -inf: its o is 0 and its lse is -inf"
+OF_SHARES = (
+    *_share(
+        "a split takes its neighbour's keys",
+        "the last tile of a split reaches into the next one, so those keys count twice: a key "
+        "counts if it lies before the end of its own split, not before the end of the cache.",
+        _to_whole_tiles,
+    ),
+    *_share(
+        "every split takes all the keys",
+        "the loop of each program begins at 0: it begins at split * share.",
+        _all_of_them,
+    ),
+    *_share(
+        "a split goes on to the end",
+        "the loop of a split ends at (split + 1) * share, or with the last key: here it goes on.",
+        _to_the_end,
+    ),
+    *_share(
+        "a split takes one tile only",
+        "a split may hold many tiles, or one and a bit: loop over them.",
+        _one_tile,
+    ),
+    *_share(
+        "the last keys belong to no split",
+        "share is n / splits rounded down, so that the last keys are left over: round up.",
+        _rounded_down,
+    ),
+    *_share(
+        "another share of the keys",
+        "merged, these parts are right; but split i is to hold the keys from i * share to "
+        "(i + 1) * share, share = ceil(n / splits), as in 10.3, whatever block_k is.",
+        _tiles_like_cards,
+        _runs_of_tiles,
+        _rest_to_the_last,
+    ),
+    *(
+        Mistake("a split without keys is not guarded", f"{_NO_KEY}, not NaN.", Parts(empty=empty))
+        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))
+    ),
+    *(
+        Mistake("the lse of a split without keys is not -inf", f"{_NO_KEY}.", Parts(empty=(0.0, x)))
+        for x in (0.0, -1e4, -1e5, -1e6, -1e9, -1e30)
+    ),
+    Mistake(
+        "the parts are stored in another order",
+        "part number split of all heads comes first: row (split * B * H_kv + kv_head) * group.",
+        Parts(placed=_in_turn),
+    ),
+)
+
+EXERCISE = Exercise.of(
+    "10.5",
+    cases=_cases,
+    truth=TRUTH,
+    judge=JUDGE,
+    kind="kernel",
+    races=True,
+    mistakes=(*OF_SHARES, *OF_PACKING, *OF_THE_LOOP),
+)

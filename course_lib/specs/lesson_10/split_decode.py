@@ -1,0 +1,400 @@
+"""Exercise 10.3: decode in parts, each with its o and lse, and their merge, in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.decode import split_slices
+from course_lib.judging import cases as draw
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.misconceptions import BASES, SAYS
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_10.caches import allowed, copy_finding, read_finding, scores
+
+Array = np.ndarray
+
+
+def _case(
+    rng: Generator,
+    name: str,
+    heads: tuple[int, int, int],
+    n: int,
+    d: int,
+    splits: int,
+    *,
+    drawn: Callable[..., draw.Triple] = draw.draw,
+    by: tuple[float, ...] = (),
+    double: bool = False,
+    strided: bool = False,
+    **flags: Any,
+) -> Case:
+    """Return a case of (batch, heads, kv_heads); the heads of a group are the rows that are drawn.
+
+    ``double``: in float64, where a score of -20000 leaves lse as exact as it need be.
+    """
+    import torch
+
+    batch, many, kv_heads = heads
+    group = many // kv_heads
+    arrays = drawn(rng, group, n, d, *by, heads=(batch, kv_heads))
+    dtype = torch.float64 if double else torch.float32
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in arrays)
+    q = q.reshape(batch, many, 1, d)
+    if strided:
+        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))
+    return Case(name, (q, k, v, splits), **flags)
+
+
+def _cases(rng: Generator) -> list[Case]:
+    def case(name: str, heads: tuple[int, int, int], *shape: int, **how: Any) -> Case:
+        return _case(rng, name, heads, *shape, **how)
+
+    hard = (draw.jumping, (2000.0,)), (draw.far_below, (draw.FAR_BELOW,))
+    shown = [(name, shows) for name, _, shows in draw.hard(rng, 3, 33, 16)]
+    return [
+        case("8 keys in 2 splits, one head", (1, 1, 1), 8, 4, 2),
+        case("2 sequences, 4 heads on 2, 24 keys in 3 splits", (2, 4, 2), 24, 8, 3),
+        case("6 heads on 2, 10 keys in 4 splits: 3, 3, 3, 1", (1, 6, 2), 10, 8, 4),
+        case("7 keys in 5 splits: 2, 2, 2, 1 and an empty one", (2, 2, 1), 7, 8, 5),
+        case("one split holds all keys", (1, 4, 4), 9, 8, 1),
+        case("more splits than keys: 3 keys, 6 splits", (2, 6, 3), 3, 8, 6),
+        case("scores that climb by 20 along the row: the last split has nearly all the weight",
+             (1, 4, 2), 21, 16, 3, drawn=draw.sloped, by=(20.0,)),
+        case("scores near +1000, float64", (1, 4, 2), 21, 16, 3, drawn=draw.shifted, by=(1000.0,),
+             double=True),
+        case("caches that lie in memory as (B, n, H, d)", (2, 4, 2), 13, 8, 3, strided=True),
+        *(
+            case(f"{name}, float64", (2, 6, 2), 33, 16, 4, drawn=how, by=by, double=True,
+                 shows=shows)
+            for (name, shows), (how, by) in zip(shown, hard, strict=True)
+        ),
+        case("2 sequences, 8 heads on 2, 250 keys in 4 splits: counted", (2, 8, 2), 250, 64, 4,
+             counted=True),
+    ]  # fmt: skip
+
+
+class Part(NamedTuple):
+    """What one split knows of all rows: (..., d), and four of (...)."""
+
+    o: Array
+    lse: Array
+    m: Array
+    l_sum: Array
+    n: int
+
+
+Weights = Callable[[list[Part]], Array]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """Decode in parts with one thing wrong; every default is right."""
+
+    keys: Callable[[int, int], list[Any]] = split_slices
+    key_head: Callable[[int, int], int] = lambda head, group: head // group
+    power: float = 0.5
+    shown: Callable[[Part], Part] = lambda part: part  # what a part becomes
+    weights: Weights | None = None  # (parts) -> (splits, ...), what each part's o is multiplied by
+    total: Callable[[Array], Array] | None = None  # of lse (splits, ...)
+    guarded: bool = True
+
+
+def _seen(s: Array, v: Array, guarded: bool) -> Part:
+    """Return the part of one split: scores (..., n), values (..., n, d)."""
+    n = s.shape[-1]
+    m = s.max(axis=-1, initial=-np.inf)
+    p = np.exp(s - np.where((m == -np.inf) & guarded, 0, m)[..., None])
+    l_sum = p.sum(axis=-1)
+    below = np.where((l_sum == 0) & guarded, 1, l_sum)
+    o = (p[..., None, :] @ v)[..., 0, :] / below[..., None]
+    return Part(o, m + np.log(below), m, l_sum, n)
+
+
+def _total(lse: Array) -> Array:
+    m = lse.max(axis=0)
+    with np.errstate(all="ignore"):
+        found: Array = m + np.log(np.exp(lse - np.where(m == -np.inf, 0, m)).sum(axis=0))
+    return found
+
+
+def _answer(slip: Slip) -> Callable[..., Any]:
+    def model(q: Any, k: Any, v: Any, splits: int) -> Any:
+        q, k, v = (as_float64(x) for x in (q, k, v))
+        heads, group = q.shape[1], q.shape[1] // k.shape[1]
+        of = [slip.key_head(head, group) % k.shape[1] for head in range(heads)]
+        k, v = k[:, of], v[:, of]  # (B, H, n_k, d)
+        with np.errstate(all="ignore"):
+            s = scores(q, k, slip.power)[:, :, 0]  # (B, H, n_k)
+            parts = [
+                slip.shown(_seen(s[..., keys], v[:, :, keys], slip.guarded))
+                for keys in slip.keys(k.shape[2], splits)
+            ]
+            lse = np.stack([part.lse for part in parts])  # (splits, B, H)
+            o = np.stack([part.o for part in parts])
+            total = (slip.total or _total)(lse)
+            weights = np.exp(lse - total) if slip.weights is None else slip.weights(parts)
+            out = (weights[..., None] * o).sum(axis=0)
+        return o[:, :, :, None], lse[..., None], out[:, :, None], total[..., None]
+
+    return model
+
+
+_NAMES = ("`o_parts`", "`lse_parts`", "`o`", "`lse`")
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    q, k, v, _ = case.args
+    like = tuple(q.new_empty(truth.shape) for truth in expected)
+    if fault := find_fault(observed.result, like):
+        return fault
+    axes = ("split", "sequence", "head", "row", "column")
+    for i, (got, truth, name) in enumerate(zip(observed.result, expected, _NAMES, strict=True)):
+        may = allowed(truth, q, k, v if i % 2 == 0 else 1.0)
+        of = axes[: truth.ndim] if i < 2 else axes[1 : truth.ndim + 1]
+        if finding := array_finding(got, truth, allowed=may, name=name, axes=of):
+            return finding
+    if observed.ledger is None:
+        return None
+    cached = k.nbytes + v.nbytes
+    return copy_finding(observed.ledger, cached // 2) or read_finding(
+        observed.ledger, cached, q.nbytes
+    )
+
+
+def _by_lse(weights: Callable[[Array], Array]) -> Weights:
+    """Return weights made of lse (splits, ...) of the parts."""
+    return lambda parts: weights(np.stack([part.lse for part in parts]))
+
+
+def _by_l(parts: list[Part]) -> Array:
+    return _normed(np.stack([part.l_sum for part in parts]))
+
+
+def _by_count(parts: list[Part]) -> Array:
+    """Return the share of all keys that a part has seen."""
+    counts = np.array([part.n for part in parts], dtype=np.float64)
+    return _normed(np.broadcast_to(counts[:, None, None], (len(parts), *parts[0].lse.shape)))
+
+
+def _normed(weights: Array) -> Array:
+    found: Array = weights / weights.sum(axis=0)
+    return found
+
+
+def _alike(lse: Array) -> Array:
+    return np.full(lse.shape, 1 / len(lse))
+
+
+def _ones(lse: Array) -> Array:
+    return np.ones(lse.shape)
+
+
+def _softmax(lse: Array) -> Array:
+    return np.exp(lse - _total(lse))
+
+
+def _total_in_base_2(lse: Array) -> Array:
+    return np.asarray(np.log2(np.exp2(lse - _max(lse)).sum(axis=0)) + _max(lse))
+
+
+def _mean(lse: Array) -> Array:
+    return np.asarray(lse.mean(axis=0))
+
+
+def _max(lse: Array) -> Array:
+    return np.asarray(lse.max(axis=0))
+
+
+def _sum(lse: Array) -> Array:
+    return np.asarray(lse.sum(axis=0))
+
+
+def _lse(change: Callable[[Part], Array]) -> Callable[[Part], Part]:
+    return lambda part: part._replace(lse=change(part))
+
+
+def _finite(x: Array) -> Array:
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def _lse_of_empty(to: float, part: Part) -> Array:
+    return part.lse if part.n else np.full_like(part.lse, to)
+
+
+def _rounded_down(n: int, splits: int) -> list[Any]:
+    size = n // splits
+    return [slice(i * size, (i + 1) * size) for i in range(splits)]
+
+
+def _rest_to_the_last(n: int, splits: int) -> list[Any]:
+    size = n // splits
+    return [slice(i * size, n if i == splits - 1 else (i + 1) * size) for i in range(splits)]
+
+
+def _balanced(n: int, splits: int) -> list[Any]:
+    return list(np.array_split(np.arange(n), splits))
+
+
+def _dealt(n: int, splits: int) -> list[Any]:
+    return [slice(i, n, splits) for i in range(splits)]
+
+
+_AVERAGED = (
+    "parts are averaged",
+    "a split with small scores counts as much as one with large ones: each part weighs "
+    "exp(lse_i - lse), the share of all weight that its keys have.",
+)
+_BY_LSE = (
+    "weighted by lse, not by exp(lse)",
+    "lse is a logarithm: the weight a part stands for is exp(lse_i).",
+)
+_BY_L = (
+    "weighted by l",
+    "each split's l is measured against its own maximum. exp(lse_i) holds that maximum as well.",
+)
+_NO_WEIGHTS = (
+    "parts are added without weights",
+    "each part's o is divided already, as if there were no other keys: multiply it by "
+    "exp(lse_i - lse) before you add.",
+)
+_NOT_NORMED = (
+    "the weights do not add up to 1",
+    "divide by the sum of the weights, or take exp(lse_i - lse) with the merged lse.",
+)
+_EMPTY = (
+    "an empty split is not the identity",
+    "a split without keys has o = 0 and lse = -inf: exp(-inf) = 0 is what it weighs.",
+)
+_LAST_KEYS = (
+    "the last keys are lost",
+    "n_k // splits rounds down: keys are left over. A split has ceil(n_k / splits) keys.",
+)
+_BOUNDS = (
+    "the keys are cut at other places",
+    "split i holds keys i * size to (i + 1) * size, size = ceil(n_k / splits); the last ones may "
+    "be short, or empty.",
+)
+
+_OVERFLOW = (
+    "no maximum is subtracted",
+    "exp(lse_i) overflows where scores are large: subtract the largest lse first, or the merged "
+    "one (torch.logsumexp).",
+)
+_NATURAL = (BASES, "lse is a natural logarithm: its inverse is exp, not 2 to the power of it.")
+_LSE_LEFT = (
+    "the lse of the parts is not merged",
+    "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
+)
+_UNDIVIDED = (
+    "a part is not divided by its sum",
+    "o of a part is attention over its keys alone: divide by its own sum, so that lse is all that "
+    "the merge needs.",
+)
+_IN_BASE_2 = ("lse in base 2", SAYS["lse in base 2"])
+
+_MERGES: tuple[tuple[str, str, Slip], ...] = (
+    *((*_AVERAGED, Slip(weights=_by_lse(_alike), total=x)) for x in (None, _mean, _max, _sum)),
+    *((*_AVERAGED, Slip(weights=_by_count, total=x)) for x in (None, _mean)),
+    (*_BY_LSE, Slip(weights=_by_lse(_normed))),
+    (*_BY_LSE, Slip(weights=_by_lse(lambda lse: _normed(_finite(lse))))),
+    (*_BY_L, Slip(weights=_by_l)),
+    (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0**lse)))),
+    (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))))),
+    (*_NATURAL, Slip(weights=_by_lse(lambda lse: 2.0 ** (lse - _total(lse))))),
+    (*_NATURAL, Slip(total=_total_in_base_2)),
+    (
+        *_NATURAL,
+        Slip(
+            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))), total=_total_in_base_2
+        ),
+    ),
+    *((*_NO_WEIGHTS, Slip(weights=_by_lse(_ones), total=x)) for x in (None, _sum, _max)),
+    (*_NOT_NORMED, Slip(weights=_by_lse(lambda lse: np.exp(lse - _max(lse))))),
+    (*_NOT_NORMED, Slip(weights=_by_lse(np.exp))),
+    (
+        "the part with the largest lse is taken",
+        "the other parts have weight as well: exp(lse_i - lse).",
+        Slip(weights=_by_lse(lambda lse: 1.0 * (lse == _max(lse)))),
+    ),
+    (*_OVERFLOW, Slip(weights=_by_lse(lambda lse: _normed(np.exp(lse))))),
+    (
+        *_OVERFLOW,
+        Slip(
+            weights=_by_lse(lambda lse: _normed(np.exp(lse))),
+            total=lambda lse: np.log(np.exp(lse).sum(0)),
+        ),
+    ),
+    *(
+        (*_LSE_LEFT, Slip(weights=_by_lse(_softmax), total=x))
+        for x in (
+            _max,
+            _sum,
+            _mean,
+            lambda lse: lse[-1],
+            lambda lse: _total(lse) - np.log(len(lse)),
+        )
+    ),
+)
+
+_PARTS: tuple[tuple[str, str, Slip], ...] = (
+    (*_UNDIVIDED, Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]))),
+    (
+        *_UNDIVIDED,
+        Slip(
+            shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]),
+            weights=lambda parts: np.exp(
+                np.stack([x.m for x in parts]) - _total(np.stack([x.lse for x in parts]))
+            ),
+        ),
+    ),
+    *(
+        (name, SAYS[name], Slip(shown=_lse(change)))
+        for name, change in (
+            ("lse is m + l", lambda x: x.m + x.l_sum),
+            ("lse is only l", lambda x: x.l_sum),
+            ("lse is ln(l)", lambda x: np.log(x.l_sum)),
+            ("lse is m", lambda x: x.m),
+            ("lse in base 2", lambda x: x.lse / np.log(2)),
+            ("lse in base 2", lambda x: x.m + np.log2(x.l_sum)),
+        )
+    ),
+    (
+        *_IN_BASE_2,
+        Slip(
+            shown=_lse(lambda x: x.lse / np.log(2)),
+            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))),
+            total=lambda lse: _total(lse * np.log(2)) / np.log(2),
+        ),
+    ),
+    (*_EMPTY, Slip(guarded=False)),
+    (*_EMPTY, Slip(shown=lambda x: x if x.n else x._replace(o=x.o * np.nan, lse=x.lse * np.nan))),
+    *((*_EMPTY, Slip(shown=_lse(partial(_lse_of_empty, to)))) for to in (0.0, 1.0)),
+    (*_LAST_KEYS, Slip(keys=_rounded_down)),
+    *((*_BOUNDS, Slip(keys=keys)) for keys in (_rest_to_the_last, _balanced, _dealt)),
+    (
+        "a head reads another group's keys",
+        "the group of query head h is h // (H / H_kv): neighbours share a key head. (% deals them "
+        "out in turns.)",
+        Slip(key_head=lambda head, group: head),
+    ),
+    ("the scale is missing", "divide the scores by sqrt(d).", Slip(power=0)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", Slip(power=1)),
+)
+
+EXERCISE = Exercise.of(
+    "10.3",
+    cases=_cases,
+    truth=_answer(Slip()),
+    judge=_judge,
+    kind="torch",
+    mistakes=tuple(Mistake(name, says, _answer(slip)) for name, says, slip in (*_PARTS, *_MERGES)),
+)

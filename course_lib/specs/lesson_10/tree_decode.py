@@ -1,0 +1,318 @@
+"""Exercise 10★: several guesses are checked at once: the mask of a tree of drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from course_lib.attention.decode import ancestors
+from course_lib.judging import cases as draw
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_10.caches import (
+    allowed,
+    copy_finding,
+    read_finding,
+    scores,
+    softmax,
+)
+
+Array = np.ndarray
+CHAIN = [-1, 0, 1, 2]
+
+
+def _case(
+    rng: Generator,
+    name: str,
+    parents: list[int],
+    cached: int,
+    d: int = 8,
+    *,
+    drawn: Callable[..., draw.Triple] = draw.draw,
+    by: tuple[float, ...] = (),
+    heads: tuple[int, int] = (2, 2),
+    double: bool = False,
+    **flags: Any,
+) -> Case:
+    import torch
+
+    n_q = len(parents)
+    qkv = drawn(rng, n_q, cached + n_q, d, *by, heads=heads)
+    dtype = torch.float64 if double else torch.float32
+    tensors = (torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in qkv)
+    return Case(name, (*tensors, torch.tensor(parents)), **flags)
+
+
+def _drawn_tree(rng: Generator, n: int) -> list[int]:
+    """Return a tree in which tokens continue the cache, their neighbour, or anybody."""
+    parents = [-1]
+    for i in range(1, n):
+        kind = rng.integers(4)
+        parents.append(-1 if kind == 0 else i - 1 if kind == 1 else int(rng.integers(0, i)))
+    return parents
+
+
+def _cases(rng: Generator) -> list[Case]:
+    def case(name: str, parents: list[int], cached: int, **how: Any) -> Case:
+        return _case(
+            rng, f"{name}: parents {parents}, {cached} cached keys", parents, cached, **how
+        )
+
+    hard = (draw.jumping, (2000.0,)), (draw.far_below, (draw.FAR_BELOW,))
+    tree = [-1, 0, 0, 2, 1, 4, 2]
+    return [
+        case("two guesses for the next token, one continued", [-1, -1, 0], 6),
+        case("a tree three deep", [-1, 0, 0, 1, 2, 2], 9),
+        case("a drawn tree", _drawn_tree(rng, 7), int(rng.integers(5, 15))),
+        case("a chain, which is causal", CHAIN, 5),
+        case("a star: guesses that do not see each other", [-1] * 5, 7),
+        case("branches in turns", [-1, -1, 0, 1, 2, 3], 8),
+        case("an empty cache", [-1, 0, 0, 1], 0),
+        case("large scores (q and k times 4)", _drawn_tree(rng, 6), 11, drawn=_large),
+        *(
+            _case(rng, f"{name}, float64", tree, 10, 16, drawn=how, by=by, double=True,
+                  shows=shows - {REMAINDER})
+            for (name, _, shows), (how, by) in zip(draw.hard(rng, 7, 17, 16), hard, strict=True)
+        ),
+        _case(rng, "a drawn tree of 12 drafts, 400 cached keys: counted", _drawn_tree(rng, 12), 400,
+              64, heads=(1, 2), counted=True),
+    ]  # fmt: skip
+
+
+def _large(rng: Generator, *shape: int, **how: Any) -> draw.Triple:
+    return draw.draw(rng, *shape, size=4, **how)
+
+
+Family = Callable[[list[int]], Array]  # parents -> bool (n_q, n_q): who sees which draft
+
+
+def _answer(
+    family: Family = ancestors,
+    *,
+    seen: Callable[[Array, int], Array] | None = None,
+    fill: float = -np.inf,
+    power: float = 0.5,
+) -> Callable[..., Any]:
+    """Return a model by which drafts are seen; ``seen(family, cached)`` makes the whole mask."""
+
+    def model(q: Any, k: Any, v: Any, parents: Any) -> Array:
+        parents = [int(x) for x in parents]
+        cached = k.shape[-2] - len(parents)
+        drafts = family(parents)
+        old = np.ones((len(parents), cached), dtype=bool)
+        mask = seen(drafts, cached) if seen else np.concatenate([old, drafts], axis=1)
+        weights = softmax(np.where(mask, scores(q, k, power), fill))
+        answer: Array = weights @ as_float64(v)
+        return answer
+
+    return model
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    q, k, v, _ = case.args
+    if fault := find_fault(observed.result, q.new_empty(expected.shape)):
+        return fault
+    finding = array_finding(
+        observed.result,
+        expected,
+        allowed=allowed(expected, q, k, v),
+        name="`o`",
+        axes=("sequence", "head", "draft", "column"),
+    )
+    if finding or observed.ledger is None:
+        return finding
+    cached = k.nbytes + v.nbytes
+    return copy_finding(observed.ledger, cached) or read_finding(observed.ledger, cached, q.nbytes)
+
+
+def _chain(parents: list[int]) -> Array:
+    return np.tri(len(parents), dtype=bool)
+
+
+def _eye(parents: list[int]) -> Array:
+    return np.eye(len(parents), dtype=bool)
+
+
+def _parent_only(parents: list[int]) -> Array:
+    seen = _eye(parents)
+    for child, parent in enumerate(parents):
+        if parent >= 0:
+            seen[child, parent] = True
+    return seen
+
+
+def _grandparent(parents: list[int]) -> Array:
+    """Return who sees itself, its parent and the parent's parent."""
+    up = _parent_only(parents)
+    return (up.astype(int) @ up) > 0
+
+
+def _last_for_none(parents: list[int]) -> Array:
+    """Return what becomes of -1 as an index: the last draft, and its line."""
+    seen = _eye(parents)
+    for child, parent in enumerate(parents):
+        seen[child] |= seen[parent]
+        seen[child, parent] = True
+    return seen
+
+
+def _last_too(parents: list[int]) -> Array:
+    seen = ancestors(parents)
+    seen[:, -1] = True
+    return seen
+
+
+def _before_the_drafts(drafts: Array, cached: int) -> Array:
+    """Return what cached - 1 is as an index: the last cached key, or the last draft of all."""
+    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
+    mask[drafts.sum(1) == 1, cached - 1] = True
+    return mask
+
+
+def _first_for_none(parents: list[int]) -> Array:
+    return ancestors([parent if parent >= 0 else min(0, i - 1) for i, parent in enumerate(parents)])
+
+
+def _while_positive(parents: list[int]) -> Array:
+    """Return who walks up ``while parent > 0``: draft 0 is never reached by others."""
+    seen = ancestors(parents)
+    seen[1:, 0] = False
+    return seen
+
+
+def _depth(parents: list[int]) -> Array:
+    return ancestors(parents).sum(1)
+
+
+def _by_depth(parents: list[int]) -> Array:
+    """Return who sees itself and whoever stands nearer to the cache."""
+    depth = _depth(parents)
+    return (depth[None, :] < depth[:, None]) | _eye(parents)
+
+
+def _siblings(parents: list[int]) -> Array:
+    same = np.equal.outer(parents, parents) & _chain(parents)
+    return ancestors(parents) | same
+
+
+def _family(parents: list[int]) -> Array:
+    """Return who sees all drafts of the same first guess that came before."""
+    lines = ancestors(parents)
+    root = lines.argmax(1)
+    return (root[:, None] == root[None, :]) & _chain(parents)
+
+
+_ALL_BEFORE = (
+    "a chain, not a tree",
+    "drafts that stand before one another in memory need not continue one another: a draft sees "
+    "its ancestors, not its neighbours.",
+)
+_LINE = (
+    "the line ends too early",
+    "an ancestor's ancestors are ancestors, all the way to the cache.",
+)
+_MINUS_ONE = (
+    "-1 is taken for a draft",
+    "-1 says that a draft continues the cache. As an index it is the last of all drafts.",
+)
+_NO_KIN = (
+    "relatives that are no ancestors are seen",
+    "two guesses for one place exclude each other: only the line from a draft back to the cache is "
+    "seen.",
+)
+_START = (
+    "the mask is aligned at the start",
+    "the drafts are the LAST n_q keys: the tree stands at the end of the mask.",
+)
+
+_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    (*_ALL_BEFORE, _answer(_chain)),
+    (
+        "no draft is hidden",
+        "without a mask a draft sees what comes after it, and other guesses as well.",
+        _answer(lambda parents: np.ones((len(parents), len(parents)), dtype=bool)),
+    ),
+    (*_LINE, _answer(_parent_only)),
+    (*_LINE, _answer(_grandparent)),
+    (*_LINE, _answer(_while_positive)),
+    (
+        "a draft sees itself only",
+        "a draft sees the drafts that it continues as well: its ancestors.",
+        _answer(_eye),
+    ),
+    (
+        "a draft does not see itself",
+        "each token sees itself: the diagonal is True.",
+        _answer(lambda parents: ancestors(parents) & ~_eye(parents)),
+    ),
+    (
+        "no draft is seen",
+        "a draft sees the cache, its ancestors and itself.",
+        _answer(lambda parents: _eye(parents) & False),
+    ),
+    (
+        "children instead of ancestors",
+        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
+        _answer(lambda parents: ancestors(parents).T),
+    ),
+    (
+        "children instead of ancestors",
+        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
+        _answer(lambda parents: _parent_only(parents).T),
+    ),
+    (
+        "children as well as ancestors",
+        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
+        _answer(lambda parents: ancestors(parents) | ancestors(parents).T),
+    ),
+    (*_MINUS_ONE, _answer(_last_for_none)),
+    (*_MINUS_ONE, _answer(_last_too)),
+    (*_MINUS_ONE, _answer(_first_for_none)),
+    (*_MINUS_ONE, _answer(seen=_before_the_drafts)),
+    (*_NO_KIN, _answer(_siblings)),
+    (*_NO_KIN, _answer(_by_depth)),
+    (*_NO_KIN, _answer(_family)),
+    *(
+        (*_START, _answer(seen=seen))
+        for seen in (
+            lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached))),
+            lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached)), constant_values=True),
+        )
+    ),
+    (
+        "the cache is not seen",
+        "every draft sees all that is older than the drafts.",
+        _answer(seen=lambda drafts, cached: np.pad(drafts, ((0, 0), (cached, 0)))),
+    ),
+    (
+        "what is hidden has score zero",
+        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
+        _answer(fill=0.0),
+    ),
+    *(
+        (
+            "a finite number stands for -inf",
+            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
+            _answer(fill=fill),
+        )
+        for fill in (-1e4, -1e3)
+    ),
+    ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
+)
+
+EXERCISE = Exercise.of(
+    "10-star",
+    cases=_cases,
+    truth=_answer(),
+    judge=_judge,
+    kind="torch",
+    spared={REMAINDER: "nothing is cut into tiles here"},
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+)
