@@ -157,6 +157,15 @@ class Model:
         """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
         return self.slip.attend(self, q, k, v, causal=causal, block_q=block_q, block_k=block_k)
 
+    def as_called(self, *, causal: bool = False, block_q: int = 0, **_rest: Any) -> Model:
+        """Return the model whose answer to a call with these arguments is this one's, too.
+
+        Who misreads where the loop ends, or sees every key, has nothing to leave out. That a
+        model has this method also says that it reads its arguments and writes to none of them.
+        """
+        may_skip = block_q and not self.slip.end and (causal or self.slip.always)
+        return self if may_skip else replace(self, skipping=True)
+
     def beside(self, other: Model) -> Model | None:
         """Return the model of somebody who makes both mistakes, None if nobody can."""
         if (self.guarded, self.skipping) != (other.guarded, other.skipping):
