@@ -54,7 +54,8 @@ class Misreading:
 
     def loop_for(self, v: Any) -> Slip:
         """Return the slip of the recurrence; half an O is one only where inputs are half."""
-        return self.loop if "16" in str(getattr(v, "dtype", "")) else replace(self.loop, half=False)
+        plain = self.loop.half and "16" not in str(getattr(v, "dtype", ""))
+        return replace(self.loop, half=False) if plain else self.loop
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
@@ -77,11 +78,11 @@ class Misreading:
         if group > 1:
             k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
         n_q, n_k = q.shape[-2], k.shape[-2]
-        hidden, ends = np.zeros((n_q, n_k), dtype=bool), np.full(n_q, n_k)
+        hidden, ends = np.zeros((n_q, n_k), dtype=bool), None
         causal = causal or self.always
         if causal and self.masked:
             hidden = self._hidden(n_q, n_k, block_q or n_q, tile)
-            if np.isinf(loop.fill):  # the causal mask hides the places past the end as well
+            if loop.past_end and np.isinf(loop.fill):  # the causal mask hides those places as well
                 loop = replace(loop, past_end=0)
         if self.only is not None:
             met = self.only(np.arange(n_q)[:, None], np.arange(n_k), block_q or n_q, tile)
@@ -112,7 +113,7 @@ class Misreading:
                         v[head],
                         tile,
                         step=step,
-                        ends=ends[rows],
+                        ends=None if ends is None else ends[rows],
                         guarded=guarded,
                         hidden=mine,
                     )
@@ -160,11 +161,10 @@ class Model:
     def as_called(self, *, causal: bool = False, block_q: int = 0, **_rest: Any) -> Model:
         """Return the model whose answer to a call with these arguments is this one's, too.
 
-        Who misreads where the loop ends, or sees every key, has nothing to leave out. That a
-        model has this method also says that it reads its arguments and writes to none of them.
+        A loop that ends elsewhere, or at the last key, leaves nothing out. Arguments are only read.
         """
-        may_skip = block_q and not self.slip.end and (causal or self.slip.always)
-        return self if may_skip else replace(self, skipping=True)
+        skips = block_q and not self.slip.end and (causal or self.slip.always)
+        return self if skips else replace(self, skipping=True)
 
     def beside(self, other: Model) -> Model | None:
         """Return the model of somebody who makes both mistakes, None if nobody can."""
