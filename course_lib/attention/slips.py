@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -235,8 +235,9 @@ def states(
             top = np.full_like(top, top.max())
         m_new = _new_maximum(slip, m, top)
         alpha = np.exp(m - _finite(m_new, guarded)) if slip.use_max else np.ones_like(m)
-        untouched = np.isneginf(m) & (l_sum == 0)  # there is nothing to scale yet
-        shrink = np.where(untouched, np.ones_like(m), alpha) if guarded else alpha
+        shrink = alpha
+        if guarded:  # where there is nothing to scale yet
+            shrink = np.where(np.isneginf(m) & (l_sum == 0), np.ones_like(m), alpha)
         p = _weights(slip, part, _finite(top if slip.own_max else m_new, guarded))
         if slip.weightless:
             p = p * (np.arange(first, stop) < n_real)
@@ -257,9 +258,13 @@ def states(
             o_new = _in_half(o_new)
         if slip.half_l:
             l_new = _in_half(l_new)
-        met = np.ones_like(m, dtype=bool) if ends is None else (first < ends)[:, None]
-        m = m if slip.keep_max else np.where(met, m_new, m)
-        l_sum, o = np.where(met, l_new, l_sum), np.where(met, o_new, o)
+        m_new = m if slip.keep_max else m_new
+        met = None if ends is None or first < ends.min() else (first < ends)[:, None]
+        if met is not None:
+            m_new, l_new, o_new = (
+                np.where(met, new, old) for new, old in ((m_new, m), (l_new, l_sum), (o_new, o))
+            )
+        m, l_sum, o = m_new, l_new, o_new
         yield State(p, m, alpha, l_sum, o)
 
 
@@ -306,15 +311,13 @@ def stream(
 
     The loop moves on by ``step`` keys, by default a tile. The rest as in `states`.
     """
-    n_k, beyond = s.shape[1], np.arange(tile)
-    score = slip.fill if np.isfinite(slip.fill) else 0.0
-    padding = np.where(beyond < slip.past_end, score, -np.inf).astype(s.dtype)
-    s = np.hstack([s, np.tile(padding, (len(s), 1))])
-    v = np.pad(v, ((0, tile), (0, 0)))
+    n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
+    s = _longer(s, n_k + tile, np.where(np.arange(tile) < slip.past_end, score, -np.inf))
+    v = _longer(v.T, n_k + tile, 0).T
     tiles = [(first, first + tile) for first in range(0, n_k, step or tile)]
     tiles = tiles[::-1] if slip.backwards else tiles
     if hidden is not None:
-        hidden = np.pad(hidden, ((0, 0), (0, tile)))
+        hidden = _longer(hidden, n_k + tile, False)
     m, l_sum, o = _empty_desk(slip, s, v)
     desk = states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k, hidden=hidden)
     for last in desk:
@@ -323,3 +326,10 @@ def stream(
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m, l_sum)[:, 0]
     return (o if slip.divide in ("never", "each") else o / l_sum), lse
+
+
+def _longer(x: Array, n: int, filled: Any) -> Array:
+    """Return ``x`` (rows, columns) with ``n`` columns, of which the new ones are ``filled``."""
+    longer = np.empty((len(x), n), x.dtype)
+    longer[:, : x.shape[1]], longer[:, x.shape[1] :] = x, filled
+    return longer

@@ -2,6 +2,8 @@
 
 A `Misreading` is data: what is read in place of the inputs, which pairs are seen, where the loop
 ends. Slips of the recurrence itself are ``attention.slips``; a misreading may carry one.
+
+Longer than 400 lines because every way to misread and what it reads instead stand together.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class Misreading:
 
     def loop_for(self, v: Any) -> Slip:
         """Return the slip of the recurrence; half scores, half an O only where inputs are half."""
-        is_half = "16" in str(getattr(v, "dtype", ""))
-        return self.loop if is_half else replace(self.loop, half=False, half_scores=False)
+        whole = "16" not in str(getattr(v, "dtype", ""))
+        plain = whole and (self.loop.half or self.loop.half_scores)
+        return replace(self.loop, half=False, half_scores=False) if plain else self.loop
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
@@ -78,11 +81,11 @@ class Misreading:
         if group > 1:
             k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
         n_q, n_k = q.shape[-2], k.shape[-2]
-        hidden, ends = np.zeros((n_q, n_k), dtype=bool), np.full(n_q, n_k)
+        hidden, ends = np.zeros((n_q, n_k), dtype=bool), None
         causal = causal or self.always
         if causal and self.masked:
             hidden = self._hidden(n_q, n_k, block_q or n_q, tile)
-            if np.isinf(loop.fill):  # the causal mask hides the places past the end as well
+            if loop.past_end and np.isinf(loop.fill):  # the causal mask hides those places as well
                 loop = replace(loop, past_end=0)
         if self.only is not None:
             met = self.only(np.arange(n_q)[:, None], np.arange(n_k), block_q or n_q, tile)
@@ -113,7 +116,7 @@ class Misreading:
                         v[head],
                         tile,
                         step=step,
-                        ends=ends[rows],
+                        ends=None if ends is None else ends[rows],
                         guarded=guarded,
                         hidden=mine,
                     )
@@ -157,6 +160,14 @@ class Model:
     ) -> Any:
         """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
         return self.slip.attend(self, q, k, v, causal=causal, block_q=block_q, block_k=block_k)
+
+    def as_called(self, *, causal: bool = False, block_q: int = 0, **_rest: Any) -> Model:
+        """Return the model whose answer to a call with these arguments is this one's, too.
+
+        A loop that ends elsewhere, or at the last key, leaves nothing out. Arguments are only read.
+        """
+        skips = block_q and not self.slip.end and (causal or self.slip.always)
+        return self if skips else replace(self, skipping=True)
 
     def beside(self, other: Model) -> Model | None:
         """Return the model of somebody who makes both mistakes, None if nobody can."""

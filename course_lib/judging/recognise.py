@@ -7,14 +7,23 @@ survive them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import has_numbers, resembles, rounded, same, share_explained
+from course_lib.judging.tolerance import (
+    flat,
+    has_numbers,
+    resembles,
+    rounded,
+    same,
+    share_explained,
+)
 from course_lib.sandbox.inputs import copy_inputs, is_array
 
 _MOST_NUMBERS = 1 << 20  # in a result that is compared with known mistakes
@@ -35,7 +44,15 @@ HALF = Mistake(
 )
 
 
-class Seen(NamedTuple):
+class Made(NamedTuple):
+    """What a mistake makes of a case (``_NOTHING``: it cannot be made), and that laid flat."""
+
+    answer: Any
+    laid: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
     """A case that was run: the answer that is right, and the student's where that is wrong."""
 
     exercise: Exercise
@@ -43,6 +60,7 @@ class Seen(NamedTuple):
     answer: Any
     result: Any = None
     passed: bool = True
+    _made: dict[Any, Made] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, exercise: Exercise, case: Case) -> Seen:
@@ -60,6 +78,34 @@ class Seen(NamedTuple):
             return self.exercise.judge(self.case, Observed(result), expected) is None
         except Exception:  # a judge that looks at more than the result
             return False
+
+    def made_by(self, mistake: Mistake) -> Made:
+        """Return what the mistake makes of this case; what two make alike is computed once."""
+        model: Any = mistake.model
+        args, kwargs = self.case.args, self.case.kwargs
+        reads_only = hasattr(model, "as_called")
+        if reads_only:
+            model = model.as_called(**kwargs)
+        if model not in self._made:
+            given = (args, kwargs) if reads_only else copy_inputs((args, dict(kwargs)))
+            wrong = _mistaken(model, *given)
+            self._made[model] = Made(wrong, _laid(wrong))
+        return self._made[model]
+
+    @cached_property
+    def laid(self) -> tuple[Any, Any]:
+        """The result and the answer laid flat: hundreds of mistakes are compared with them."""
+        return _laid(self.result), _laid(self.answer)
+
+    def resembles(self, wrong: Made) -> bool:
+        """Whether the result looks like what a mistake makes of this case."""
+        result, answer = self.laid
+        return resembles(result, wrong.laid, answer)
+
+    def share_explained(self, wrong: Made) -> float:
+        """Return which share of what is wrong in the result is what a mistake makes of it."""
+        result, answer = self.laid
+        return share_explained(result, wrong.laid, answer)
 
 
 class Named(NamedTuple):
@@ -80,12 +126,11 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        wrongs = [(m, _mistaken(m, failed.case)) for m in exercise.mistakes]
-        alike = [resembles(failed.result, wrong, failed.answer) for _, wrong in wrongs]
-        likely = [m for (m, _), yes in zip(wrongs, alike, strict=True) if yes]
+        alike = [failed.resembles(failed.made_by(m)) for m in exercise.mistakes]
+        likely = [m for m, yes in zip(exercise.mistakes, alike, strict=True) if yes]
         if named := _confirmed(exercise, likely, tried, run):
             return named
-        others = [one for one, yes in zip(wrongs, alike, strict=True) if not yes]
+        others = [m for m, yes in zip(exercise.mistakes, alike, strict=True) if not yes]
         pairs = [m for m in _pairs(others, failed) if _explains(m, failed)]
         if named := _confirmed(exercise, pairs, tried, run):
             return named
@@ -115,7 +160,7 @@ def _confirmed(
                 break
             if (result := run(case)) is not None:  # an exception, say, is no evidence
                 more = Seen.of(exercise, case)
-                tried.append(more._replace(result=result, passed=more.accepts(result)))
+                tried.append(replace(more, result=result, passed=more.accepts(result)))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
             return Named(mistake, certain=True)
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
@@ -153,21 +198,21 @@ def _is_rounded(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
 
 def _explains(mistake: Mistake, seen: Seen) -> bool:
     """Whether someone with this mistake gets this result: a right one if the case passed."""
-    wrong = _mistaken(mistake, seen.case)
+    wrong = seen.made_by(mistake)
     if seen.passed:
-        return not _fits(wrong, seen.answer) or seen.accepts(wrong)
-    return resembles(seen.result, wrong, seen.answer)
+        return not _fits(wrong.answer, seen.answer) or seen.accepts(wrong.answer)
+    return seen.resembles(wrong)
 
 
 def _share(mistake: Mistake, seen: Seen) -> float:
     """Return how much of what is wrong it explains: all, where the answer is in words."""
     if _explains(mistake, seen):
         return float(not seen.passed)
-    return share_explained(seen.result, _mistaken(mistake, seen.case), seen.answer)
+    return seen.share_explained(seen.made_by(mistake))
 
 
 def _shows(mistake: Mistake, seen: Seen) -> bool:
-    wrong = _mistaken(mistake, seen.case)
+    wrong = seen.made_by(mistake).answer
     return _fits(wrong, seen.answer) and not seen.accepts(wrong)
 
 
@@ -180,15 +225,15 @@ def _shape(x: Any) -> Any:
     return getattr(x, "shape", ())
 
 
-def _pairs(wrongs: Iterable[tuple[Mistake, Any]], failed: Seen) -> Iterator[Mistake]:
+def _pairs(mistakes: list[Mistake], failed: Seen) -> Iterator[Mistake]:
     """Yield two mistakes in one, as far as they go together; a bounded number of them.
 
     The models know: those of attention have a method ``beside``. What explains a part on its own
     comes first, and of the others what stands last: an lse is wrong beside anything else.
     """
     shares = [
-        (share_explained(failed.result, wrong, failed.answer), i, m)
-        for i, (m, wrong) in enumerate(wrongs)
+        (failed.share_explained(failed.made_by(m)), i, m)
+        for i, m in enumerate(mistakes)
         if hasattr(m.model, "beside")
     ]
     alone = [m for _, _, m in sorted(shares, key=lambda one: one[:2], reverse=True)]
@@ -212,11 +257,15 @@ def _size(x: Any) -> int:
     return int(np.prod(x.shape)) if is_array(x) else 1
 
 
-def _mistaken(mistake: Mistake, case: Case) -> Any:
-    """Return what the mistake makes of a case, ``_NOTHING`` if it cannot be made there."""
-    args, kwargs = copy_inputs((case.args, dict(case.kwargs)))
+def _mistaken(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what a mistake's model makes of a call, ``_NOTHING`` if it cannot be made there."""
     try:
         with np.errstate(all="ignore"):
-            return mistake.model(*args, **kwargs)
+            return model(*args, **kwargs)
     except Exception:  # a mistake that does not apply to this input
         return _NOTHING
+
+
+def _laid(x: Any) -> Any:
+    """Return an answer laid flat, as it is where that cannot be."""
+    return flat(x) or x

@@ -164,6 +164,8 @@ class Flat(NamedTuple):
 
 def flat(x: Any) -> Flat | None:
     """Return the words and numbers of a nested answer; None if there is something else in it."""
+    if isinstance(x, Flat):
+        return x
     if isinstance(x, dict):
         x = [leaf for key in sorted(x, key=str) for leaf in (str(key), x[key])]
     if isinstance(x, tuple | list):

@@ -162,3 +162,28 @@ def test_two_about_the_same_thing_are_no_pair():
     both = scale.beside(lse)(q, k, v)
     np.testing.assert_allclose(both[0], scale(q, k, v)[0])
     np.testing.assert_allclose(both[1], (q @ k.T).max(-1))
+
+
+@pytest.mark.parametrize("call", [{"causal": True, "block_q": 4, "block_k": 2}, {"block_k": 3}])
+def test_what_is_computed_once_for_several_models_is_what_each_of_them_makes(call):
+    """Nor does a model write to its arguments, which all of them are given."""
+    args = cases()[1].args  # rows without a key
+    before = [x.copy() for x in args]
+    every = [m.model for m in attention_mistakes(with_lse=True)]
+    fewer = {model.as_called(**call) for model in every}
+    assert len(fewer) < len(every)
+    for model in every[::3]:
+        with np.errstate(all="ignore"):
+            made, alike = made_by(model, args, call), made_by(model.as_called(**call), args, call)
+        np.testing.assert_array_equal(made, alike)
+    for x, copy in zip(args, before, strict=True):
+        np.testing.assert_array_equal(x, copy)
+
+
+def made_by(model, args, call):
+    """Return o with lse as its last column, an empty array where the model cannot be."""
+    try:
+        o, lse = model(*args, **call)
+    except Exception:
+        return np.empty(0)
+    return np.hstack([o, lse[:, None]])

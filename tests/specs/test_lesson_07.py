@@ -40,6 +40,7 @@ NULLS = {
 
 @pytest.mark.parametrize("null", NULLS)
 @pytest.mark.parametrize("name", [*STEPS, "flash_from_scratch"])
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(name, null):
     def launcher(q, k, v, *, causal=False, block_q=64, block_k=64):
         o = NULLS[null](q, k, v)

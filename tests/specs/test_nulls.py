@@ -66,6 +66,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("exercise", CODE, ids=lambda exercise: exercise.id)
+@pytest.mark.usefixtures("unnamed")
 def test_doing_nothing_fails(exercise):
     scope: dict = {}
     exec(f"def {exercise.function}{exercise.signature}:\n    return None\n", scope)
@@ -93,6 +94,7 @@ def test_no_case_is_idle(exercise, null):
 
 
 @pytest.mark.parametrize(("exercise", "null"), [p for p in PAIRS if p.values[0].kind != "kernel"])
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(exercise, null):
     """Kernels must have computed at all (`test_submissions`); here the values alone decide."""
 

@@ -90,6 +90,7 @@ def test_the_plain_kernel_of_7_star_passes_no_variant(kind):
 
 @pytest.mark.parametrize("kind", SEED)
 @pytest.mark.parametrize("null", ["zeros", "mean of V", "q"])
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(kind, null):
     def flash_variant(q, k, v, *more, **how):
         o = torch.zeros_like(q)
