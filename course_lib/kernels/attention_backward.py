@@ -304,7 +304,7 @@ def flash_backward(
     o, lse = o.contiguous(), lse.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
     five = tiles is None and window is None and by_hand(q, k, v, do)
-    n_out = cdiv(n_q, 64) * 64 if five else n_q
+    n_out = cdiv(n_q, 128) * 128 if five else n_q
     delta, lse_2 = (lse.new_empty((batch * heads, n_out)) for _ in range(2))
     dq_sum = lse.new_empty((batch * heads, n_out, power_of_2(d))) if five else None
     for_keys, for_queries = tiles or backward_tiles_for(q)
@@ -318,7 +318,7 @@ def flash_backward(
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
     with on_device_of(q):
         launch(
-            *(rows_kernel, (cdiv(n_q, 64), batch * heads), like),
+            *(rows_kernel, (cdiv(n_out, 64), batch * heads), like),
             *(o, do, lse, dlse, delta, lse_2, dq_sum, *do.stride(), heads, n_q, n_out),
             BLOCK_Q=64,
             **shape,
@@ -348,10 +348,10 @@ FEWEST = 2**30  # q.numel() * n_k from which the kernel by hand is faster
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> bool:
-    """Return whether to take the kernel with five products: sm_90, half types, head_dim 96 or 128,
-    rows in a line, enough to do, and nobody who asked PyTorch for the same bits in every run."""
+    """Return whether to take the kernel with five products: sm_90, half types, head_dim 64, 96 or
+    128, rows in a line, enough to do, and PyTorch not asked for the same bits in every run."""
     return (
-        q.shape[-1] in (96, 128)
+        q.shape[-1] in (64, 96, 128)
         and q.numel() * k.shape[2] >= FEWEST
         and not torch.are_deterministic_algorithms_enabled()
         and all(x.is_cuda and x.dtype != torch.float32 and x.is_contiguous() for x in (q, k, v, do))

@@ -11,7 +11,8 @@ Everything stands transposed, (keys, queries), so that P and dS go from register
     S = K Q^T    dP = V dO^T    dV += P dO    dK += dS Q    dQ += dS^T K
 
 dQ sums over keys, so over both groups: each writes its half of dS into shared memory, and each
-multiplies all of dS by its half of K's columns. Who waits for whom (one tile of queries):
+makes half of this tile of dQ from all of it: half of the columns, or, at head_dim 64, where a tile
+of queries has 128 rows in two PIECES, half of the rows. Who waits for whom (one tile of queries):
 
     producer     wait Q empty --> copy Q_i, lse_i         wait dO empty --> copy dO_i, delta_i
                                        | Q is full                              | dO is full
@@ -66,7 +67,7 @@ def accumulator(COLUMNS: gl.constexpr):
 
 @gluon.jit
 def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
-               GROUP: gl.constexpr, STAGES: gl.constexpr):
+               GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr):
     """The producer: K and V once, then Q, lse, dO and delta of every tile of queries."""
     q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc = descs
     q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem = smem
@@ -78,87 +79,112 @@ def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
     tiles = stop - start
     for t in range(GROUP * tiles):
         head = kv_head * GROUP + t // tiles
-        row = (start + t % tiles) * ROWS
+        row = (start + t % tiles) * PIECES * ROWS
         slot = t % STAGES
         free = ((t // STAGES) & 1) ^ 1  # a barrier that nobody has completed passes phase 1
+        n_bytes: gl.constexpr = q_desc.block_type.nbytes + lse_desc.block_type.nbytes
         mbarrier.wait(q_empty.index(slot), free)
-        mbarrier.expect(q_full.index(slot), q_desc.block_type.nbytes + lse_desc.block_type.nbytes)
-        async_load(q_desc, [head, row, 0], q_full.index(slot), q_smem.index(slot))
-        async_load(lse_desc, [head, row], q_full.index(slot), lse_smem.index(slot))
+        mbarrier.expect(q_full.index(slot), PIECES * n_bytes)
+        for i in gl.static_range(PIECES):
+            at = slot * PIECES + i
+            first = row + i * ROWS
+            async_load(q_desc, [head, first, 0], q_full.index(slot), q_smem.index(at))
+            async_load(lse_desc, [head, first], q_full.index(slot), lse_smem.index(at))
         mbarrier.wait(do_empty.index(slot), free)
-        mbarrier.expect(do_full.index(slot), do_desc.block_type.nbytes + lse_desc.block_type.nbytes)
-        async_load(do_desc, [head, row, 0], do_full.index(slot), do_smem.index(slot))
-        async_load(delta_desc, [head, row], do_full.index(slot), delta_smem.index(slot))
+        mbarrier.expect(do_full.index(slot), PIECES * n_bytes)
+        for i in gl.static_range(PIECES):
+            at = slot * PIECES + i
+            first = row + i * ROWS
+            async_load(do_desc, [head, first, 0], do_full.index(slot), do_smem.index(at))
+            async_load(delta_desc, [head, first], do_full.index(slot), delta_smem.index(at))
 
 
 @gluon.jit
 def add_up(dq_tile, dq, group: gl.constexpr):
-    """Add this group's half of the columns of a tile of dQ to what other programs say about it.
+    """Add this group's half of a tile of dQ, (64, 64), to what other programs say about it.
 
     Atomics are fast where 32 threads meet 512 bytes in one piece. So this buffer has the order in
     which threads hold the numbers (`in_rows` reads it): of each 8 columns, every thread's four."""
-    HALF: gl.constexpr = dq.shape[1]
-    held = gl.reshape(dq, (4, 2, 8, HALF // 8, 4, 2))  # warp, 8 rows, row, 8 columns, pair, column
-    held = gl.reshape(gl.permute(held, (3, 0, 2, 4, 1, 5)), (ROWS * HALF,))
-    to = dq_tile + group * ROWS * HALF + gl.arange(0, ROWS * HALF, held.type.layout)
+    held = gl.reshape(dq, (4, 2, 8, 8, 4, 2))  # warp, 8 rows, row, 8 columns, pair, column
+    held = gl.reshape(gl.permute(held, (3, 0, 2, 4, 1, 5)), (ROWS * 64,))
+    to = dq_tile + group * ROWS * 64 + gl.arange(0, ROWS * 64, held.type.layout)
     gl.atomic_add(to, held, sem="relaxed")
+
+
+@gluon.jit
+def weights(s, lse, scale, first_row, first_key, n_q, n_k, MASK: gl.constexpr,
+            CAUSAL: gl.constexpr):
+    """Return P, (keys, queries), of scores and the lse (1, queries) of their rows."""
+    p = gl.exp2(s * scale - lse)
+    if MASK:
+        layout: gl.constexpr = s.type.layout
+        keys = first_key + gl.arange(0, ROWS, gl.SliceLayout(1, layout))
+        rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(0, layout))
+        last = rows * 0 + n_k - 1
+        if CAUSAL:
+            last = gl.minimum(last, rows + n_k - n_q)
+        p = gl.where(keys[:, None] <= last[None, :], p, 0.0)
+    return p
 
 
 @gluon.jit
 def add_tile(
     t, group: gl.constexpr, dk, dv, dq, dq_tile, smem, bars, first_row, first_key, n_q, n_k, scale,
-    STAGES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
+    STAGES: gl.constexpr, PIECES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """What one tile of queries says about this group's dK and dV, and about its half of dQ."""
     q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem, ds_smem = smem
     _, q_full, q_empty, do_full, do_empty, ds_full = bars
     WIDTH: gl.constexpr = q_smem.shape[2]
-    HALF: gl.constexpr = WIDTH // 2
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     wide: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 16])
     operand: gl.constexpr = gl.DotOperandLayout(0, wide, 2)
     slot = t % STAGES
     phase = (t // STAGES) & 1
-    q_tile = q_smem.index(slot)
-    do_tile = do_smem.index(slot)
-
-    mbarrier.wait(q_full.index(slot), phase)
-    s = warpgroup_mma(k_smem.index(group), q_tile.permute((1, 0)), accumulator(64),
-                      use_acc=False, is_async=True)
-    add_up(dq_tile, dq, group)  # of the tile before, while S runs
-    mbarrier.wait(do_full.index(slot), phase)
-    dp = warpgroup_mma(v_smem.index(group), do_tile.permute((1, 0)), accumulator(64),
-                       use_acc=False, is_async=True)
-    s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
-    lse = lse_smem.index(slot).load(s_layout)  # (1, queries)
-    p = gl.exp2(s * scale - lse)
-    if MASK:
-        keys = first_key + gl.arange(0, ROWS, gl.SliceLayout(1, s_layout))
-        rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(0, s_layout))
-        last = rows * 0 + n_k - 1
-        if CAUSAL:
-            last = gl.minimum(last, rows + n_k - n_q)
-        p = gl.where(keys[:, None] <= last[None, :], p, 0.0)
-    p_half = gl.convert_layout(p.to(q_tile.dtype), operand)
-    dp = warpgroup_mma_wait(num_outstanding=0, deps=(dp,))
-    dv = warpgroup_mma(p_half, do_tile, dv, is_async=True)
-    delta = delta_smem.index(slot).load(s_layout)
-    ds = (p * (dp - delta)).to(q_tile.dtype)
-    turn = t % 2  # no barrier says "dS is empty": who has come to tile t has seen t - 1 full, and
-    # whoever filled that had done with t - 2
-    ds_smem.index(2 * turn + group).store(ds)
-    fence_async_shared()
-    threads_meet()
-    mbarrier.arrive(ds_full.index(turn))
-    ds_half = gl.convert_layout(ds, operand)
-    dk = warpgroup_mma(ds_half, q_tile, dk, is_async=True)
+    for i in gl.static_range(PIECES):
+        at = slot * PIECES + i
+        q_tile = q_smem.index(at)
+        do_tile = do_smem.index(at)
+        if i == 0:
+            mbarrier.wait(q_full.index(slot), phase)
+        s = warpgroup_mma(k_smem.index(group), q_tile.permute((1, 0)), accumulator(64),
+                          use_acc=False, is_async=True)
+        if i == 0:
+            add_up(dq_tile, dq, group)  # of the tile before, while S runs
+            mbarrier.wait(do_full.index(slot), phase)
+        dp = warpgroup_mma(v_smem.index(group), do_tile.permute((1, 0)), accumulator(64),
+                           use_acc=False, is_async=True)
+        if i == 0:
+            s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
+        else:  # the products before have read what they read
+            read = (s, p_half, ds_half)  # type: ignore[has-type]  # noqa: F821
+            s, _, _ = warpgroup_mma_wait(num_outstanding=1, deps=read)
+        lse = lse_smem.index(at).load(s_layout)
+        p = weights(s, lse, scale, first_row + i * ROWS, first_key, n_q, n_k, MASK, CAUSAL)
+        p_half = gl.convert_layout(p.to(q_tile.dtype), operand)
+        dp = warpgroup_mma_wait(num_outstanding=0, deps=(dp,))
+        dv = warpgroup_mma(p_half, do_tile, dv, is_async=True)
+        ds = (p * (dp - delta_smem.index(at).load(s_layout))).to(q_tile.dtype)
+        turn = t % 2  # no barrier says "dS is empty": who has come to tile t has seen t - 1 full,
+        # and whoever filled that had done with t - 2
+        ds_smem.index((turn * PIECES + i) * 2 + group).store(ds)
+        if i == PIECES - 1:
+            fence_async_shared()
+            threads_meet()
+            mbarrier.arrive(ds_full.index(turn))
+        ds_half = gl.convert_layout(ds, operand)
+        dk = warpgroup_mma(ds_half, q_tile, dk, is_async=True)
     mbarrier.wait(ds_full.index(turn), (t // 2) & 1)
-    dq = accumulator(HALF)
-    dq = warpgroup_mma(ds_smem.index(2 * turn).permute((1, 0)),
-                       k_smem.index(0).slice(group * HALF, HALF, 1), dq,
-                       use_acc=False, is_async=True)
-    dq = warpgroup_mma(ds_smem.index(2 * turn + 1).permute((1, 0)),
-                       k_smem.index(1).slice(group * HALF, HALF, 1), dq, is_async=True)
+    dq = accumulator(64)
+    for half in gl.static_range(2):  # of the keys
+        if PIECES == 1:  # half of the columns is this group's
+            ds_half_keys = ds_smem.index(turn * 2 + half)
+            k_tile = k_smem.index(half).slice(group * 64, 64, 1)
+        else:  # half of the rows
+            ds_half_keys = ds_smem.index((turn * PIECES + group) * 2 + half)
+            k_tile = k_smem.index(half)
+        dq = warpgroup_mma(ds_half_keys.permute((1, 0)), k_tile, dq, use_acc=half == 1,
+                           is_async=True)
     dv, _ = warpgroup_mma_wait(num_outstanding=3, deps=(dv, p_half))
     mbarrier.arrive(do_empty.index(slot))
     dk, _ = warpgroup_mma_wait(num_outstanding=2, deps=(dk, ds_half))
@@ -171,7 +197,7 @@ def add_tile(
 def compute(
     group: gl.constexpr, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
     n_q, n_k, rows_in_head, scale, scale_2,
-    GROUP: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """A consumer: four warps, 64 keys, all queries that may see them."""
     v_smem = smem[3]
@@ -183,25 +209,25 @@ def compute(
     mbarrier.wait(kv_full, 0)
     masked = start  # tiles before this one hide a key
     if CAUSAL:
-        masked = gl.cdiv(gl.maximum(first_key + ROWS - 1 - n_k + n_q, 0), ROWS)
+        masked = gl.cdiv(gl.maximum(first_key + ROWS - 1 - n_k + n_q, 0), PIECES * ROWS)
         masked = gl.maximum(gl.minimum(masked, stop), start)
     if first_key + ROWS > n_k:
         masked = stop
     tiles = stop - start
-    dq_half = accumulator(WIDTH // 2)
+    dq_half = accumulator(64)
     dq_tile = dq  # nothing yet: zeros are added to the first tile of all
     for member in range(GROUP):
         head = dq + (kv_head * GROUP + member).to(gl.int64) * rows_in_head * WIDTH
         for i in range(start, masked):
             dk, dv, dq_half = add_tile(
                 member * tiles + i - start, group, dk, dv, dq_half, dq_tile, smem, bars,
-                i * ROWS, first_key, n_q, n_k, scale_2, STAGES, True, CAUSAL)
-            dq_tile = head + i * ROWS * WIDTH
+                i * PIECES * ROWS, first_key, n_q, n_k, scale_2, STAGES, PIECES, True, CAUSAL)
+            dq_tile = head + i * PIECES * ROWS * WIDTH
         for i in range(masked, stop):
             dk, dv, dq_half = add_tile(
                 member * tiles + i - start, group, dk, dv, dq_half, dq_tile, smem, bars,
-                i * ROWS, first_key, n_q, n_k, scale_2, STAGES, False, CAUSAL)
-            dq_tile = head + i * ROWS * WIDTH
+                i * PIECES * ROWS, first_key, n_q, n_k, scale_2, STAGES, PIECES, False, CAUSAL)
+            dq_tile = head + i * PIECES * ROWS * WIDTH
     add_up(dq_tile, dq_half, group)
     copied: gl.constexpr = dv_desc.layout
     room = v_smem.index(group)  # V is done with, and no other group reads this half
@@ -228,20 +254,22 @@ def gradients_kernel(
     """Set up shared memory and barriers, then part: two consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
     WIDTH: gl.constexpr = k_desc.block_shape[2]
+    PIECES: gl.constexpr = 128 // WIDTH  # a tile of queries is so many times 64 rows
     first_key = gl.program_id(0) * 2 * ROWS
     kv_head = gl.program_id(1)
     start = 0
     if CAUSAL:  # query i sees key j if i >= j - n_k + n_q
-        start = gl.maximum(first_key - n_k + n_q, 0) // ROWS
-    stop = gl.cdiv(n_q, ROWS)
+        start = gl.maximum(first_key - n_k + n_q, 0) // (PIECES * ROWS)
+    stop = gl.cdiv(n_q, PIECES * ROWS)
     start = gl.minimum(start, stop)
-    q_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, ROWS, WIDTH], q_desc.layout)
-    do_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, ROWS, WIDTH], q_desc.layout)
+    q_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, ROWS, WIDTH], q_desc.layout)
+    do_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, ROWS, WIDTH], q_desc.layout)
     k_smem = gl.allocate_shared_memory(dtype, [2, 1, ROWS, WIDTH], k_desc.layout)
     v_smem = gl.allocate_shared_memory(dtype, [2, 1, ROWS, WIDTH], k_desc.layout)
-    lse_smem = gl.allocate_shared_memory(gl.float32, [STAGES, 1, ROWS], lse_desc.layout)
-    delta_smem = gl.allocate_shared_memory(gl.float32, [STAGES, 1, ROWS], lse_desc.layout)
-    ds_smem = gl.allocate_shared_memory(dtype, [4, ROWS, ROWS], ds_layout)  # slot, group
+    lse_smem = gl.allocate_shared_memory(gl.float32, [STAGES * PIECES, 1, ROWS], lse_desc.layout)
+    delta_smem = gl.allocate_shared_memory(gl.float32, [STAGES * PIECES, 1, ROWS], lse_desc.layout)
+    # (turn, piece, group)
+    ds_smem = gl.allocate_shared_memory(dtype, [4 * PIECES, ROWS, ROWS], ds_layout)
     bars = (
         barriers(1, 1).index(0),  # K and V are full
         barriers(STAGES, 1), barriers(STAGES, 2),  # Q is full, is empty
@@ -251,8 +279,8 @@ def gradients_kernel(
     fence_async_shared()
     copied = (q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem)
     smem = (
-        seen_as(q_smem, [STAGES, ROWS, WIDTH], layout),
-        seen_as(do_smem, [STAGES, ROWS, WIDTH], layout),
+        seen_as(q_smem, [STAGES * PIECES, ROWS, WIDTH], layout),
+        seen_as(do_smem, [STAGES * PIECES, ROWS, WIDTH], layout),
         seen_as(k_smem, [2, ROWS, WIDTH], layout),
         seen_as(v_smem, [2, ROWS, WIDTH], layout),
         lse_smem, delta_smem, ds_smem,
@@ -262,11 +290,11 @@ def gradients_kernel(
     gl.warp_specialize(
         [
             (compute, (zero, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, CAUSAL)),
+                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
             (compute, (one, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, CAUSAL)),
+                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
             (copy_tiles, ((q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc), copied, bars,
-                          start, stop, first_key, kv_head, GROUP, STAGES)),
+                          start, stop, first_key, kv_head, GROUP, STAGES, PIECES)),
         ],
         worker_num_warps=[4, 1],
         worker_num_regs=[240, 24],
@@ -275,17 +303,16 @@ def gradients_kernel(
 
 @triton.jit
 def in_rows(dq_sum, dq, scale, n_q, rows_in_head, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
-    """One program: half of the columns of a tile of dQ, out of `add_up`'s order, scaled."""
-    HALF: tl.constexpr = WIDTH // 2
+    """One program: 64 rows and 64 columns of dQ, out of `add_up`'s order, scaled."""
     tile = tl.program_id(0)
-    half = tl.program_id(1)
+    part = tl.program_id(1)
     head = tl.program_id(2).to(tl.int64)
-    start = (head * rows_in_head + tile * 64) * WIDTH + half * 64 * HALF
-    held = tl.load(dq_sum + start + tl.arange(0, 64 * HALF))
-    held = tl.reshape(held, (HALF // 8, 4, 8, 4, 2, 2))
-    held = tl.reshape(tl.permute(held, (1, 4, 2, 0, 3, 5)), (64, HALF))
+    start = (head * rows_in_head + tile * 64) * WIDTH + part * 64 * 64
+    held = tl.load(dq_sum + start + tl.arange(0, 64 * 64))
+    held = tl.reshape(held, (8, 4, 8, 4, 2, 2))
+    held = tl.reshape(tl.permute(held, (1, 4, 2, 0, 3, 5)), (64, 64))
     rows = tile * 64 + tl.arange(0, 64)
-    cols = half * HALF + tl.arange(0, HALF)
+    cols = part * 64 + tl.arange(0, 64)
     to = dq + head * n_q * HEAD_DIM + rows[:, None] * HEAD_DIM + cols[None, :]
     inside = (rows[:, None] < n_q) & (cols[None, :] < HEAD_DIM)
     tl.store(to, (held * scale).to(dq.dtype.element_ty), mask=inside)
@@ -302,14 +329,14 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
     """Write dQ, dK and dV, on sm_90.
 
     Args:
-        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 96 or 128.
+        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64, 96 or 128.
         k: (B, H_kv, n_k, d), contiguous.
         v: like k.
         do: like q.
-        lse_2: (B * H, rows), float32, base 2; rows is n_q rounded up to 64. inf for a row without a
-            key and past n_q.
+        lse_2: (B * H, rows), float32, base 2; rows is n_q rounded up to 128. inf for a row without
+            a key and past n_q.
         delta: likewise; 0 past n_q.
-        dq_sum: (B * H, rows, 128), float32, zeros; to add up in.
+        dq_sum: (B * H, rows, 64 or, for d above it, 128), float32, zeros; to add up in.
         dq: like q; overwritten.
         dk: like k; overwritten.
         dv: like k; overwritten.
@@ -335,7 +362,7 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
         num_warps=4,
     )
     launch(
-        *(in_rows, (rows // 64, 2, batch * heads), like),
+        *(in_rows, (rows // 64, width // 64, batch * heads), like),
         *(dq_sum, dq, scale, n_q, rows),
         HEAD_DIM=d,
         WIDTH=width,

@@ -97,9 +97,9 @@ def test_rung_8_as_it_is_tuned(d):
     assert ray.instructions["tensor_core"] > 0
 
 
-@pytest.mark.parametrize("d", [96, 128])
-def test_the_backward_by_hand(d):
-    """dK and dV fill half of the registers: a few numbers of the walk spill, 64 to 120 bytes."""
+@pytest.mark.parametrize(("d", "most"), [(64, 0), (128, 120)])
+def test_the_backward_by_hand(d, most):
+    """At head_dim 128 dK and dV fill half of the registers, and a few numbers of the walk spill."""
     from course_lib.kernels.attention_forward import gluon_works
 
     if not gluon_works():
@@ -107,11 +107,11 @@ def test_the_backward_by_hand(d):
     from course_lib.kernels.gluon_backward import gradients
 
     q = torch.empty(1, 1, 512, d, dtype=torch.bfloat16)
-    rows, dq_sum = torch.empty(1, 512), torch.empty(1, 512, 128)
+    rows, dq_sum = torch.empty(1, 512), torch.empty(1, 512, d)
     given = (q, q, q, q, rows, rows, dq_sum, q, q, q)
     walk, last = xray_launch(gradients, *given, target="H100", causal=True, scale=1.0)
     assert walk.shared_bytes <= SHARED_KIB[90] * 1024
-    assert walk.stack_bytes <= 120
+    assert walk.stack_bytes <= most
     assert walk.instructions["tensor_core"] > 0
     assert last.stack_bytes == 0
 
