@@ -18,6 +18,7 @@ from course_lib.kernels.decode import flash_decode
 from course_lib.specs import find
 from course_lib.specs.lesson_10 import kernels, merge_splits
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ALL = ["packed_decode", "decode_splits", "merge_splits", "ragged_decode"]
 
 
@@ -37,14 +38,14 @@ def test_the_stub_is_not_attempted(name):
 
 
 def drawn(*, group=3, n=70, d=16, batch=3, kv_heads=2):
-    q = torch.randn(batch, group * kv_heads, d)
-    return q, torch.randn(batch, kv_heads, n, d), torch.randn(batch, kv_heads, n, d)
+    shapes = (group * kv_heads, d), (kv_heads, n, d), (kv_heads, n, d)
+    return [torch.randn(batch, *shape).to(DEVICE) for shape in shapes]
 
 
 def test_merged_parts_are_what_the_courses_own_kernel_computes():
     torch.manual_seed(3)
     q, k, v = drawn()
-    lengths = torch.tensor([70, 0, 33], dtype=torch.int32)
+    lengths = torch.tensor([70, 0, 33], dtype=torch.int32, device=DEVICE)
     parts = kernels.TRUTH(q, k, v, lengths, splits=4, block_k=16)
     found = find("10.6").truth(*parts)
     expected = flash_decode(q[:, :, None], k, v, lengths)
@@ -64,7 +65,7 @@ def test_each_key_is_in_one_run(n, splits):
 
 def test_the_solutions_together_decode_a_ragged_batch():
     q, k, v = drawn(group=8, n=100)
-    lengths = torch.tensor([100, 0, 41], dtype=torch.int32)
+    lengths = torch.tensor([100, 0, 41], dtype=torch.int32, device=DEVICE)
     theirs = solutions(10)
     o, lse = theirs.merge_splits(*theirs.ragged_decode(q, k, v, lengths, 3, block_k=32))
     expected = flash_decode(q[:, :, None], k, v, lengths)
