@@ -63,6 +63,10 @@ CONTRACTS = {
     "paged_decode": Contract(
         12, ALL_DIMS, masks=("causal",), layouts=ROW_LAYOUTS[:2], grouped=True, scales=FINITE
     ),
+    # what students write, as the solutions have it
+    "my_flash_attention": Contract(4, POWERS[:4], layouts=ROW_LAYOUTS),
+    "Attention": Contract(6, POWERS[:3], layouts=ROW_LAYOUTS),
+    "ragged_decode": Contract(4, POWERS[:4], masks=("causal",), layouts=ROW_LAYOUTS, grouped=True),
 }
 
 
@@ -108,7 +112,7 @@ def draw(name: str, *, small: bool) -> Case:
     decode = kernel.endswith("decode")
     if decode:
         options = {"splits": own.choice((None, None, 1, 3, 8)), "page": shared.choice((16, 64, 10))}
-        n_q = own.choice((1, 1, 1, 2, 3))
+        n_q = 1 if kernel == "ragged_decode" else own.choice((1, 1, 1, 2, 3))
         n_k = _length(own, own.choice((70, 200) if small else (300, 2000, 5000)), aligned)
         n_k = max(n_k, n_q)
     else:
@@ -160,7 +164,7 @@ def _length(rng: random.Random, top: int, aligned: bool) -> int:
 def _tiles(kernel: str, dtype: str, d: int, rng: random.Random) -> dict[str, Any]:
     """Return tiles that fit the chip; for a rung, None stands for its own choice."""
     exact = dtype == "float32"
-    if kernel == "teaching kernel":
+    if kernel in ("teaching kernel", "my_flash_attention"):
         largest = (16 if d > 128 else 32) if exact else 64
         sizes = [size for size in (16, 32, 64) if size <= largest]
         small_keys = [size for size in sizes if size * d <= 64 * 128]

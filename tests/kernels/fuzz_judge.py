@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from helpers import solutions
 
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels import attention_op, decode, flash_forward, ladder
@@ -37,15 +38,18 @@ def ratios(case: Case) -> dict[str, float]:
     if case.kernel.endswith("decode"):
         return _decoded(case, q, k, v)
     allowed = visible(case)
-    if case.kernel != "flash_attention":
+    if case.kernel not in ("flash_attention", "Attention"):
         o, lse = _forward_kernel(case, q, k, v)
         return forward_ratios(o, lse, q, k, v, allowed, case.factor)
     inputs = [x.requires_grad_() for x in (q, k, v)]
-    o, lse = attention_op.flash_attention(
-        *inputs, causal=case.causal, window=case.window, scale=case.scale, return_lse=True
-    )
-    found = forward_ratios(o.detach(), lse.detach(), *(x.detach() for x in inputs), allowed,
-                           case.factor)  # fmt: skip
+    if case.kernel == "Attention":
+        o, lse = solutions(9).Attention.apply(*inputs, case.causal), None
+    else:
+        o, lse = attention_op.flash_attention(
+            *inputs, causal=case.causal, window=case.window, scale=case.scale, return_lse=True
+        )
+    outputs = o.detach(), None if lse is None else lse.detach()
+    found = forward_ratios(*outputs, *(x.detach() for x in inputs), allowed, case.factor)
     return found | _gradient_ratios(case, o, lse, inputs, allowed)
 
 
@@ -73,16 +77,18 @@ def eager(
 
 def forward_ratios(
     o: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None,
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
     allowed: torch.Tensor,
     scale: float,
 ) -> dict[str, float]:
-    """Hold o and lse against float64."""
+    """Hold o, and lse where it is returned, against float64."""
     assert (o.shape, o.dtype, o.device) == (q.shape, q.dtype, q.device), "o: shape or dtype"
-    assert (lse.shape, lse.dtype) == (q.shape[:3], torch.float32), "lse: shape or dtype"
+    assert lse is None or (lse.shape, lse.dtype) == (q.shape[:3], torch.float32), (
+        "lse: shape or dtype"
+    )
     truth, lse_truth = (
         torch.from_numpy(x) for x in attention_float64(q, k, v, allowed=allowed, scale=scale)
     )
@@ -96,9 +102,14 @@ def forward_ratios(
     found = {"o": _ratio(o, truth, plain, 2, least)}
 
     some = allowed.any(1).cpu()
-    o, lse = o.cpu(), lse.cpu()
-    if not ((o[:, :, ~some] == 0).all() and (lse[:, :, ~some] == float("-inf")).all()):
+    if not (o.cpu()[:, :, ~some] == 0).all():
         found["o"] = math.inf  # a row without a key
+    if lse is None:
+        return found
+    lse = lse.cpu()
+    if not (lse[:, :, ~some] == float("-inf")).all():
+        found["lse"] = math.inf
+        return found
     error = (lse - lse_truth).abs()[:, :, some]
     found["lse"] = _over(error, 2e-5 + 2e-6 * max(size, _largest(lse_truth[:, :, some])))
     return found
@@ -107,7 +118,7 @@ def forward_ratios(
 def _gradient_ratios(
     case: Case,
     o: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None,
     inputs: Sequence[torch.Tensor],
     allowed: torch.Tensor,
 ) -> dict[str, float]:
@@ -115,10 +126,11 @@ def _gradient_ratios(
     dtype, scale = o.dtype, case.factor
     made = torch.Generator().manual_seed(case.n_q * 7919 + case.n_k)
     do = laid_out(torch.randn(o.shape, generator=made).to(DEVICE, dtype), case.layout)
-    dlse = torch.randn(lse.shape, generator=made).to(DEVICE, dtype)
-    if case.n_k % 2:
+    dlse = torch.randn(o.shape[:3], generator=made).to(DEVICE, dtype)
+    if case.n_k % 2 or lse is None:
         dlse.zero_()
-    grads = torch.autograd.grad((o, lse), inputs, (do, dlse.float()))
+    outputs, steps = ((o,), (do,)) if lse is None else ((o, lse), (do, dlse.float()))
+    grads = torch.autograd.grad(outputs, inputs, steps)
 
     def by_autograd(wide: torch.dtype) -> Sequence[torch.Tensor]:
         copies = [x.detach().to(wide, copy=True).requires_grad_() for x in inputs]
@@ -224,6 +236,8 @@ def _forward_kernel(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if case.kernel == "teaching kernel":
         return flash_forward.flash_attention_with_lse(q, k, v, causal=case.causal, **case.options)
+    if case.kernel == "my_flash_attention":
+        return solutions(7).my_flash_attention(q, k, v, causal=case.causal, **case.options)
     if case.kernel == "rung 8":
         from course_lib.kernels.gluon_forward import specialised
 
@@ -247,7 +261,12 @@ def _decoded(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
             k[b, :, length:] = v[b, :, length:] = float("nan")
     held = lengths.to(DEVICE, torch.int32)
     settings = {"scale": case.scale, "splits": case.options["splits"]}
-    if case.kernel == "flash_decode":
+    if case.kernel == "ragged_decode":
+        theirs = solutions(10)
+        parts = theirs.ragged_decode(q[:, :, 0], k, v, held, settings["splits"] or 4)
+        o, lse = (x[:, :, None] for x in theirs.merge_splits(*parts))
+        o = o.to(q.dtype)
+    elif case.kernel == "flash_decode":
         o, lse = decode.flash_decode(q, k, v, held, **settings)
     else:
         pools = (_paged(x, case.options["page"], lengths, case.layout) for x in (k, v))
