@@ -373,6 +373,10 @@ check(dk_and_dv)
 # Now everything stands as `(block_q, block_k)`. Write where the loop ends, the loop, and the store.
 # The check counts: Q, dO, `lse` and `delta` are loaded once, K and V once for each tile of queries
 # that sees a key of theirs; dQ is stored once; three products a tile.
+#
+# A trap: the last tile of keys may be short. There K is 0, so S is 0, which may lie far above the
+# scores of real keys and above `lse`: then exp(S - lse) is infinite, and infinite times 0 is NaN. In
+# 9.4 that stayed in rows that nobody stores; here it would be added to dQ. So S is -inf past the end.
 
 
 # %% ex-9-5
@@ -406,6 +410,7 @@ def dq_kernel(
         k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale  # (block_q, block_k)
+        s = tl.where(keys[None, :] < n_k, s, float("-inf"))
         p = tl.exp(s - lse_row[:, None])
         if CAUSAL:
             seen = keys[None, :] <= (rows + n_k - n_q)[:, None]
@@ -711,6 +716,7 @@ def dropped_dq_kernel(
         k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale  # (block_q, block_k)
+        s = tl.where(keys[None, :] < n_k, s, float("-inf"))
         p = tl.exp(s - lse_row[:, None])
         if CAUSAL:
             p = tl.where(keys[None, :] <= (rows + n_k - n_q)[:, None], p, 0.0)

@@ -121,6 +121,7 @@ def dq_kernel(
         k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale  # (block_q, block_k)
+        s = tl.where(keys[None, :] < n_k, s, float("-inf"))
         p = tl.exp(s - lse_row[:, None])
         if CAUSAL:
             seen = keys[None, :] <= (rows + n_k - n_q)[:, None]
