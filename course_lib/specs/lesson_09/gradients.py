@@ -14,7 +14,7 @@ import numpy as np
 
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
-from course_lib.specs.lesson_09.weights import OF_MASKS, OF_TILES, Named, Weights, right
+from course_lib.specs.lesson_09.weights import OF_MASKS, OF_TILES, Named, Weights, as_inputs, right
 
 _Change = Callable[..., np.ndarray]
 
@@ -23,11 +23,13 @@ _Change = Callable[..., np.ndarray]
 class Slip:
     """One thing wrong in the backward, or nothing.
 
-    weights: how P is made (`weights`). ds: ``ds(p, dp, delta)``. for_q, for_k, for_v: what is
-    multiplied for dQ, dK and dV, of ``(p, ds, where)``. power: of the scale that dQ and dK get.
+    weights: how P is made (`weights`). dp: what becomes of dP, ``dp(dp, where)``. ds:
+    ``ds(p, dp, delta)``. for_q, for_k, for_v: what is multiplied for dQ, dK and dV, of
+    ``(p, ds, where)``. power: of the scale that dQ and dK get.
     """
 
     weights: Weights = right
+    dp: _Change = lambda dp, where: dp
     ds: _Change = lambda p, dp, delta: p * (dp - delta)
     for_q: _Change = lambda p, ds, where: ds
     for_k: _Change = lambda p, ds, where: ds
@@ -54,7 +56,7 @@ def gradients(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
         p = slip.weights(scale * (q @ k.mT), lse[..., None], seen, where)
-        ds = slip.ds(p, do @ v.mT, delta[..., None])
+        ds = slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None])
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
     factor = scale**slip.power
     dq, dk = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1]
@@ -96,6 +98,12 @@ OF_DS: tuple[tuple[str, str, Slip], ...] = (
         "P * (1 - P) is the derivative of one weight by its own score; the other scores of the "
         "row move it too, and that is what delta is for.",
         Slip(ds=lambda p, dp, delta: p * (1 - p) * dp),
+    ),
+    (
+        "dP is rounded to float16",
+        "dP and delta may be large and their difference small, and float16 loses it. tl.dot gives "
+        "float32 even for float16 tiles: leave dP so, and round dS alone, for the last product.",
+        Slip(dp=as_inputs),
     ),
 )
 OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
@@ -198,9 +206,9 @@ def allowed(
     import torch
 
     visible = torch.from_numpy(seen).to(q.device)
-    s = q @ k.mT * q.shape[-1] ** -0.5
-    p = torch.exp(s.float() - lse[..., None]).where(visible, 0.0)
-    ds = p * ((do @ v.mT).float() * kept - delta[..., None])
+    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # so tl.dot makes them, and dP
+    p = torch.exp(s - lse[..., None]).where(visible, 0.0)
+    ds = p * ((do.float() @ v.float().mT) * kept - delta[..., None])
     p, ds = (p * kept).to(q.dtype), ds.to(q.dtype)
     root = q.shape[-1] ** -0.5
     eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)

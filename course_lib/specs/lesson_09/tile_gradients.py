@@ -84,7 +84,7 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         q_tile: Any, k_tile: Any, v_tile: Any, do_tile: Any, lse_row: Any, delta_row: Any,
         seen: Any, scale: float,
     ) -> Any:  # fmt: skip
-        where = where_of(seen, 1, *seen.shape, causal=not seen.all())
+        where = where_of(seen, q_tile, *seen.shape, causal=not seen.all())
         where["d"] = scale**-2  # of whose root the scale is one over
         inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
         return gradients(*inputs, seen, where, slip, scale=scale)

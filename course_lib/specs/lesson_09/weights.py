@@ -35,14 +35,20 @@ def parts(q: Any, k: Any, *, causal: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where_of(
-    seen: np.ndarray, d: int, block_q: int, block_k: int, *, causal: bool
+    seen: np.ndarray, q: Any, block_q: int, block_k: int, *, causal: bool
 ) -> dict[str, Any]:
     """Return what a way to make weights may ask for, beside scores and lse."""
     n_q, n_k = seen.shape
     return {
-        "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": d,
+        "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": q.shape[-1],
         "block_q": block_q, "block_k": block_k, "causal": causal,
+        "half": str(q.dtype) == "torch.float16",
     }  # fmt: skip
+
+
+def as_inputs(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    """Return ``x`` as it is after ``.to(q.dtype)``, float64."""
+    return x.astype(np.float16).astype(np.float64) if where["half"] else x
 
 
 def right(s: np.ndarray, lse: np.ndarray, seen: np.ndarray, _where: Any = None) -> np.ndarray:
@@ -190,6 +196,11 @@ OF_TILES: tuple[Named, ...] = (
         lambda s, lse, seen, at: right(
             s, lse, at["key"] <= at["row"] + seen.shape[1] - seen.shape[0]
         ),
+    ),
+    (
+        "the scores are rounded to float16",
+        SAYS["the scores are rounded to float16"],
+        lambda s, lse, seen, at: right(as_inputs(s, at), lse, seen),
     ),
     (
         "scores, not weights",
