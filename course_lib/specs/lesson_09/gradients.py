@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
-from course_lib.specs.lesson_09.weights import OF_MASKS, OF_TILES, Named, Weights, as_inputs, right
+from course_lib.specs.lesson_09.weights import (
+    OF_MASKS,
+    OF_TILES,
+    Named,
+    Weights,
+    as_inputs,
+    right,
+    unmasked,
+)
 
 _Change = Callable[..., np.ndarray]
 
@@ -125,6 +134,16 @@ OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
 )
 OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
     (
+        "scaled twice on the way back",
+        "in dQ: it is multiplied by the scale once, in dS or at the end.",
+        Slip(for_q=lambda p, ds, where: ds / np.sqrt(where["d"])),
+    ),
+    (
+        "scaled twice on the way back",
+        "in dK: it is multiplied by the scale once, in dS or at the end.",
+        Slip(for_k=lambda p, ds, where: ds / np.sqrt(where["d"])),
+    ),
+    (
         "the last scale is missing",
         "in dQ: S = scale * Q K^T, so what reaches Q passes the scale once more.",
         Slip(for_q=lambda p, ds, where: ds * np.sqrt(where["d"])),
@@ -137,6 +156,35 @@ OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
 )
 """... where dQ and dK are handed in together."""
 
+
+def _seen_of(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    return np.where(where["seen"], x, 0.0)
+
+
+_OF_ONE_MASK = tuple(
+    (name, says, slip)
+    for skip in (True, False)
+    for name, says, slip in (
+        (
+            "the mask is missing in dS",
+            "the weights that dV gets are masked, and those in dS = P * (dP - delta) are not: a "
+            "hidden pair moves nothing.",
+            Slip(
+                weights=partial(unmasked, skip=skip),
+                for_v=lambda p, ds, where: _seen_of(p, where),
+            ),
+        ),
+        (
+            "the mask is missing in dV",
+            "dS is masked, and the weights that dV gets are not: a hidden pair moves nothing.",
+            Slip(
+                weights=partial(unmasked, skip=skip),
+                for_q=lambda p, ds, where: _seen_of(ds, where),
+                for_k=lambda p, ds, where: _seen_of(ds, where),
+            ),
+        ),
+    )
+)
 SCALED_V = (
     "dV is scaled",
     "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
@@ -168,7 +216,8 @@ def mistakes_of(
     """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
     made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
-    return tuple(Mistake(name, says, model(slip)) for name, says, slip in (*every, *slips))
+    every += [*(_OF_ONE_MASK if masks else ()), *slips]
+    return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 
 def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mistake:

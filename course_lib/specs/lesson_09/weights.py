@@ -42,7 +42,7 @@ def where_of(
     return {
         "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": q.shape[-1],
         "block_q": block_q, "block_k": block_k, "causal": causal,
-        "half": str(q.dtype) == "torch.float16",
+        "seen": seen, "half": str(q.dtype) == "torch.float16",
     }  # fmt: skip
 
 
@@ -116,11 +116,23 @@ def _hidden_before_exp(
     skip: bool,
 ) -> np.ndarray:
     """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key."""
-    p = np.exp(np.where(seen, s, by) - lse)
+    return _of_visited(np.exp(np.where(seen, s, by) - lse), where, skip)
+
+
+def _of_visited(p: np.ndarray, where: dict[str, Any], skip: bool) -> np.ndarray:
+    """Return weights that are 0 in tiles of which nothing is seen, if the loops ``skip`` those."""
+    n_q, n_k = where["seen"].shape
     last_row = where["row"] // where["block_q"] * where["block_q"] + where["block_q"] - 1
     first_key = where["key"] // where["block_k"] * where["block_k"]
-    visited = np.minimum(last_row, len(seen) - 1) + seen.shape[1] - seen.shape[0] >= first_key
+    visited = np.minimum(last_row, n_q - 1) + n_k - n_q >= first_key
     return np.where(visited, p, 0.0) if skip and where["causal"] else p
+
+
+def unmasked(
+    s: np.ndarray, lse: np.ndarray, _seen: Any, where: dict[str, Any], *, skip: bool
+) -> np.ndarray:
+    """Return weights of hidden pairs as well."""
+    return _of_visited(np.exp(s - lse), where, skip)
 
 
 _MASKS = (
@@ -232,6 +244,7 @@ KEYS_OUTSIDE: tuple[Named, ...] = (
             _from_row(begin),
         )
         for begin in (
+            lambda key, shift, b_q, b_k: (key + 1 - shift) // b_q * b_q,
             lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q,
             lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q,
         )
