@@ -118,6 +118,8 @@ class State(NamedTuple):
 
 # what stands for -inf in other people's programs, and where they clip scores
 LOW_NUMBERS = (
+    ("100", 100.0),
+    ("1e3", 1e3),
     ("1e4", 1e4),
     ("1e5", 1e5),
     ("1e6", 1e6),

@@ -47,7 +47,7 @@ def attention_judge(
         finding = array_finding(
             o,
             o_true,
-            allowed=_allowed(case, o_true, in_dtype, eager or _eager),
+            allowed=_allowed(case, o_true, in_dtype, eager or eager_output),
             name="`o`",
             axes=axes,
             block_q=case.kwargs.get("block_q"),
@@ -85,7 +85,7 @@ def _of_scores(case: Case) -> float:
     return score_rounding(q, k, 1.0) if q.element_size() == 4 else 0.0
 
 
-def _eager(case: Case) -> Any:
+def eager_output(case: Case) -> Any:
     """Return plain PyTorch attention in the inputs' own dtype; empty rows are 0.
 
     Scores of half inputs stay float32, as in every kernel (``tl.dot`` makes them so): a score of

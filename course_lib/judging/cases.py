@@ -276,10 +276,11 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``), and flags of the `Case`.
+    ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of its own if there is
+    no recurrence to be off), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
-    more = {"tile": tiles[1]} if tiles and word == "fine" else {}
+    more = {"tile": how.pop("tile", tiles[1])} if tiles and word == "fine" else {}
     arrays = _DRAWN[word](rng, n_q, n_k, d, how.pop(word, 1.0), heads=heads, **more)
     arrays = arrays if kv_heads is None else grouped(arrays, kv_heads)
     keywords: dict[str, Any] = {} if causal is None else {"causal": causal}

@@ -160,12 +160,17 @@ _KNOWN = (
     ),
     known(
         "scaled by a length, not by head_dim",
-        "the scores are divided by the root of n_k or n_q: it is the root of head_dim.",
+        "the scores are divided by the root of n_k, n_q or a tile's length: it is the root of "
+        "head_dim.",
         *(
             Misreading(
-                inputs=lambda q, k, v, _tile, n=n: (q * (q.shape[-1] / n(q, k)) ** 0.5, k, v)
+                inputs=lambda q, k, v, tile, n=n: (q * (q.shape[-1] / n(q, k, tile)) ** 0.5, k, v)
             )
-            for n in (lambda q, k: k.shape[-2], lambda q, k: q.shape[-2])
+            for n in (
+                lambda q, k, _tile: k.shape[-2],
+                lambda q, k, _tile: q.shape[-2],
+                lambda q, k, tile: tile,
+            )
         ),
     ),
     known(
@@ -327,9 +332,11 @@ _KNOWN = (
     ),
     known(
         "one length for Q and K",
-        "n_q is used where n_k belongs: K and V have n_k rows, and so have their heads.",
+        "n_q is used where n_k belongs: K and V have n_k rows, and so have their heads; a mask of "
+        "keys ends at n_k.",
         Misreading(inputs=read_at("kv", head_rows="n_q")),
         Misreading(inputs=read_at("kv", head_rows="n_q"), end=_at_n_q),
+        Misreading(only=lambda row, key, *_tiles: key < len(row)),
     ),
     *(
         known(

@@ -5,9 +5,10 @@ order of the inputs, in their last bits, in a grid. So the interpreter does the 
 case again, on inputs of which about half the numbers are halved: which, a secret of the grader
 decides for each number that is there, however often it is there. Copying, transposing, padding
 with a constant, packing, converting (of numbers that are one in float16 all or none are halved)
-and scaling can be done again on those inputs. What a kernel computes follows them; what was
-computed beside it would have to guess a bit for each number. Where a launcher does more between
-two launches the replay is `Unclear`: a person has to look.
+and scaling can be done again on those inputs. Inputs that belong together (an lse, and what its
+scores are made of) stay as they are beside others that change. What a kernel computes follows the
+inputs; what was computed beside it would have to guess a bit for each number. Where a launcher
+does more between two launches the replay is `Unclear`: a person has to look.
 """
 
 from __future__ import annotations
@@ -54,11 +55,13 @@ class Replay:
 
     def __init__(self, case: Case, secret: np.random.Generator) -> None:
         self._is_halved = secret.integers(0, 2, 1 << 16).astype(bool)  # for each float16
-        if not any(self._is_halved[_as_float16(x)].any() for x in _floating(case)):
+        places = range(len(case.args))
+        free = replace(case, args=tuple(case.args[i] for i in places if i not in case.together))
+        if not any(self._is_halved[_as_float16(x)].any() for x in _floating(free)):
             self._is_halved[:] = True  # few numbers, and none was chosen
-        args = tuple(map(self._other, case.args))
+        args = [x if i in case.together else self._other(x) for i, x in enumerate(case.args)]
         kwargs = {key: self._other(x) for key, x in case.kwargs.items()}
-        self.other_case = replace(case, args=args, kwargs=kwargs)
+        self.other_case = replace(case, args=tuple(args), kwargs=kwargs)
         self._inputs = list(zip(_floating(case), _floating(self.other_case), strict=True))
         self._written: list[Pair] = []
         self._now: dict[Any, Any] = {}  # bits then -> tensor now

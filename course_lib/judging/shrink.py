@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,7 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
 
     None either where its arguments are not numbers (a walk of several calls, say).
     """
-    names = re.findall(r"\w+", exercise.signature)
-    inputs = [*zip(names, case.args, strict=False), *case.kwargs.items()]
+    inputs = [*zip(_names(exercise, case), case.args, strict=False), *case.kwargs.items()]
     if not all(_is_of_numbers(value) for _, value in inputs):
         return []
     try:
@@ -63,6 +63,13 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
         return [*lines, f"   yours: {_shown(result)}", f"   right: {_shown(expected)}"]
     except ValueError:
         return []
+
+
+def _names(exercise: Exercise, case: Case) -> list[str]:
+    """Return what the inputs are called: as in the task, and what comes later as in the truth."""
+    first, later = case.phases(exercise.later)
+    names = re.findall(r"\w+", exercise.signature)[: len(first)]
+    return [*names, *list(signature(exercise.truth).parameters)[len(first) :]] if later else names
 
 
 def _is_of_numbers(value: Any) -> bool:

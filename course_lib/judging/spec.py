@@ -40,8 +40,8 @@ class Case:
     ``blind_to`` names the null models that happen to be right here (with one key, mean(V) is).
     ``counted`` runs the case under a ledger, so that ``judge`` sees its memory traffic.
     ``compiled`` compiles the kernel for a GPU (sm_80) with this case's types, after all passed.
-    ``shows``: which of `HARD` this case is. ``together``: its inputs belong to each other (an lse
-    to its scores), so that its launches make no sense on others.
+    ``shows``: which of `HARD` this case is. ``together``: the places of inputs that belong
+    to each other (an lse to its scores), and make no sense if they are changed apart.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Case:
     counted: bool = False
     compiled: bool = False
     shows: frozenset[str] = frozenset()
-    together: bool = False
+    together: frozenset[int] = frozenset()
 
     def phases(self, later: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arguments of the call, and the last ``later`` of them, which come after."""

@@ -95,3 +95,9 @@ def test_an_input_without_an_answer_is_not_told():
     words = words_of(renamed(stream_average, "stream_average"))
     assert "yours: [7]" in words
     assert "right: [nan]" not in words
+
+
+def test_an_input_that_comes_later_has_its_own_name():
+    q = np.ones((1, 1, 1, 1))
+    lines = told(find("9.6"), Case("", (q, 2 * q, 3 * q, 4 * q), {"causal": True}), q, q)
+    assert [line.split(" = ")[0].strip() for line in lines[:5]] == ["q", "k", "v", "do", "causal"]

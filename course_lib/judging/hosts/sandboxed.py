@@ -125,8 +125,7 @@ class Sandboxed:
         if self._whole.left() <= 0:
             return Ran(case, found=self._all_too_long(), fatal=True)
         self._clock = self._new_clock()
-        again = self._is_kernel and not case.together
-        self._replay = Replay(case, self._secret) if again else None
+        self._replay = Replay(case, self._secret) if self._is_kernel else None
         provenance = Provenance(_tensors(case), self._clock) if self._is_kernel else None
         self._origins = Origins(_tensors(case), self._clock) if self._is_kernel else None
         try:

@@ -167,7 +167,7 @@ _SHARED = frozenset(
 
 
 def _three_lines(
-    scale: Callable[[Any], float] = lambda q: q.shape[-1] ** -0.5,
+    scale: Callable[[Any, Any], float] = lambda q, k: q.shape[-1] ** -0.5,
     *,
     exchanged: bool = False,
     axis: int = -1,
@@ -178,7 +178,7 @@ def _three_lines(
 
     def model(q: Any, k: Any, v: Any) -> np.ndarray:
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
-        s = (k @ q.mT if exchanged else q @ k.mT) * scale(q)
+        s = (k @ q.mT if exchanged else q @ k.mT) * scale(q, k)
         e = np.exp(s - s.max(axis=-1 if sum_axis else axis, keepdims=True))
         return mix(e / e.sum(axis=sum_axis or axis, keepdims=True), q, k, v)
 
@@ -190,15 +190,19 @@ _ROW_MISTAKES = (
     *(
         Mistake(
             "scaled by the number of tokens",
-            "the number of rows of q is the number of queries. d is the length of a row.",
+            "the rows of q are the queries, and those of k the keys. d is the length of a row.",
             _three_lines(scale),
         )
-        for scale in (lambda q: 1 / q.shape[-2] ** 0.5, lambda q: 1 / q.shape[-2])
+        for scale in (
+            lambda q, k: 1 / q.shape[-2] ** 0.5,
+            lambda q, k: 1 / k.shape[-2] ** 0.5,
+            lambda q, k: 1 / q.shape[-2],
+        )
     ),
     Mistake(
         "the weights are scaled, not the scores",
         "the scale belongs before the softmax: after it, the weights of a row no longer sum to 1.",
-        _three_lines(lambda q: 1, mix=lambda p, q, k, v: p @ v * q.shape[-1] ** -0.5),
+        _three_lines(lambda q, k: 1, mix=lambda p, q, k, v: p @ v * q.shape[-1] ** -0.5),
     ),
     Mistake(
         "the sum of each column",
@@ -305,7 +309,7 @@ _LEFT_MISTAKES = tuple(
         "-1 is the last dimension, whatever comes before it.",
         model,
     )
-    for model in (_three_lines(lambda q: q.shape[1] ** -0.5), _three_lines(axis=1))
+    for model in (_three_lines(lambda q, k: q.shape[1] ** -0.5), _three_lines(axis=1))
 )
 
 _FIRST_AXIS = Mistake(

@@ -270,6 +270,9 @@ _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
     "only square tiles",
     "only the first tile of keys counts",
     "every step reads the first tile of K, or of V",
+    "scaled by a length, not by head_dim",
+    "the loop ends at n_q",
+    "one length for Q and K",
 }
 STREAM_MISTAKES = tuple(
     sorted(

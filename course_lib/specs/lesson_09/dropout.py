@@ -64,6 +64,8 @@ def _cases(rng: Generator) -> list[Case]:
              100, 100, 128, dtype="float16", tiles=(64, 32), causal=True, compiled=True),
         case(0.25, "rate 1/4, causal, 384 queries and keys, d = 16: what is kept is counted",
              384, 384, 16, tiles=(64, 128), causal=True, eyes=False, counted=True),
+        case(0.0, f"rate 0, {draw.FINE_NAME}",
+             16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
         replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
                 shows=HARD - {FAR}),
     ]  # fmt: skip
@@ -237,9 +239,8 @@ def _of_values(case: Case, got: Any, call: _Call) -> Finding | None:
     if finding := array_finding(got[0], o, allowed=near, name="`o`", axes=_AXES):
         return _with_mask(finding, rate)
     truths = call.gradients(do, *_derived(call.kept))
-    lse, delta = (
-        torch.from_numpy(x).float().to(q.device) for x in (call.lse, (as_float64(do) * o).sum(-1))
-    )
+    lse = torch.from_numpy(call.lse).float().to(q.device)
+    delta = (do.float() * eager.float()).sum(-1)  # of o as it is stored
     seen = seen_by(q.shape[-2], k.shape[-2], causal=case.kwargs["causal"])
     limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=truths, kept=kept)
     finding = _of_gradients(got[2:5], truths, limits)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.attention_judge import attention_judge, attention_truth
+from course_lib.judging.attention_judge import attention_judge, attention_truth, eager_output
 from course_lib.judging.both_ways import there_and_back
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
@@ -77,7 +77,9 @@ def _cases(rng: Generator) -> list[Case]:
              100, 100, 64, heads=(1, 2), dtype="float16", causal=True, summed=True, compiled=True),
         case("causal, 256 queries and keys, d = 16: what is kept is counted",
              256, 256, 16, causal=True, counted=True),
-        replace(case(draw.hard_names(150)[0], 65, 65, 16, jump=150), shows=HARD - {FAR}),
+        case(draw.FINE_NAME, 16, 64, 16, fine=0.0, dtype="float16"),
+        # two tiles of 64 keys and one key: the maximum jumps from each to the next
+        replace(case(draw.hard_names(150)[0], 65, 129, 16, jump=150), shows=HARD - {FAR}),
     ]  # fmt: skip
 
 
@@ -91,7 +93,7 @@ def _answer(slip: Slip, *, instead: str = "") -> Callable[..., Any]:
         o, lse = attention_truth(q, k, v, causal=causal)
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
-        where = where_of(seen, q.shape[-1], 64, 64, causal=causal)
+        where = where_of(seen, q, 64, 64, causal=causal)
         return (o, *gradients(q, k, v, do, lse, (do * o).sum(-1), seen, where, slip))
 
     return model
@@ -122,7 +124,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if fault := formal_fault(observed.result[1:], expected[1:], q.dtype):
         return fault
     lse = torch.from_numpy(lse).float().to(q.device)
-    delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float().to(q.device)
+    delta = (do.float() * eager_output(case).float()).sum(-1)  # of o as it is stored
     seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
     limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=expected[1:])
     for got, truth, limit, name in zip(

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
-from course_lib.specs.lesson_09.weights import OF_MASKS, OF_TILES, Named, Weights, right
+from course_lib.specs.lesson_09.weights import (
+    OF_MASKS,
+    OF_TILES,
+    Named,
+    Weights,
+    as_inputs,
+    right,
+    unmasked,
+)
 
 _Change = Callable[..., np.ndarray]
 
@@ -23,11 +32,13 @@ _Change = Callable[..., np.ndarray]
 class Slip:
     """One thing wrong in the backward, or nothing.
 
-    weights: how P is made (`weights`). ds: ``ds(p, dp, delta)``. for_q, for_k, for_v: what is
-    multiplied for dQ, dK and dV, of ``(p, ds, where)``. power: of the scale that dQ and dK get.
+    weights: how P is made (`weights`). dp: what becomes of dP, ``dp(dp, where)``. ds:
+    ``ds(p, dp, delta)``. for_q, for_k, for_v: what is multiplied for dQ, dK and dV, of
+    ``(p, ds, where)``. power: of the scale that dQ and dK get.
     """
 
     weights: Weights = right
+    dp: _Change = lambda dp, where: dp
     ds: _Change = lambda p, dp, delta: p * (dp - delta)
     for_q: _Change = lambda p, ds, where: ds
     for_k: _Change = lambda p, ds, where: ds
@@ -54,7 +65,7 @@ def gradients(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
         p = slip.weights(scale * (q @ k.mT), lse[..., None], seen, where)
-        ds = slip.ds(p, do @ v.mT, delta[..., None])
+        ds = slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None])
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
     factor = scale**slip.power
     dq, dk = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1]
@@ -97,6 +108,12 @@ OF_DS: tuple[tuple[str, str, Slip], ...] = (
         "row move it too, and that is what delta is for.",
         Slip(ds=lambda p, dp, delta: p * (1 - p) * dp),
     ),
+    (
+        "dP is rounded to float16",
+        "dP and delta may be large and their difference small, and float16 loses it. tl.dot gives "
+        "float32 even for float16 tiles: leave dP so, and round dS alone, for the last product.",
+        Slip(dp=as_inputs),
+    ),
 )
 OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
     (
@@ -117,6 +134,16 @@ OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
 )
 OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
     (
+        "scaled twice on the way back",
+        "in dQ: it is multiplied by the scale once, in dS or at the end.",
+        Slip(for_q=lambda p, ds, where: ds / np.sqrt(where["d"])),
+    ),
+    (
+        "scaled twice on the way back",
+        "in dK: it is multiplied by the scale once, in dS or at the end.",
+        Slip(for_k=lambda p, ds, where: ds / np.sqrt(where["d"])),
+    ),
+    (
         "the last scale is missing",
         "in dQ: S = scale * Q K^T, so what reaches Q passes the scale once more.",
         Slip(for_q=lambda p, ds, where: ds * np.sqrt(where["d"])),
@@ -129,6 +156,35 @@ OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
 )
 """... where dQ and dK are handed in together."""
 
+
+def _seen_of(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    return np.where(where["seen"], x, 0.0)
+
+
+_OF_ONE_MASK = tuple(
+    (name, says, slip)
+    for skip in (True, False)
+    for name, says, slip in (
+        (
+            "the mask is missing in dS",
+            "the weights that dV gets are masked, and those in dS = P * (dP - delta) are not: a "
+            "hidden pair moves nothing.",
+            Slip(
+                weights=partial(unmasked, skip=skip),
+                for_v=lambda p, ds, where: _seen_of(p, where),
+            ),
+        ),
+        (
+            "the mask is missing in dV",
+            "dS is masked, and the weights that dV gets are not: a hidden pair moves nothing.",
+            Slip(
+                weights=partial(unmasked, skip=skip),
+                for_q=lambda p, ds, where: _seen_of(ds, where),
+                for_k=lambda p, ds, where: _seen_of(ds, where),
+            ),
+        ),
+    )
+)
 SCALED_V = (
     "dV is scaled",
     "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
@@ -160,7 +216,8 @@ def mistakes_of(
     """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
     made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
-    return tuple(Mistake(name, says, model(slip)) for name, says, slip in (*every, *slips))
+    every += [*(_OF_ONE_MASK if masks else ()), *slips]
+    return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 
 def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mistake:
@@ -198,9 +255,9 @@ def allowed(
     import torch
 
     visible = torch.from_numpy(seen).to(q.device)
-    s = q @ k.mT * q.shape[-1] ** -0.5
-    p = torch.exp(s.float() - lse[..., None]).where(visible, 0.0)
-    ds = p * ((do @ v.mT).float() * kept - delta[..., None])
+    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # so tl.dot makes them, and dP
+    p = torch.exp(s - lse[..., None]).where(visible, 0.0)
+    ds = p * ((do.float() @ v.float().mT) * kept - delta[..., None])
     p, ds = (p * kept).to(q.dtype), ds.to(q.dtype)
     root = q.shape[-1] ** -0.5
     eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)

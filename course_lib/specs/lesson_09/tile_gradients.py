@@ -84,7 +84,7 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         q_tile: Any, k_tile: Any, v_tile: Any, do_tile: Any, lse_row: Any, delta_row: Any,
         seen: Any, scale: float,
     ) -> Any:  # fmt: skip
-        where = where_of(seen, 1, *seen.shape, causal=not seen.all())
+        where = where_of(seen, q_tile, *seen.shape, causal=not seen.all())
         where["d"] = scale**-2  # of whose root the scale is one over
         inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
         return gradients(*inputs, seen, where, slip, scale=scale)
@@ -123,7 +123,7 @@ _NOT_TRANSPOSED = (
 )
 
 
-_ALONG_THE_KEYS = (
+_OF_OTHER_ROWS = (
     (
         "delta is taken along the keys",
         "delta is one number a query: it belongs to a row, delta_row[:, None].",
@@ -133,6 +133,11 @@ _ALONG_THE_KEYS = (
         "lse is taken along the keys",
         "lse is one number a query: it belongs to a row, lse_row[:, None].",
         Slip(weights=lambda s, lse, seen, where: right(s, lse.mT, seen)),
+    ),
+    (
+        "delta is made of this tile alone",
+        "delta belongs to the whole row, of which this tile is a part: use delta_row.",
+        Slip(ds=lambda p, dp, delta: p * (dp - (p * dp).sum(-1, keepdims=True))),
     ),
 )
 _ORDER = "return dq, dk, dv, in this order."
@@ -154,7 +159,7 @@ TILE_GRADIENTS = Exercise.of(
         *mistakes_of(
             _answer,
             _NOT_TRANSPOSED,
-            *_ALONG_THE_KEYS,
+            *_OF_OTHER_ROWS,
             *OF_DS,
             *OF_SCALE,
             *OF_ONE_SCALE,

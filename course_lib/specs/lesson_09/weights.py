@@ -35,14 +35,20 @@ def parts(q: Any, k: Any, *, causal: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where_of(
-    seen: np.ndarray, d: int, block_q: int, block_k: int, *, causal: bool
+    seen: np.ndarray, q: Any, block_q: int, block_k: int, *, causal: bool
 ) -> dict[str, Any]:
     """Return what a way to make weights may ask for, beside scores and lse."""
     n_q, n_k = seen.shape
     return {
-        "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": d,
+        "row": np.arange(n_q)[:, None], "key": np.arange(n_k), "d": q.shape[-1],
         "block_q": block_q, "block_k": block_k, "causal": causal,
+        "seen": seen, "half": str(q.dtype) == "torch.float16",
     }  # fmt: skip
+
+
+def as_inputs(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    """Return ``x`` as it is after ``.to(q.dtype)``, float64."""
+    return x.astype(np.float16).astype(np.float64) if where["half"] else x
 
 
 def right(s: np.ndarray, lse: np.ndarray, seen: np.ndarray, _where: Any = None) -> np.ndarray:
@@ -110,11 +116,23 @@ def _hidden_before_exp(
     skip: bool,
 ) -> np.ndarray:
     """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key."""
-    p = np.exp(np.where(seen, s, by) - lse)
+    return _of_visited(np.exp(np.where(seen, s, by) - lse), where, skip)
+
+
+def _of_visited(p: np.ndarray, where: dict[str, Any], skip: bool) -> np.ndarray:
+    """Return weights that are 0 in tiles of which nothing is seen, if the loops ``skip`` those."""
+    n_q, n_k = where["seen"].shape
     last_row = where["row"] // where["block_q"] * where["block_q"] + where["block_q"] - 1
     first_key = where["key"] // where["block_k"] * where["block_k"]
-    visited = np.minimum(last_row, len(seen) - 1) + seen.shape[1] - seen.shape[0] >= first_key
+    visited = np.minimum(last_row, n_q - 1) + n_k - n_q >= first_key
     return np.where(visited, p, 0.0) if skip and where["causal"] else p
+
+
+def unmasked(
+    s: np.ndarray, lse: np.ndarray, _seen: Any, where: dict[str, Any], *, skip: bool
+) -> np.ndarray:
+    """Return weights of hidden pairs as well."""
+    return _of_visited(np.exp(s - lse), where, skip)
 
 
 _MASKS = (
@@ -192,6 +210,11 @@ OF_TILES: tuple[Named, ...] = (
         ),
     ),
     (
+        "the scores are rounded to float16",
+        SAYS["the scores are rounded to float16"],
+        lambda s, lse, seen, at: right(as_inputs(s, at), lse, seen),
+    ),
+    (
         "scores, not weights",
         "exp is missing.",
         lambda s, lse, seen, _: np.where(seen, s - lse, 0.0),
@@ -221,6 +244,7 @@ KEYS_OUTSIDE: tuple[Named, ...] = (
             _from_row(begin),
         )
         for begin in (
+            lambda key, shift, b_q, b_k: (key + 1 - shift) // b_q * b_q,
             lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q,
             lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q,
         )

@@ -33,20 +33,23 @@ def judge(variant: Variant) -> Judge:
 
 
 def _eager(variant: Variant, case: Case) -> Any:
-    """Return o as eager PyTorch gives it in the inputs' own dtype: what may be wrong twice over."""
+    """Return o of eager PyTorch, which may be wrong twice over: weights and o in q's dtype.
+
+    The scores are float32, as in the judge's yardstick of plain attention.
+    """
     import torch
 
     q, k, v, *sinks = (x.cpu() for x in case.args)
     group, causal = q.shape[1] // k.shape[1], bool(case.kwargs.get("causal"))
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    plain = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    plain = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # as tl.dot makes them
     o = torch.empty_like(q)
     for at in np.ndindex(*q.shape[:2]):
         changed = variant.rule.change(as_float64(plain[at]), (at[1], q.shape[1]), causal)
-        s = torch.from_numpy(changed).to(q.dtype)
+        s = torch.from_numpy(changed).float()
         if sinks:
-            s = torch.cat([s, sinks[0][at[1]].to(q.dtype).expand(len(s), -1)], 1)
-        weights = torch.nan_to_num(torch.softmax(s, -1))
+            s = torch.cat([s, sinks[0][at[1]].float().expand(len(s), -1)], 1)
+        weights = torch.nan_to_num(torch.softmax(s, -1)).to(q.dtype)
         o[at] = weights[:, : k.shape[2]] @ v[at]
     return o
 
