@@ -15,7 +15,13 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.calling import misfit
-from course_lib.specs.lesson_10.caches import allowed, copy_finding, scores, softmax
+from course_lib.specs.lesson_10.caches import (
+    allowed,
+    copy_finding,
+    read_finding,
+    scores,
+    softmax,
+)
 
 Array = np.ndarray
 _AXES = ("sequence", "head", "position", "column")
@@ -73,8 +79,8 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "caches that lie in memory as (B, n, H, d)", [a, c], 18, 8, strided=True),
         _case(rng, "an empty cache beside one with a single place left", [0, 11, 5], 12, 8),
         *_hard(rng),
-        _case(rng, "3 sequences of 40, 63 and 51 tokens, room for 64: counted",
-              [40, 63, 51], 64, 64,
+        _case(rng, "3 sequences of 58, 62 and 60 tokens, room for 64: counted",
+              [58, 62, 60], 64, 64,
               counted=True),
     ]  # fmt: skip
 
@@ -125,7 +131,9 @@ def _traffic_finding(case: Case, observed: Observed) -> Finding | None:
             look="write one row a sequence: the others are where they belong already.",
         )
     filled = int(lengths.sum()) * k[0, :, 0].nbytes
-    return copy_finding(observed.ledger, 3 * filled // 2)
+    return copy_finding(observed.ledger, filled, 3 * filled // 2) or read_finding(
+        observed.ledger, 2 * k.nbytes, case.args[0].nbytes
+    )
 
 
 def _answer(
@@ -136,11 +144,13 @@ def _answer(
     power: float = 0.5,
     new: Callable[[Any, Any], tuple[Any, Any]] = lambda k, v: (k, v),
     kept: tuple[bool, bool] = (True, True),
+    late: tuple[bool, bool] = (False, False),
     change: Callable[[Array, Array], Array] = lambda cache, n: cache,
 ) -> Callable[..., Any]:
     """Return a model: where the new rows go, who is seen, and what becomes of the caches.
 
-    ``kept``: whether K and V are written at all; the newest token is attended to all the same.
+    ``kept``: whether K and V are written at all; the newest token is attended to all the same,
+    but to what stood in its row before where it comes ``late``.
     """
 
     def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
@@ -154,9 +164,11 @@ def _answer(
             made[np.arange(len(lengths)), :, where] = as_float64(row)[:, :, 0]
             written.append(change(made, lengths))
         seen = sees(np.arange(n_max), lengths[:, None])[:, None, None]  # (B, 1, 1, n_max)
-        s = np.where(seen, scores(q, written[0], power), fill)
+        old = (as_float64(x) for x in (k_cache, v_cache))
+        k, v = (c if is_late else w for w, c, is_late in zip(written, old, late, strict=True))
+        s = np.where(seen, scores(q, k, power), fill)
         after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
-        return softmax(s) @ written[1], *after
+        return softmax(s) @ v, *after
 
     return model
 
@@ -188,7 +200,15 @@ _NOT_KEPT = (
     "caches that you were given.",
 )
 
+_LATE = (
+    "the query looks before the row is written",
+    "row lengths[b] still holds what another request left there: write k_new and v_new into it, "
+    "then attend.",
+)
+
 _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    (*_LATE, _answer(late=(True, True))),
+    (*_LATE, _answer(late=(True, True), kept=(False, False))),
     (
         "is_causal with one query sees the first key",
         "PyTorch aligns `is_causal=True` at the top left: query 0 sees key 0 only. The newest "
@@ -244,9 +264,14 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         (
             "only one of the two caches is written",
             "the newest token has a row of K and a row of V: write both.",
-            _answer(kept=kept),
+            _answer(kept=kept, late=late),
         )
-        for kept in ((True, False), (False, True))
+        for kept, late in (
+            ((True, False), (False, False)),
+            ((False, True), (False, False)),
+            ((True, False), (False, True)),
+            ((False, True), (True, False)),
+        )
     ),
     (
         "K and V are exchanged",

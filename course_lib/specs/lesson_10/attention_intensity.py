@@ -229,6 +229,30 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
         "a number has b bytes, and that is not always 2.",
         _ratio(change=lambda right, x: right * x.b / 2),
     ),
+    *(
+        (
+            "causal halves the products",
+            "here each query meets each of its n_k keys: there is no discount for causal.",
+            _ratio(flops=lambda x, less=less: _flops(x) * (1 - (x.n_q - less) / 2 / x.n_k)),
+        )
+        for less in (0, 1)
+    ),
+    (
+        "each query reads K and V for itself",
+        "the n_q queries of a sequence share its K and V: at the least, a row is read once for "
+        "all of them.",
+        _ratio(k_and_v=lambda x: _k_and_v(x) * x.n_q),
+    ),
+    (
+        "a shared prefix makes all keys shared",
+        "only the first shared_prefix rows are everybody's: each sequence has n_k - shared_prefix "
+        "rows of its own.",
+        _ratio(
+            k_and_v=_cached(
+                lambda x: x.kv_heads, lambda x: x.n_k if x.shared_prefix else x.batch * x.n_k
+            )
+        ),
+    ),
     (
         "the scores go to memory",
         "scores and weights are not written down: of them no byte counts.",

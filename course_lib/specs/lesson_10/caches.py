@@ -15,6 +15,7 @@ from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.tolerance import as_float64, score_rounding
 
 Array = np.ndarray
+NOT_NONE = (0.0, -1e4, -1e5, -1e6, -1e9, -1e30)  # what people write for the lse of no key, -inf
 
 
 def allowed(truth: Array, q: Any, k: Any, v: Any) -> float:
@@ -26,13 +27,27 @@ def allowed(truth: Array, q: Any, k: Any, v: Any) -> float:
     return 1e-5 * biggest + score_rounding(q, k, v)
 
 
-def copy_finding(ledger: Any, cached: int) -> Finding | None:
-    """Return a finding if more than ``cached`` bytes of new tensors were made."""
+_COPIES = (  # operators that move numbers: what they make of a cache is a copy
+    *("cat", "clone", "_to_copy", "copy_", "repeat", "constant_pad_nd"),
+    *("index", "index_select", "gather", "take"),
+    *("where", "masked_fill"),
+)
+
+
+def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
+    """Return a finding if a cache of ``one`` bytes (K, or V) is copied, or ``most`` are written.
+
+    Of new tensors, that is: more than ``most`` in all, or half a cache by operators that copy.
+    SDPA itself may multiply K by the scale, so arithmetic is held against ``most`` alone.
+    """
     new = [x for x in ledger.crossings if x.direction == "written" and x.tensor != "input"]
+    moved = [x for x in new if x.op in _COPIES]
+    if sum(x.n_bytes for x in moved) <= one // 2:
+        moved = []
     made = sum(x.n_bytes for x in new)
-    if made <= cached:
+    if made <= most and not moved:
         return None
-    largest = max(new, key=lambda x: x.n_bytes)
+    largest = max(moved or new, key=lambda x: x.n_bytes)
     return Finding(
         "makes no copy of the cache",
         f"the numbers are right, but {made} bytes of new tensors are written, the largest by "
@@ -43,20 +58,20 @@ def copy_finding(ledger: Any, cached: int) -> Finding | None:
 
 
 def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
-    """Return a finding if inputs are read as if the cache of ``cached`` bytes were read twice.
+    """Return a finding if inputs are read as if half the cache of ``cached`` bytes was read twice.
 
-    ``small``: bytes of the other inputs, which may be read now and then.
+    That is K, or V. ``small``: bytes of the other inputs, which may be read now and then.
     """
     read = ledger.read.get("input", 0)
-    if read <= 1.5 * cached + 8 * small:
+    if read <= 1.25 * cached + 8 * small:
         return None
     times = read / cached
     bars = TrafficBars("Bytes read", (Bar("K and V", read, cached),))
     return Finding(
         "reads each cached byte once",
-        f"the numbers are right, but K and V are read {times:.1f} times.",
-        look="whoever shares a cached row (the heads of a group, the drafts) is a row of one "
-        "matrix: one product serves them all.",
+        f"the numbers are right, but of K and V {times:.1f} times as much is read as they hold.",
+        look="one product reads K, one reads V. Whoever shares a cached row (the heads of a group, "
+        "the drafts) is a row of one matrix.",
         picture=bars,
     )
 

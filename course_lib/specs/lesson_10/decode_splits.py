@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.specs.lesson_10.caches import NOT_NONE
 from course_lib.specs.lesson_10.kernels import (
     JUDGE,
     OF_PACKING,
@@ -19,6 +20,7 @@ from course_lib.specs.lesson_10.kernels import (
     TRUTH,
     Parts,
     decode_case,
+    half_launches,
     run,
 )
 
@@ -41,6 +43,7 @@ def _cases(rng: Generator) -> list[Case]:
               3, 190, 32, rise=120, tiles=(ROWS, 32)), 2),
         (case("float16, 8 heads share 2 key heads, 150 keys in 3 splits, d = 64",
               4, 150, 64, heads=(1, 2), dtype="float16", tiles=(ROWS, 32), compiled=True), 3),
+        *((one, 1) for one in half_launches(rng)),
         *((one, 2) for one in draw.hard_launches(rng, 3, 66, 16, tiles=(ROWS, 32))),
         (case("200 keys in 6 splits, counted",
               8, 200, 16, heads=(1, 2), tiles=(ROWS, 32), counted=True), 6),
@@ -141,7 +144,7 @@ OF_SHARES = (
     ),
     *(
         Mistake("the lse of a split without keys is not -inf", f"{_NO_KEY}.", Parts(empty=(0.0, x)))
-        for x in (0.0, -1e4, -1e5, -1e6, -1e9, -1e30)
+        for x in NOT_NONE
     ),
     Mistake(
         "the parts are stored in another order",

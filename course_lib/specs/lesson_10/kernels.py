@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
+from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
@@ -103,14 +105,24 @@ def decode_case(case: Case, *lengths: Any, **splits: int) -> Case:
     return replace(case, args=(q, k, v, *lengths), kwargs=kwargs, shows=shows)
 
 
+def half_launches(rng: Generator) -> list[Case]:
+    """Return two launches in which O, alpha or scores that are kept in float16 are off."""
+    name = "float16, 1024 keys of equal weight, values near 100"
+    return [
+        draw.launch(rng, name, 3, 1024, 16, values_near=100, dtype="float16", tiles=(ROWS, 64)),
+        draw.fine_launch(rng, 1024, tiles=(ROWS, 16)),
+    ]
+
+
 # Judging -----------------------------------------------------------------------------------------
 
 
 def _eager(q: Any, k: Any, v: Any, **_tiles: int) -> Any:
+    """Attend in the inputs' dtype, with scores in float32, as `tl.dot` makes them."""
     import torch
 
-    s = q @ k.mT * q.shape[-1] ** -0.5
-    return torch.softmax(s, -1) @ v, torch.logsumexp(s.float(), -1)
+    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5
+    return torch.softmax(s, -1).to(v.dtype) @ v, torch.logsumexp(s, -1)
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:

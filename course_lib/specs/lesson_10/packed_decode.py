@@ -15,6 +15,7 @@ from course_lib.specs.lesson_10.kernels import (
     ROWS,
     TRUTH,
     decode_case,
+    half_launches,
 )
 
 
@@ -36,6 +37,7 @@ def _cases(rng: Generator) -> list[Case]:
              3, 96, 32, rise=120, heads=(1, 2), tiles=(ROWS, 32)),
         case("float16, 8 heads share 2 key heads, 100 keys, d = 64",
              4, 100, 64, heads=(1, 2), dtype="float16", tiles=(ROWS, 32), compiled=True),
+        *half_launches(rng),
         *draw.hard_launches(rng, 3, 65, 16, tiles=(ROWS, 32)),
         case("8 heads share each of 2 key heads, 150 keys, counted",
              8, 150, 16, heads=(1, 2), tiles=(ROWS, 64), counted=True),

@@ -20,6 +20,7 @@ from course_lib.specs.lesson_10.kernels import (
     TRUTH,
     Parts,
     decode_case,
+    half_launches,
     run,
 )
 
@@ -58,6 +59,7 @@ def _cases(rng: Generator) -> list[Case]:
         _padded(case("float16, lengths 100 and 37 of 120 in 2 splits, d = 64",
                      4, 120, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
                 2, 100, 37),
+        *(_padded(one, 1, 1024) for one in half_launches(rng)),
         *(_padded(one, 2, 65, 33)
           for one in draw.hard_launches(rng, 3, 66, 16, heads=(2, 1), tiles=(ROWS, 32))),
         _padded(case("lengths 200, 60 and 120 of 200 in 4 splits, counted",

@@ -1,4 +1,8 @@
-"""Exercise 10.3: decode in parts, each with its o and lse, and their merge, in PyTorch."""
+"""Exercise 10.3: decode in parts, each with its o and lse, and their merge, in PyTorch.
+
+Longer than 400 lines because a part and a merge can each go wrong in many ways, and all of them
+are one model, `Slip`, with one thing changed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,13 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_10.caches import allowed, copy_finding, read_finding, scores
+from course_lib.specs.lesson_10.caches import (
+    NOT_NONE,
+    allowed,
+    copy_finding,
+    read_finding,
+    scores,
+)
 
 Array = np.ndarray
 
@@ -106,12 +116,14 @@ class Slip:
     weights: Weights | None = None  # (parts) -> (splits, ...), what each part's o is multiplied by
     total: Callable[[Array], Array] | None = None  # of lse (splits, ...)
     guarded: bool = True
+    shifted: bool = True  # whether the maximum of a split is subtracted
+    in_place: bool = False  # whether the parts are multiplied by their weights
 
 
-def _seen(s: Array, v: Array, guarded: bool) -> Part:
+def _seen(s: Array, v: Array, guarded: bool, shifted: bool) -> Part:
     """Return the part of one split: scores (..., n), values (..., n, d)."""
     n = s.shape[-1]
-    m = s.max(axis=-1, initial=-np.inf)
+    m = s.max(axis=-1, initial=-np.inf) if shifted or not n else np.zeros(s.shape[:-1])
     p = np.exp(s - np.where((m == -np.inf) & guarded, 0, m)[..., None])
     l_sum = p.sum(axis=-1)
     below = np.where((l_sum == 0) & guarded, 1, l_sum)
@@ -135,14 +147,16 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         with np.errstate(all="ignore"):
             s = scores(q, k, slip.power)[:, :, 0]  # (B, H, n_k)
             parts = [
-                slip.shown(_seen(s[..., keys], v[:, :, keys], slip.guarded))
+                slip.shown(_seen(s[..., keys], v[:, :, keys], slip.guarded, slip.shifted))
                 for keys in slip.keys(k.shape[2], splits)
             ]
             lse = np.stack([part.lse for part in parts])  # (splits, B, H)
             o = np.stack([part.o for part in parts])
             total = (slip.total or _total)(lse)
             weights = np.exp(lse - total) if slip.weights is None else slip.weights(parts)
-            out = (weights[..., None] * o).sum(axis=0)
+            weighed = weights[..., None] * o
+            out = weighed.sum(axis=0)
+            o = weighed if slip.in_place else o
         return o[:, :, :, None], lse[..., None], out[:, :, None], total[..., None]
 
     return model
@@ -165,7 +179,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if observed.ledger is None:
         return None
     cached = k.nbytes + v.nbytes
-    return copy_finding(observed.ledger, cached // 2) or read_finding(
+    return copy_finding(observed.ledger, k.nbytes, k.nbytes) or read_finding(
         observed.ledger, cached, q.nbytes
     )
 
@@ -242,6 +256,15 @@ def _rest_to_the_last(n: int, splits: int) -> list[Any]:
 
 def _balanced(n: int, splits: int) -> list[Any]:
     return list(np.array_split(np.arange(n), splits))
+
+
+def _evenly_cut(n: int, splits: int) -> list[Any]:
+    return [slice(i * n // splits, (i + 1) * n // splits) for i in range(splits)]
+
+
+def _off_by_one(more: int, n: int, splits: int) -> list[Any]:
+    """Return runs that end one key too late, or one too early."""
+    return [slice(run.start, max(run.start, run.stop + more)) for run in split_slices(n, splits)]
 
 
 def _dealt(n: int, splits: int) -> list[Any]:
@@ -377,9 +400,30 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
     ),
     (*_EMPTY, Slip(guarded=False)),
     (*_EMPTY, Slip(shown=lambda x: x if x.n else x._replace(o=x.o * np.nan, lse=x.lse * np.nan))),
-    *((*_EMPTY, Slip(shown=_lse(partial(_lse_of_empty, to)))) for to in (0.0, 1.0)),
+    *((*_EMPTY, Slip(shown=_lse(partial(_lse_of_empty, to)))) for to in (1.0, *NOT_NONE)),
     (*_LAST_KEYS, Slip(keys=_rounded_down)),
-    *((*_BOUNDS, Slip(keys=keys)) for keys in (_rest_to_the_last, _balanced, _dealt)),
+    *((*_BOUNDS, Slip(keys=keys)) for keys in (_rest_to_the_last, _balanced, _evenly_cut, _dealt)),
+    (
+        "a key belongs to two splits",
+        "split i ends before key (i + 1) * size: that one is the first of the next split.",
+        Slip(keys=partial(_off_by_one, 1)),
+    ),
+    (
+        "the last key of a split is lost",
+        "a slice ends before its stop: split i is i * size to (i + 1) * size, not one less.",
+        Slip(keys=partial(_off_by_one, -1)),
+    ),
+    (
+        "the parts are weighed in place",
+        "o_parts are returned as attention over their own keys, divided by their own sums: here "
+        "they are multiplied by their weights in the merge, perhaps by `*=`.",
+        Slip(in_place=True),
+    ),
+    (
+        "no maximum is subtracted",
+        "exp(s) overflows where scores are large: subtract the split's largest score first.",
+        Slip(shifted=False),
+    ),
     (
         "a head reads another group's keys",
         "the group of query head h is h // (H / H_kv): neighbours share a key head. (% deals them "

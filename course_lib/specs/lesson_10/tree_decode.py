@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,9 @@ def _answer(
     seen: Callable[[Array, int], Array] | None = None,
     fill: float = -np.inf,
     power: float = 0.5,
+    masked: Callable[[Array, Array, float], Array] = lambda s, mask, fill: softmax(
+        np.where(mask, s, fill)
+    ),
 ) -> Callable[..., Any]:
     """Return a model by which drafts are seen; ``seen(family, cached)`` makes the whole mask."""
 
@@ -107,8 +111,7 @@ def _answer(
         drafts = family(parents)
         old = np.ones((len(parents), cached), dtype=bool)
         mask = seen(drafts, cached) if seen else np.concatenate([old, drafts], axis=1)
-        weights = softmax(np.where(mask, scores(q, k, power), fill))
-        answer: Array = weights @ as_float64(v)
+        answer: Array = masked(scores(q, k, power), mask, fill) @ as_float64(v)
         return answer
 
     return model
@@ -128,7 +131,9 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if finding or observed.ledger is None:
         return finding
     cached = k.nbytes + v.nbytes
-    return copy_finding(observed.ledger, cached) or read_finding(observed.ledger, cached, q.nbytes)
+    return copy_finding(observed.ledger, k.nbytes, cached) or read_finding(
+        observed.ledger, cached, q.nbytes
+    )
 
 
 def _chain(parents: list[int]) -> Array:
@@ -175,15 +180,54 @@ def _before_the_drafts(drafts: Array, cached: int) -> Array:
     return mask
 
 
+def _before_the_drafts_of_all(drafts: Array, cached: int) -> Array:
+    """Return what cached - 1 is where each line is walked up to -1, and that is marked as well."""
+    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
+    mask[:, cached - 1] = True
+    return mask
+
+
 def _first_for_none(parents: list[int]) -> Array:
     return ancestors([parent if parent >= 0 else min(0, i - 1) for i, parent in enumerate(parents)])
 
 
-def _while_positive(parents: list[int]) -> Array:
-    """Return who walks up ``while parent > 0``: draft 0 is never reached by others."""
+def _while_positive(itself: bool, parents: list[int]) -> Array:
+    """Return who walks up ``while parent > 0``: draft 0 is not reached, not even by ``itself``."""
     seen = ancestors(parents)
-    seen[1:, 0] = False
+    seen[1 - itself :, 0] = False
     return seen
+
+
+def _first_guesses_only(drafts: Array, cached: int) -> Array:
+    """Return a mask in which the cache is seen by those that continue it."""
+    old = np.repeat(drafts.sum(1, keepdims=True) == 1, cached, axis=1)
+    return np.concatenate([old, drafts], axis=1)
+
+
+def _one_less(drafts: Array, cached: int) -> Array:
+    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
+    mask[:, max(0, cached - 1) : cached] = False
+    return mask
+
+
+def _top_left(drafts: Array, cached: int) -> Array:
+    """Return PyTorch's is_causal: query i sees the first i + 1 keys."""
+    return np.tri(len(drafts), cached + len(drafts), dtype=bool)
+
+
+def _after_softmax(s: Array, mask: Array, _fill: float) -> Array:
+    return softmax(s) * mask
+
+
+def _after_softmax_normed(s: Array, mask: Array, _fill: float) -> Array:
+    weights = softmax(s) * mask
+    with np.errstate(all="ignore"):
+        normed: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return normed
+
+
+def _added(s: Array, mask: Array, _fill: float) -> Array:
+    return softmax(s + mask)
 
 
 def _depth(parents: list[int]) -> Array:
@@ -240,7 +284,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ),
     (*_LINE, _answer(_parent_only)),
     (*_LINE, _answer(_grandparent)),
-    (*_LINE, _answer(_while_positive)),
+    *((*_LINE, _answer(partial(_while_positive, itself))) for itself in (False, True)),
     (
         "a draft sees itself only",
         "a draft sees the drafts that it continues as well: its ancestors.",
@@ -275,6 +319,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_MINUS_ONE, _answer(_last_too)),
     (*_MINUS_ONE, _answer(_first_for_none)),
     (*_MINUS_ONE, _answer(seen=_before_the_drafts)),
+    (*_MINUS_ONE, _answer(seen=_before_the_drafts_of_all)),
     (*_NO_KIN, _answer(_siblings)),
     (*_NO_KIN, _answer(_by_depth)),
     (*_NO_KIN, _answer(_family)),
@@ -283,12 +328,38 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         for seen in (
             lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached))),
             lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached)), constant_values=True),
+            _top_left,
         )
     ),
     (
         "the cache is not seen",
         "every draft sees all that is older than the drafts.",
         _answer(seen=lambda drafts, cached: np.pad(drafts, ((0, 0), (cached, 0)))),
+    ),
+    (
+        "only the first guesses see the cache",
+        "every draft sees all that is older than the drafts, those that continue another as well.",
+        _answer(seen=_first_guesses_only),
+    ),
+    (
+        "the newest cached key is not seen",
+        "the cache has n_k - n_q rows, 0 to n_k - n_q - 1: every draft sees the last of them too.",
+        _answer(seen=_one_less),
+    ),
+    *(
+        (
+            "the mask comes after the softmax",
+            "what is hidden took part in the maximum and in the sum: it gets the score -inf, "
+            "before the softmax.",
+            _answer(masked=masked),
+        )
+        for masked in (_after_softmax, _after_softmax_normed)
+    ),
+    (
+        "True and False are added to the scores",
+        "as numbers they are 1 and 0, and hide nothing: a mask that is added holds 0 where a key "
+        "is seen and -inf where it is hidden.",
+        _answer(masked=_added),
     ),
     (
         "what is hidden has score zero",
