@@ -156,10 +156,14 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_q: int, bloc
             raise ValueError(f"{name} must be a power of two and at least 16, got {size!r}.")
 
 
-@torch.compiler.assume_constant_result  # else `torch.compile` breaks the graph here
 def interpreted() -> bool:
     """Return whether Triton interprets kernels in this process."""
     return triton.knobs.runtime.interpret
+
+
+# Else `torch.compile` breaks the graph there. `torch.compiler.assume_constant_result` does no more
+# than this, but it imports the compiler: a second for every notebook and child with a kernel.
+interpreted._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:

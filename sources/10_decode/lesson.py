@@ -5,9 +5,10 @@
 # (the kernel, and what `lse` is). No GPU.
 #
 # **You will be able to:** say from two numbers whether an attention step waits for memory or for
-# arithmetic; say what batching, grouped heads, drafts and shared prefixes change about it; add a
-# token to a cache and read it by tiles; split the keys of one query among programs and merge what
-# they return; name the mistake behind a wrong merge.
+# arithmetic; say what batching, grouped heads, drafts and shared prefixes change about it; pack a
+# group's heads so that they share a load; add a token to a cache and read it by tiles; split the
+# keys of one query among programs and merge what they return; name the mistake behind a wrong
+# merge.
 #
 # **Time:** 55 minutes for this lesson, 120 for its exercises.
 
@@ -24,6 +25,8 @@
 # The keys and values of earlier tokens do not change. So they are kept: that is the **KV cache**.
 # Each decode step reads all of it, for one query.
 #
+# What one user sends is a **request**: a text, and a cache of its own.
+#
 # Both phases compute the same function, the one that you know. But the kernel of lesson 07, so
 # good at prefill, is poor at decode. One number says why:
 #
@@ -36,24 +39,26 @@ import torch
 from course_lib import Predict, Quiz, count
 from course_lib.accounting import decode_traffic as model
 from course_lib.accounting.hardware import GPUS
-from course_lib.attention.online_softmax import OnlineState
+from course_lib.attention import OnlineState, naive
 from course_lib.figures import decode as measured
+from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.style.table import Table
 from course_lib.widgets import KVCacheCalculator, RooflineChart, TileSchedule
 
 # %% picture [markdown]
-# ## The picture: a reading room
+# ## The picture: readers at a desk
 #
-# A library keeps its books in a cellar. A page that you want to read is carried up to the reading
-# room. Carrying takes time, reading takes time too.
+# The warehouse of lesson 01 (HBM), the road, and at its end the desk where the chip works. In the
+# warehouse stand shelves of books. A **book** is a key with its value; a **reader** is a query.
+# Every reader has to read every book of his text. A book is brought over the road to the desk,
+# read there, and taken away.
 #
-# - A whole class sits there and reads *the same* page. It is carried up once, and everybody is
-#   busy for a while. The carrier has time for the next page. That is prefill.
-# - One reader sits there. The page comes up, is glanced at, and goes back. The reader waits for
-#   the carrier nearly all day. That is decode.
+# - A whole class sits at the desk and reads *the same* book. It came over the road once, and keeps
+#   everybody busy. Meanwhile the next one is on its way. That is prefill.
+# - One reader sits there. The book comes, he glances at it, it goes. He waits for the road nearly
+#   all day. That is decode.
 #
-# Page and reader are the same in both. **Only the number of readers a page differs.** A page is a
-# key with its value, a reader is a query, the cellar is HBM.
+# Road, book and reader are the same in both. **Only the number of readers a book differs.**
 
 # %% by-hand [markdown]
 # ## A number by hand: one key
@@ -65,8 +70,8 @@ from course_lib.widgets import KVCacheCalculator, RooflineChart, TileSchedule
 # value to O: 128 and 128 again. Together **512 FLOPs**. (The exponential we leave out, as
 # always.)
 #
-# 512 FLOPs for 512 bytes: the **intensity** is 1 FLOP per byte. d stands above and below, so it
-# does not matter, and neither does the number of keys. What does matter?
+# 512 FLOPs for 512 bytes: the **intensity** is 1 FLOP per byte. With another d both change alike,
+# and with more keys, too. So neither matters. What does?
 
 # %% predict-ridge
 p_ridge = Predict(
@@ -93,8 +98,8 @@ p_ridge.reveal(
 # - other **heads**: with grouped-query attention (GQA, lesson 02) several query heads use one K/V
 #   head. Their number is the **group**: 32 query heads on 8 K/V heads are groups of 4.
 #
-# So, at 2 bytes a number and with a long cache: **intensity ≈ group × queries**. Q and O move
-# too; the code takes them along. That is why the last line stays so far below 4 · 8192.
+# So, at 2 bytes a number and with a long cache: **intensity ≈ group × queries**. The code is
+# exact: it also counts the rows of Q and O, which move once.
 
 
 # %% dial-code
@@ -110,6 +115,9 @@ for queries in (1, 4, 64, 8192):
     print(f"groups of 4, {queries:5} queries: {intensity(4, queries):8.1f} FLOP/byte")
 
 # %% dial-see [markdown]
+# The last line is far below 4 · 8192: there Q and O have four times as many rows as K and V, and
+# are most of the bytes.
+#
 # Below is the roofline of lesson 02 with one more handle. *You are here* is a step with some
 # number of queries. Drag it along the roof: from [decode](#fac-roofline-plot) at the left, one
 # query, to prefill at the right. **Two regimes, one roofline.** At how many queries do you pass
@@ -122,14 +130,15 @@ RooflineChart(view="dial", n=8192, d=128, heads=32, kv_heads=8)
 # ## Is it still FlashAttention that helps?
 #
 # FlashAttention's win was: S and P, N × N, never go to memory. A decode step has one query. Its
-# scores are one *row* of N numbers a head. What if naive attention writes them down?
+# scores are one *row* of N numbers a head. What does it cost to write them down, as naive attention
+# does?
 
 # %% predict-naive
 p_naive = Predict(
     "10-naive",
     "A decode step, groups of 4, d = 128, 2 bytes a number. Naive writes and reads the scores, "
-    "writes and reads the weights: four trips of N numbers a head. How much more than K and V is "
-    "that?",
+    "writes and reads the weights: four trips of N numbers a head. How many bytes is that, in % of "
+    "K and V?",
     unit="%",
 )
 p_naive
@@ -147,15 +156,14 @@ p_naive.reveal(
 )
 
 # %% naive-say [markdown]
-# (The least that it could be, by formula. Eager PyTorch moves more: it may repeat K and V for every
-# head of the group.) So what made prefill fast cannot make decode fast. The online softmax stays
-# useful: it lets parts of the keys be done by different programs, as you will see. But first to
-# what does help: the dial.
+# (That is the least, by formula. Eager PyTorch moves more: it may repeat K and V for every head of
+# the group.) So what made prefill fast cannot make decode fast. The online softmax stays useful: it
+# lets different programs do parts of the keys, as you will see. But first what does help: the dial.
 
 # %% what-changes [markdown]
 # ## What turns the dial?
 #
-# Four proposals to make decode less idle. Decide before you look.
+# Four proposals to give a book more readers.
 #
 # **1. Batching.** A server decodes 64 requests together, each with a cache of its own.
 
@@ -174,14 +182,28 @@ for batch in (1, 64):
     print(f"{batch:2} requests: {found:.2f} FLOP/byte")
 p_batch.reveal(
     "what it was",
-    "64 readers, but each wants another book. Nobody shares a page: 64 times the FLOPs, and 64 "
-    "times the bytes.",
+    "64 readers, but each wants other books. Nobody shares one: 64 times the FLOPs, and 64 times "
+    "the bytes.",
 )
 
 # %% batch-say [markdown]
-# Public texts say that batching raises the intensity of decode. That is true of the products with
-# the model's *weights*: all requests use the same weights, so they are the shared book. Of
-# attention it is false, and with long texts the caches are what is read most.
+# You will read that batching raises the intensity of decode. That is true of the products with the
+# model's *weights*: all requests use the same weights, so these are the shared book. Of attention it
+# is false. Which of the two is more to read? For a model of 8 billion weights, and 64 requests of
+# 8192 tokens:
+
+# %% batch-bytes
+parameters = 8.03e9  # Llama-3-8B: 32 layers, 8 K/V heads, d = 128
+caches = 64 * model.cache_bytes(8192, d=128, kv_heads=8, layers=32)
+print(f"weights   {2 * parameters / 2**30:3.0f} GiB, once for all requests")
+print(f"64 caches {caches / 2**30:3.0f} GiB, each for one request")
+one = measured.row(batch=1, n=65536, kv_heads=8)["median_us"]
+many = measured.row(batch=16, n=16384, kv_heads=8)["median_us"]
+print(f"attention, H100: 1 request of 65,536 keys {one:.0f} us, 16 of 16,384 {many:.0f} us")
+
+# %% gqa-heading [markdown]
+# The last line is measured: 4 times the keys take about 4 times as long, batch or no batch. Time
+# goes with the bytes.
 #
 # **2. GQA.** The model has 8 K/V heads in place of 32. The 32 query heads stay.
 
@@ -215,33 +237,16 @@ p_gqa.reveal(
     "the same FLOPs. Decode was waiting for bytes.",
 )
 
-# %% predict-time
-p_time = Predict(
-    "10-time",
-    "8 K/V heads. One request of 65,536 keys takes as long as you just saw. 16 requests of "
-    "16,384 keys each have 4 times as many keys in all. Together they take, of that time,",
-    unit="times",
-)
-p_time
-
-# %% reveal-time
-batched = measured.row(16, 16384, 8)["median_us"]
-p_time.reveal(
-    batched / gqa,
-    f"{batched:.0f} us against {gqa:.0f} us on an H100: time goes with the bytes. In a batch "
-    "attention costs what it costs alone.",
-)
-
 # %% drafts [markdown]
 # **3. Drafts.** A small model guesses the next tokens, say 4. The large one looks at all guesses
 # in *one* step and keeps those that it would have written itself (*speculative decoding*). 4
 # queries read one cache: the dial goes up by 4. If guesses are wrong, their work is lost, but
-# bytes were the bottleneck.
+# arithmetic was idle anyway.
 #
 # **4. Shared prefixes.** 64 requests begin with the same 4096 tokens, instructions for example,
 # kept in the cache *once*. A kernel that knows it can let all 64 queries use a loaded key of that
 # prefix. For these keys, and only for these, the dial goes up by 64. (A kernel that does not know
-# it reads them 64 times. The keys shared in memory are not yet keys shared in a load.)
+# it reads them 64 times: a key shared in memory is not yet shared in a load.)
 
 # %% predict-prefix
 p_prefix = Predict(
@@ -256,9 +261,9 @@ p_prefix
 prefix = model.decode_intensity(batch=64, shared=4096, **shape)
 dial = [
     ("every head its own K and V", intensity(1, 1)),
-    ("groups of 4, with or without a batch", intensity(4, 1)),
-    ("groups of 4, 64 requests, 4096 keys of a shared prefix alone", intensity(4, 64, n=4096)),
-    ("the same, all 8192 keys: 4096 of them its own", prefix),
+    ("groups of 4, one request or a batch", intensity(4, 1)),
+    ("64 requests, the 4096 keys that they share", intensity(4, 64, n=4096)),
+    ("64 requests, all keys: these 4096, and 4096 own", prefix),
     ("groups of 4, and 4 drafts", intensity(4, 4)),
     ("one K/V head for 32", intensity(32, 1)),
     ("128 heads on one latent row (MLA)", model.latent_intensity(128)),
@@ -277,16 +282,69 @@ p_prefix.reveal(
 )
 
 # %% settings-say [markdown]
-# The line but one: **MLA**, DeepSeek's *multi-head latent attention*, a *low-rank* cache. A token
+# The line but one is **MLA**, DeepSeek's *multi-head latent attention*: a *low-rank* cache. A token
 # keeps one row of 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of
-# it as their value. 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is memory-bound" is a
-# rule with an exception: MLA stands just below the ridge, and its own kernel (FlashMLA) has to
-# work for its FLOPs. Lesson 12 takes it apart.
+# it as their value. That is 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is
+# memory-bound" is a rule with an exception: MLA stands just below the ridge. Lesson 12 takes it
+# apart, and its own kernel (FlashMLA).
+
+# %% pack-heading [markdown]
+# ## A promise is not a load: pack the group
+#
+# `group × queries` promised that 4 heads share a loaded key. But if each query head has a program
+# of its own, as in lesson 07, each program loads the keys for itself. To share, the heads must sit
+# at *one* desk: as **rows of one tile of Q**. The tile's row r is head r of the group. All of them
+# see the same keys, so nothing else in the loop changes.
+#
+# A tensor core wants at least 16 rows (lesson 06), and a group often has 4 or 8. The rest are
+# **idle rows**, filled with zeros and thrown away.
+
+# %% predict-pack
+p_pack = Predict(
+    "10-pack",
+    "8 query heads on 2 K/V heads, one query, 64 keys, the kernel of lesson 07. How many times as "
+    "many bytes of K does it load with a program for each query head as with packed groups?",
+    unit="times",
+)
+p_pack
+
+# %% pack-count
+q_one = torch.randn(1, 8, 1, 16)  # (B, H, 1, d): a program for each head
+q_packed = q_one.reshape(1, 2, 4, 16)  # (B, H_kv, group, d): a program for each group
+k_few = torch.randn(1, 2, 64, 16)  # (B, H_kv, n, d)
+v_few = torch.randn(1, 2, 64, 16)
+print(f"K is                  {k_few.nbytes:>6,} bytes")
+loaded = {}
+for name, rows_of_q in (("a program a head", q_one), ("packed groups", q_packed)):
+    ledger = count(flash_attention_with_lse, rows_of_q, k_few, v_few, block_q=16)
+    loaded[name] = ledger.read["k"]
+    print(f"{name:16} loads {loaded[name]:>6,} bytes of K")
+o_one, _ = flash_attention_with_lse(q_one, k_few, v_few, block_q=16)
+o_packed, _ = flash_attention_with_lse(q_packed, k_few, v_few, block_q=16)
+print("the same answers:", torch.allclose(o_one.flatten(), o_packed.flatten()))
+
+# %% reveal-pack
+p_pack.reveal(
+    loaded["a program a head"] / loaded["packed groups"],
+    "The size of the group. It is the same kernel: only the shape of q is another. Packed, every "
+    "byte of K is loaded once, and the loads keep what the dial promised.",
+)
+
+# %% pack-say [markdown]
+# That is *counted*, of what the programs ask for. On a GPU the L2 cache would serve some of the
+# repeated loads (lesson 04).
+#
+# And the idle rows? 16 rows on one loaded key are 16 FLOPs a byte, most of them for nothing. The
+# ridge is at 295. The arithmetic was idle anyway: here padding costs nothing that we wait for. (In
+# prefill it would.)
+#
+# Drafts are packed the same way: 4 heads × 4 drafts fill 16 rows. Only then the rows differ in
+# what they may see: draft 2 must not look at draft 3. That is a causal mask inside one tile.
 
 # %% cache-heading [markdown]
 # ## The cache: append a row, read by tiles
 #
-# For each layer and K/V head the cache holds one row of K and one of V a token. The model has
+# Now the book itself. For each layer and K/V head the cache holds one row of K and one of V a token. The model has
 # written 256 tokens, and the 257th comes. What happens in memory?
 
 # %% predict-append
@@ -314,7 +372,7 @@ p_append.reveal(
 # store, it is how much a program takes on its desk at a time. (A *page*, lesson 11, is a way to
 # store.)
 #
-# Here is a decode step: ten lines, and you know them all.
+# Here is a decode step, in ten lines. It is lesson 04's loop for one query:
 
 
 # %% decode-step
@@ -330,14 +388,16 @@ def decode_step(q, k_cache, v_cache, length, block=128):
 
 # %% decode-step-run
 rng = np.random.default_rng(10)
-k_cache, v_cache = np.full((2, 384, 16), np.nan)  # room for 384 tokens, nothing in it yet
-k_cache[:256], v_cache[:256] = rng.normal(size=(2, 256, 16))
-k_cache[256], v_cache[256] = rng.normal(size=(2, 16))  # token 257: one row each
+k_cache = np.full((384, 16), np.nan)  # room for 384 tokens, nothing in it yet
+v_cache = np.full((384, 16), np.nan)
+k_cache[:256] = rng.normal(size=(256, 16))
+v_cache[:256] = rng.normal(size=(256, 16))
+k_cache[256] = rng.normal(size=16)  # token 257: one row each
+v_cache[256] = rng.normal(size=16)
 q = rng.normal(size=16)
 o, lse = decode_step(q, k_cache, v_cache, length=257)
-s = k_cache[:257] @ q / 4  # the whole row at once
-p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
-print("largest difference from the whole row:", np.abs(o - p @ v_cache[:257]).max())
+at_once = naive(q[None], k_cache[:257], v_cache[:257])[0]
+print("largest difference from naive attention:", np.abs(o - at_once).max())
 
 # %% book [markdown]
 # ## Book, shelf, notes
@@ -345,10 +405,10 @@ print("largest difference from the whole row:", np.abs(o - p @ v_cache[:257]).ma
 # FlashAttention throws the scores away and makes them again when they are needed (lesson 09).
 # Then why keep K and V at all? Could they not be made again too, as scores are?
 #
-# - The **book** is K and V: what the earlier tokens said.
-# - The **shelf** is HBM, the cellar. The books stand there.
-# - Your **notes** are the scores: what you jotted down while you read. Lose them, and you read
-#   the page once more.
+# - The **books** are K and V: what the earlier tokens said.
+# - The **shelf**, in the warehouse (HBM), is where they stand.
+# - Your **notes** are the scores: what a reader jots down at the desk. Lose them, and you read the
+#   book once more.
 
 # %% predict-recompute
 p_recompute = Predict(
@@ -364,10 +424,10 @@ p_recompute = Predict(
 p_recompute
 
 # %% recompute-run
-parameters, n = 8.03e9, 8192  # a model of 8 billion weights: 2 FLOPs each, for every token
+n = 8192
 cache = model.cache_bytes(n, d=128, kv_heads=8, layers=32)
-again = 2 * parameters * n / (GPUS["H100"].tflops_half * 1e12)
 read = cache / (GPUS["H100"].hbm_gb_per_s * 1e9)
+again = 2 * parameters * n / (GPUS["H100"].tflops_half * 1e12)  # 2 FLOPs a weight and token
 print(f"read the cache of {n} tokens        {1e3 * read:8.2f} ms")
 print(f"compute it again, for every token  {1e3 * again:8.2f} ms at the full speed of the chip")
 print(f"{again / read:.0f} times as long")
@@ -383,28 +443,13 @@ p_recompute.reveal(
 # %% book-say [markdown]
 # (By formula, with nominal figures; attention's own FLOPs are left out, and they would only add
 # to it.) If the token's *row* of layer 19 were kept, one product would do. But that row is 4096
-# numbers in such a model, and K and V together are 2048. You would keep more, to compute more.
+# numbers in such a model, and K and V together are 2 · 8 · 128 = 2048. You would keep more, to
+# compute more.
 #
 # So: notes may go, **the book must stay on the shelf**. FlashAttention reads the book well. It
-# does not make it thinner. How thick is it?
-
-# %% predict-token
-p_token = Predict(
-    "10-token",
-    "32 layers, 8 K/V heads, d = 128, 2 bytes a number. One token more makes the cache larger by "
-    "how many KiB?",
-    unit="KiB",
-)
-p_token
-
-# %% reveal-token
-p_token.reveal(
-    cache / n / 1024,
-    "K and V: 2 · 32 layers · 8 heads · 128 numbers · 2 bytes. With 32 K/V heads it would be 512 "
-    "KiB.",
-)
-
-# %% cache-text [markdown]
+# does not make it thinner. How thick is it? By hand, for one token: K and V, 32 layers, 8 heads, 128
+# numbers, 2 bytes: 2 · 32 · 8 · 128 · 2 = **128 KiB**. 8192 tokens make 1 GiB.
+#
 # Below, one GPU is a box: a slab of weights, and a brick for each request that still fits, its K
 # above its V. Drag the first brick longer: that is N. How many requests of 8192 tokens fit, and
 # how many of 131072? [These lines](#fac-kv-variants) compare what would shrink a brick. Choose
@@ -417,9 +462,9 @@ KVCacheCalculator("Llama-3-8B")
 # ## Who does the work? Piles dealt to markers
 #
 # The kernel of lesson 07 starts a program for each tile of *queries* and each head. Decode has
-# one query. One request, 8 K/V heads, each with its group of queries in one tile: that makes **8
-# programs**. An H100 has 132 SMs. (After your guess, the picture cuts the keys into more and more
-# parts, *splits*, each with a program of its own.)
+# one query. One request, 8 K/V heads, each with its packed group: that makes **8 programs**. An
+# H100 has 132 SMs. (After your guess, the picture cuts the keys into more and more parts,
+# *splits*, each with a program of its own.)
 
 # %% predict-splits
 p_one = Predict(
@@ -438,19 +483,15 @@ measured.draw_splits(batch=1, n=65536, kv_heads=8)
 p_one.reveal(
     100 * measured.row(1, 65536, 8, "flash_decode 1")["of_copy"],
     "8 SMs cannot ask for bytes fast enough to keep the memory busy. 16 splits make 128 programs, "
-    "nearly one an SM. (That is our reading. The share was measured, its cause was not.)",
+    "nearly one an SM. (That is our reading: the share was measured, its cause was not.)",
 )
 
 # %% split-say [markdown]
 # So the *keys* must be split. Lesson 03's exam papers again: the stack is tall, but now there are
 # many **markers**, and the piles are dealt out to them. Each marker walks through his own piles
 # with the three sticky notes, as you did, and hands in two things: his average o, already
-# divided, and his `lse`. Then somebody merges. This is *split-K*, known as Flash-Decoding.
-#
-# (Which piles to whom does not matter for the answer: lesson 03's merge knows no order. In the
-# picture below each program has a run of neighbouring tiles, in the exercises one of neighbouring
-# keys. The course's own kernel deals tiles out in turn, like cards: measured, that was 2 % faster
-# for one long request and 1.5 % slower for 64 short ones.)
+# divided, and his `lse`. Then somebody merges. This is *split-K*, known as *Flash-Decoding*. (Which
+# piles go to whom does not matter for the answer: lesson 03's merge knows no order.)
 #
 # Watch it: one request, 4 query heads as the rows of one tile of Q, the 257 keys of our picture
 # in tiles of 16, dealt to [4 programs](#fac-schedule-grid) that run side by side. Step through.
@@ -460,8 +501,8 @@ p_one.reveal(
 TileSchedule(n_q=4, block_q=4, n_k=257, block_k=16, schedule="split_k", splits=4, at_once=4)
 
 # %% parts-say [markdown]
-# What does the splitting cost? Each program writes its part, o and `lse` in 4 bytes a number, and
-# the merge reads it:
+# The last one: 17 tiles, 5 for each program, and 2 are left for him. And what does the splitting
+# cost? Each program writes its part, o and `lse` in 4 bytes a number, and the merge reads it:
 
 # %% parts-cost
 parts = model.split_parts.bytes(n=65536, d=128, heads=32, kv_heads=8, splits=16)
@@ -472,56 +513,52 @@ print(f"K and V                {least / 1e6:6.0f} MB")
 # %% merge-by-hand [markdown]
 # ### The merge by hand
 #
-# Lesson 03's row: scores 1, 3 | 2, 5, values 10, 20 | 30, 40. Marker A has the first pile, marker
-# B the second. What they hand in:
-
-# %% merge-parts
-scores, values = np.array([1.0, 3, 2, 5]), np.array([[10.0], [20], [30], [40]])
-parts = [OnlineState.from_tile(scores[x], values[x]).finalize() for x in (slice(0, 2), slice(2, 4))]
-o = np.array([part[0][0] for part in parts])  # (2,)
-lse = np.array([part[1] for part in parts])  # (2,)
-for name, i in (("A", 0), ("B", 1)):
-    print(f"marker {name}: o = {o[i]:.4f}   lse = {lse[i]:.5f}")
-
-# %% merge-board [markdown]
 # `lse` is the logarithm of the sum of all exponentials of a part. So exp(lse) says how much the
 # part counts. Add these up for the whole, and give each part its share:
 #
 # whole = exp(lse_A) + exp(lse_B), weight of A = exp(lse_A) ÷ whole = **exp(lse_A − lse)**, with
 # lse = ln(whole).
 #
-# First with numbers for the head: A hands in (10, ln 2), B hands in (50, ln 6). They count 2 and
-# 6.
+# In your head: marker A hands in (o, lse) = (10, ln 2), marker B (50, ln 6). They count 2 and 6.
 
 # %% predict-merge
 p_merge = Predict("10-merge", "(o, lse) = (10, ln 2) and (50, ln 6). What is the merged o?")
 p_merge
 
-# %% merge-run
-whole = np.exp(lse).sum()
-weight = np.exp(lse - np.log(whole))  # (2,)
-print(f"lse = {np.log(whole):.5f}   weights", weight.round(5), f"  o = {weight @ o:.4f}")
+
+# %% merge-code
+def merge(o, lse):
+    """Merge the parts of one row: their averages o (parts,) and their lse (parts,)."""
+    whole = np.log(np.exp(lse).sum())  # (a kernel subtracts the largest lse first)
+    weight = np.exp(lse - whole)  # (parts,), they add up to 1
+    return weight @ o, whole
+
+
+o, lse = merge(np.array([10.0, 50.0]), np.log([2.0, 6.0]))
+print(f"o = {o:.4f}   lse = {lse:.4f}, and ln 8 = {np.log(8):.4f}")
 
 # %% reveal-merge
-p_merge.reveal(
-    40,
-    "2/8 of 10 and 6/8 of 50, and lse is ln 8. For lesson 03's row the cell above gives 36.881, "
-    "the answer that you know.",
-)
+p_merge.reveal(o, "2/8 of 10 and 6/8 of 50, and lse is ln 8.")
+
+# %% merge-row-say [markdown]
+# Now lesson 03's row: scores 1, 3 | 2, 5, values 10, 20 | 30, 40. Marker A has the first pile, B
+# the second. Together they must find 36.881.
+
+# %% merge-row
+scores, values = np.array([1.0, 3, 2, 5]), np.array([[10.0], [20], [30], [40]])
+o_a, lse_a = OnlineState.from_tile(scores[:2], values[:2]).finalize()
+o_b, lse_b = OnlineState.from_tile(scores[2:], values[2:]).finalize()
+o = np.array([o_a[0], o_b[0]])  # (2,)
+lse = np.array([lse_a, lse_b])  # (2,)
+print(f"A: o = {o[0]:.4f}   lse = {lse[0]:.5f}")
+print(f"B: o = {o[1]:.4f}   lse = {lse[1]:.5f}")
+print("merged: o = {:.4f}   lse = {:.5f}".format(*merge(o, lse)))
 
 # %% museum [markdown]
 # ### Wrong numbers that tell you their mistake
 #
-# Four people merged the same two parts, and each got one thing wrong.
-
-# %% predict-museum
-p_museum = Predict(
-    "10-museum",
-    "A holds 18.81, B holds 39.53 and the maximum of the row. The right answer is 36.88. The "
-    "four wrong ones lie",
-    options=["all above it", "all below it", "some above, some below"],
-)
-p_museum
+# Four people merged the same two parts, and each got one thing wrong. The right answer is 36.88.
+# Read only the names: who comes closest?
 
 # %% wrong-merges
 l_sum = np.exp(lse - np.array([3.0, 5.0]))  # (2,) each against its own maximum
@@ -535,18 +572,14 @@ weights = {
 rows = [(says, w[0] / w.sum(), w @ o / w.sum()) for says, w in weights.items()]
 Table(("merge", "weight of A", "merged o"), rows, {"weight of A": ".3f", "merged o": ".2f"})
 
-# %% reveal-museum
-p_museum.reveal(
-    "all below it",
-    "B counts nearly 7 times as much as A. Whoever weighs too evenly, gives A too much.",
-)
-
 # %% museum-say [markdown]
 # All four lie between 18.81 and 39.53, so none is impossible: look at the weights, not at the
-# range.
+# range. And all four lie below 36.88: B counts nearly 7 times as much as A, and whoever weighs too
+# evenly gives A too much.
 #
-# - *Averaged*: the first way out of lesson 03. Each part has the same say.
-# - *By ℓ*: 28.76, that number again. ℓ is measured against each part's *own* maximum, and the two
+# - *Averaged*: each part has the same say, however much it saw.
+# - *By lse*: a logarithm is no weight, and it may be negative.
+# - *By ℓ*: 28.76, lesson 03's number. ℓ is measured against each part's *own* maximum, and the two
 #   differ. `lse` = m + ln ℓ has the maximum in it. That is why parts hand in `lse`, and not ℓ.
 # - *By 2^lse*: a kernel may compute with powers of 2 inside (lesson 08). Then its parts' `lse` is
 #   a logarithm to the base 2, and so must be the merge. Mixed bases give 35.20, the wrong number
@@ -577,94 +610,32 @@ p_many.reveal(
     "adds a part to write and to merge.",
 )
 
-# %% pack-heading [markdown]
-# ## Pack the group: heads as rows of a tile
-#
-# `group × queries` promised that 4 heads share a loaded key. But a promise is not a load. If each
-# query head has a program of its own, as in lesson 07, each loads the keys for itself. To share,
-# the heads must stand in *one* program: as **rows of one tile of Q**. The tile's row r is head r
-# of the group. All of them see the same keys, so nothing else in the loop changes.
-#
-# A tensor core wants at least 16 rows (lesson 06), and a group often has 4 or 8. The rest are
-# **idle rows**, filled with zeros and thrown away.
-
-# %% predict-pack
-p_pack = Predict(
-    "10-pack",
-    "8 query heads on 2 K/V heads, one query, 64 keys. The forward kernel of lesson 07's kind, "
-    "and a decode kernel with packed heads. How many times the bytes of K does the first load?",
-    unit="times",
-)
-p_pack
-
-# %% pack-count
-from course_lib.kernels.attention_op import flash_attention
-from course_lib.kernels.decode import flash_decode
-
-q_one = torch.randn(1, 8, 1, 16)  # (B, H, 1, d)
-k_few, v_few = (torch.randn(1, 2, 64, 16) for _ in range(2))  # (B, H_kv, n, d)
-books = {f.__name__: count(f, q_one, k_few, v_few) for f in (flash_attention, flash_decode)}
-print(f"K is {k_few.nbytes:,} bytes")
-for name, ledger in books.items():
-    print(f"{name:16} loads {ledger.read['k']:>6,} bytes of K")
-
-# %% reveal-pack
-p_pack.reveal(
-    books["flash_attention"].read["k"] / books["flash_decode"].read["k"],
-    "The size of the group. Packed, every byte of the cache is loaded once, and that is what you "
-    "have won: the dial's promise is kept by the loads themselves.",
-)
-
-# %% pack-say [markdown]
-# That is *counted*, of what the programs ask for. On a GPU the L2 cache would serve some of the
-# repeated loads (lesson 04).
-#
-# And the idle rows? 16 rows on one loaded key are 16 FLOPs a byte, most of them for nothing. The
-# ridge is at 295. The arithmetic was idle anyway: padding is free here. (In prefill it would not
-# be.)
-#
-# Drafts are packed the same way: 4 heads × 4 drafts fill 16 rows. Only then the rows differ in
-# what they may see: draft 2 must not look at draft 3. That is a causal mask inside one tile.
-
 # %% ragged-heading [markdown]
 # ## Ragged batches: `lengths`
 #
 # Requests are not equally long. Four caches of 5, 257, 64 and 1000 tokens stand in one tensor
-# with room for 1000 each. One launch shall do them all.
-
-# %% predict-ragged
-p_ragged = Predict(
-    "10-ragged",
-    "A kernel that knows no lengths reads the padding too (and masks it). What share of the rows "
-    "that it loads is padding?",
-    unit="%",
-)
-p_ragged
+# with room for 1000 each. One launch shall do them all. What if its kernel knows no lengths, reads
+# the padding too, and masks it?
 
 # %% ragged-run
 lengths = np.array([5, 257, 64, 1000])  # (4,) tokens of each request
+room = 4 * lengths.max()
 starts = np.concatenate([[0], lengths.cumsum()])  # (5,)
-print(f"rows padded {4 * lengths.max()}, real {lengths.sum()}")
+print(f"rows {room}, of them real {lengths.sum()}: {1 - lengths.sum() / room:.0%} are padding")
 print("tiles of 128, a request:", -(-lengths // 128))
-print("the same, laid end to end: request i begins at", starts.tolist())
-
-# %% reveal-ragged
-p_ragged.reveal(
-    100 * (1 - lengths.sum() / (4 * lengths.max())),
-    "And it costs time, since bytes are what is waited for. A kernel that loads lengths[batch] "
-    "first ends its loop there.",
-)
+print("laid end to end instead, request i begins at", starts.tolist())
 
 # %% ragged-say [markdown]
-# So the kernel takes one more tensor, `lengths`, one number a request, and each program loads its
-# own: the loop ends where the request ends, and the last tile is masked. The *grid* is the same
-# for all; a program of a short request may get no tile at all (an empty part).
+# Two thirds of the road for nothing, and the road is what we wait for. So the kernel takes one more
+# tensor, `lengths`, one number a request, and each program loads its own: the loop ends where the
+# request ends, and the last tile is masked. The *grid* is the same for all; a program of a short
+# request may get no tile at all (an empty part).
 #
 # You will meet two other names. If requests are laid end to end in one tensor, without padding, a
 # kernel is told where each begins: the last line above. FlashAttention's library calls that
 # **cu_seqlens** (cumulative sequence lengths), PyTorch *cu_seq_q* and *cu_seq_k*, in
-# *varlen_attn*. FlashInfer, a library of serving kernels, plans such a
-# batch on the host first, so that long requests get more programs, and then launches once.
+# *varlen_attn*. FlashInfer, a library of serving kernels, plans such a batch on the host first, so
+# that long requests get more programs, and then launches once.
 
 # %% align-heading [markdown]
 # ## The triangle at the wrong corner
@@ -681,20 +652,19 @@ p_causal = Predict(
 p_causal
 
 # %% causal-run
-from torch.nn.attention.bias import causal_lower_right
-
 torch.manual_seed(10)
 q_last, k_six = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 6, 8)
 identity = torch.eye(6)[None, None]  # (1, 1, 6, 6)
 sdpa = torch.nn.functional.scaled_dot_product_attention
+at_the_end = torch.ones(1, 6, dtype=torch.bool).tril(6 - 1)  # row i sees keys up to i + 6 - 1
 ways = {
     "is_causal=True": {"is_causal": True},
     "no mask": {},
-    "aligned at the end": {"attn_mask": causal_lower_right(1, 6)},
+    "aligned at the end": {"attn_mask": at_the_end},
 }
 for name, how in ways.items():
-    weights_of_v = sdpa(q_last, k_six, identity, **how)[0, 0, 0]  # (6,)
-    print(f"{name:20}", weights_of_v.numpy().round(2))
+    weights = sdpa(q_last, k_six, identity, **how)[0, 0, 0]  # (6,)
+    print(f"{name:20}", weights.numpy().round(2))
 
 # %% reveal-causal
 p_causal.reveal(
@@ -706,8 +676,9 @@ p_causal.reveal(
 # %% causal-say [markdown]
 # The course's masks, and the kernels of the FlashAttention library, align at the *end*: the last
 # query is the last token (lesson 07). With one query no mask is needed at all: everything in the
-# cache lies before it. With several (drafts, or a prompt that continues a cache) say
-# `causal_lower_right(n_q, n_k)`.
+# cache lies before it. With several (drafts, or a prompt that continues a cache) align at the end:
+# `tril(n_k - n_q)` as above, or PyTorch's `causal_lower_right(n_q, n_k)` of
+# `torch.nn.attention.bias`.
 
 # %% table-heading [markdown]
 # ## The table: complete it
@@ -715,9 +686,9 @@ p_causal.reveal(
 # | phase | shape of Q | who works side by side | a kernel for it |
 # |---|---|---|---|
 # | prefill | many rows a request | programs over tiles of *queries*, heads, requests | FlashAttention |
-# | decode | one row a head, packed: group rows | **(a)** | **(b)** |
-# | drafts | group × drafts rows | as decode | as decode, with **(c)** among the drafts |
-# | mixed batch | some requests many rows, some one | ragged: each request has its own n_q | **(d)** |
+# | decode | one row a head, packed: group rows | **(a)** | Flash-Decoding |
+# | drafts | group × drafts rows | as decode | as decode, with **(b)** among the drafts |
+# | mixed batch | some requests many rows, some one | tiles of queries, a request | *varlen* kernels, which are told the starts of queries and of keys |
 # | latent attention | 128 rows on one key row | splits of the keys | FlashMLA |
 #
 # A **mixed batch** is what a busy server has: while 60 requests decode, the prompt of another
@@ -737,42 +708,28 @@ p_table_a = Predict(
 )
 p_table_a
 
-# %% predict-table-c
-p_table_c = Predict(
-    "10-table-c",
-    "(c): which mask do drafts need among themselves, if each is the guess after the one before?",
+# %% predict-table-b
+p_table_b = Predict(
+    "10-table-b",
+    "(b): which mask do drafts need among themselves, if each is the guess after the one before?",
     options=["none", "causal, aligned at the end", "causal, aligned at the top left"],
 )
-p_table_c
-
-# %% predict-table-d
-p_table_d = Predict(
-    "10-table-d",
-    "(d): which kernel takes a mixed batch in one launch?",
-    options=[
-        "a decode kernel, once for each row of the prompt",
-        "a varlen kernel: starts of queries and of keys, a request",
-        "none: there must be two launches",
-    ],
-)
-p_table_d
+p_table_b
 
 # %% reveal-table
-p_table_a.reveal("splits of the keys, K/V heads, requests", "(b) is split-K: Flash-Decoding.")
-p_table_c.reveal(
-    "causal, aligned at the end", "All drafts see the whole cache, and each sees those before it."
+p_table_a.reveal(
+    "splits of the keys, K/V heads, requests",
+    "There is no tile of queries to divide: the group's rows are one tile.",
 )
-p_table_d.reveal(
-    "a varlen kernel: starts of queries and of keys, a request",
-    "FlashInfer's and vLLM's attention work so. Two launches are possible too, and some backends "
-    "do it.",
+p_table_b.reveal(
+    "causal, aligned at the end", "All drafts see the whole cache, and each sees those before it."
 )
 
 # %% graph-heading [markdown]
 # ## A step that is recorded: CUDA graphs
 #
-# A decode step of a whole model is hundreds of small kernels. Their launches may take longer than
-# the kernels: lesson 02's third regime. A **CUDA graph** records the launches of one step, and
+# A decode step of a whole model is many small kernels, several for each layer. Their launches may
+# take longer than the kernels: lesson 02's third regime. A **CUDA graph** records the launches of one step, and
 # starts them all with one order. But it repeats *exactly* what was recorded: the same kernels,
 # the same grids, the same addresses. What must hold, so that step 258 can be the recording of
 # step 257?
@@ -791,7 +748,7 @@ p_table_d.reveal(
 # %% others [markdown]
 # ## Is it fast?
 #
-# The course's kernel (`course_lib/kernels/decode.py`: packed, split, ragged) beside PyTorch's
+# The course's own decode kernel (packed, split, ragged) beside PyTorch's
 # FlashAttention-2 and cuDNN backends.
 
 # %% others-table
@@ -807,13 +764,13 @@ measured.against_others()
 #
 # **Shown.** Attention's intensity is group × queries, about, whatever the length, at 2 bytes a
 # number. Batching own caches leaves it as it is; grouped heads, drafts and shared prefixes raise
-# it (formula). A decode kernel with packed heads loads each byte of K once (counted). One request
+# it (formula). Heads that are packed load each byte of K once (counted). One request
 # needs its keys split (10 times faster, measured on an H100), and parts merge by exp(lse) into
 # the exact answer, as in lesson 03. `is_causal=True` with one query sees one key (run).
 #
 # **Not shown.** That a *model* decodes faster by as much: its weights are read in each step too.
-# That the cache gets smaller: nothing here does that but fewer K/V heads. How a shared prefix or
-# drafts do in practice: no clock ran. CUDA graphs were described, not run.
+# That the cache gets smaller: nothing here does that but fewer K/V heads, or MLA's one row. What a
+# shared prefix or drafts save in practice: no clock ran. CUDA graphs were described, not run.
 
 # %% optional [markdown]
 # ## Optional: four names that you may meet
@@ -843,21 +800,6 @@ measured.against_others()
 #
 # Decide before you open.
 
-# %% quiz-bound
-Quiz(
-    "A colleague: 'decode with grouped heads is compute-bound, 32 heads share the keys.' 32 "
-    "query heads, 8 K/V heads, an H100. What do you answer?",
-    options=[
-        ("Right: 32 is a lot.", False, "4 heads share a key, not 32, and 32 would be too few too."),
-        (
-            "The intensity is 4, the ridge 295: it waits for memory.",
-            True,
-            "Nor would one K/V head for all do: 32.",
-        ),
-        ("It depends on the length.", False, "The length cancels: FLOPs and bytes grow alike."),
-    ],
-)
-
 # %% quiz-batch
 Quiz(
     "Two servers decode 64 requests of 8192 tokens. On A each has its own text. On B all begin "
@@ -866,7 +808,7 @@ Quiz(
     options=[
         ("On both alike: 64 requests are 64 queries.", False, "On A they read 64 caches."),
         ("On A.", False, "There no key is shared between requests."),
-        ("On B.", True, "64 queries a prefix key, and only 192 keys a request of its own."),
+        ("On B.", True, "64 queries for each prefix key; a request has only 192 keys of its own."),
     ],
 )
 
@@ -875,7 +817,7 @@ Quiz(
     "64 query heads on 8 K/V heads, 4 drafts at a time, 2 bytes a number, a long cache. How many "
     "FLOPs a byte, about?",
     answer=32,
-    explanation="Groups of 8, times 4 queries.",
+    explanation="Groups of 8, times 4 queries. An H100 has its ridge at 295: it waits for memory.",
 )
 
 # %% quiz-merge
@@ -906,20 +848,6 @@ Quiz(
             False,
             "From the text and the model it can, at its price.",
         ),
-    ],
-)
-
-# %% quiz-graph
-Quiz(
-    "A decode step was recorded as a CUDA graph. Which of these breaks it?",
-    options=[
-        (
-            "`n = int(length)` on the host, and a grid made from n.",
-            True,
-            "The grid of the recording is repeated for ever, whatever n has become.",
-        ),
-        ("A kernel that loads its length and loops so far.", False, "That is how it should be."),
-        ("Requests of different lengths.", False, "They are numbers in a tensor."),
     ],
 )
 

@@ -6,6 +6,9 @@ The standard: o within 2x, gradients within 3x the error of eager PyTorch in the
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -220,6 +223,15 @@ def test_traced_whole_by_torch_compile():
     )
     for got, expected in zip(compiled, plain, strict=True):
         assert (got - expected).abs().max() <= 1e-6
+
+
+def test_the_compiler_is_not_imported_for_the_mark_that_it_reads():
+    """`flash_forward` marks `interpreted` by hand as `assume_constant_result` would."""
+    from course_lib.kernels.flash_forward import interpreted
+
+    assert vars(interpreted) == vars(torch.compiler.assume_constant_result(lambda: None))
+    code = "import sys, course_lib.kernels.attention_op; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_a_second_derivative_is_refused_in_a_sentence():

@@ -39,7 +39,9 @@ _OLD_MAX = (
 _SUM_LEFT = ("l is not rescaled", "l_sum is not rescaled")
 _OUTPUT_LEFT = ("O is not rescaled", "nothing is rescaled")  # the sum may be a column of O
 _UNREACHED = ("stores every row", "writes every row of o", "writes every entry")
-_EMPTY_LSE = ("lse of a row without keys is a large negative number",)
+_EMPTY_LSE = (
+    "lse of a row without keys is a large negative number", "the lse of no keys is not -inf",
+)  # fmt: skip
 _FILL = (
     *_EMPTY_LSE, "lse of a row without keys is 0",  # where that is what is filled
     "a hidden score is not -inf", "masked means score -10000", "masked means score zero",
@@ -634,7 +636,8 @@ OPERATORS: tuple[Operator, ...] = (
         ("S.max(axis=1, keepdims=True)", "S.max()"), ("S.max(1, keepdims=True)", "S.max()"),
     )),
     _algorithmic("rows without a key are not guarded", "rows without a key are not guarded",
-                 "a pile without keys gives NaN", "a tile without keys gives NaN", of=(
+                 "a pile without keys gives NaN", "a tile without keys gives NaN",
+                 "parts without keys give NaN", of=(
         ('X.where(M == float("-inf"), 0.0, M)', "M"), ("X.where(L == 0.0, 1.0, L)", "L"),
         ("0.0 if M == -np.inf else M", "M"),
     )),
@@ -686,7 +689,8 @@ OPERATORS: tuple[Operator, ...] = (
                  "the strides of V are ignored",
                  "the matrix is taken for contiguous", of=(("X.contiguous()", "X"),)),
     _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
-                 "lse is m + l", "the sum alone", "not divided by l",
+                 "lse is m + l", "lse is ln(total)", "lse is m + total", "the sum alone",
+                 "not divided by l",
                  "not divided by the sum",  # where weights are exp(s - lse)
                  "the maximum is missing", "the logarithm is missing",
                  "the sum is missing", of=(

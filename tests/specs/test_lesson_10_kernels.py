@@ -81,9 +81,22 @@ def test_a_mistake_shows_in_a_case(name):
     """A model that is right everywhere, or runs nowhere, could never be anybody's mistake."""
     exercise = next(e for e in map(find, ("10.4", "10.5", "10.6", "10.7")) if e.function == name)
     cases = exercise.cases(np.random.default_rng(1))
-    own = [m for m in exercise.mistakes if m not in kernels.OF_THE_LOOP]
-    for mistake in own:
-        assert any(_shows(mistake, exercise, case) for case in cases), mistake.name
+    shared = {*kernels.OF_THE_LOOP, *merge_splits.OF_THE_LOOP}
+    for mistake in exercise.mistakes:
+        if mistake not in shared:
+            assert any(_shows(mistake, exercise, case) for case in cases), mistake.name
+
+
+def test_each_shared_mistake_of_the_merge_shows_in_a_case():
+    """By name: not every way to make it shows both in one tile and in one after the other."""
+    exercise = find("10.6")
+    cases = exercise.cases(np.random.default_rng(1))
+    shown = {
+        mistake.name
+        for mistake in merge_splits.OF_THE_LOOP
+        if any(_shows(mistake, exercise, case) for case in cases)
+    }
+    assert shown == {mistake.name for mistake in merge_splits.OF_THE_LOOP}
 
 
 def _shows(mistake, exercise, case: Case) -> bool:

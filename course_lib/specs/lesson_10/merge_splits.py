@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import LN_2, LOW_NUMBERS
+from course_lib.attention.online_softmax import finite_max
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import BASES
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, attention_mistakes
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.kernels import stored_once
@@ -65,176 +64,153 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
+def _truth(o: Any, lse: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return o and lse, float64, of parts (splits, B, H, d) and (splits, B, H)."""
+    o, lse = as_float64(o), as_float64(lse)
+    m = finite_max(lse.max(0))
+    weights = np.exp(lse - m)
+    total = weights.sum(0)
+    safe = np.where(total == 0, 1, total)
+    return _weighed(o, weights / safe), np.where(total == 0, -np.inf, m + np.log(safe))
+
+
 def _weighed(o: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.asarray((weights[..., None] * o).sum(0))
 
 
-def _merge(
-    o: Any,
-    lse: Any,
-    *,
-    top: Callable[[np.ndarray], Any] = lambda lse: lse.max(0),
-    guard: bool = True,
-    power: float = 1.0,
-    divided: Callable[..., Any] = lambda o, total, splits: o / total,
-    told: Callable[..., Any] = lambda m, total: m + np.log(total),
-    dtype: Any = np.float32,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return o and lse of parts (splits, B, H, d) and (splits, B, H), right or with a slip."""
-    o, lse = as_float64(o), as_float64(lse).astype(dtype)
-    with np.errstate(all="ignore"):
-        m = np.asarray(top(lse))
-        m_safe = np.where(np.isneginf(m), 0, m) if guard else m
-        weights = np.exp((lse - m_safe) * dtype(power))
-        total = weights.sum(0)
-        safe = np.where(total == 0, 1, total) if guard else total
-        return divided(_weighed(o, weights), safe[..., None], len(o)), told(m, safe)
+# Mistakes ----------------------------------------------------------------------------------------
+
+_WEIGHTS = "a part weighs exp(lse_i - lse): as much as all its keys together"
 
 
-def _by_weights(weights: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
-    """Return a merge whose o is weighed otherwise, and whose lse is right."""
+def _by_weights(name: str, says: str, weights: Callable[[np.ndarray], Any]) -> Mistake:
+    """Return the mistake of a merge whose o is weighed otherwise, and whose lse is right."""
 
     def model(o: Any, lse: Any) -> Any:
         with np.errstate(all="ignore"):
-            return _weighed(as_float64(o), weights(as_float64(lse))), _merge(o, lse)[1]
+            return _weighed(as_float64(o), weights(as_float64(lse))), _truth(o, lse)[1]
 
-    return model
+    return Mistake(name, f"{_WEIGHTS}{says}", model)
 
 
-def _without_maximum(o: Any, lse: Any, *, guard: bool) -> Any:
+def _without_maximum(o: Any, lse: Any) -> Any:
     with np.errstate(all="ignore"):
         weights = np.exp(as_float64(lse).astype(np.float32))
         total = weights.sum(0)
-        safe = np.where(total == 0, 1, total) if guard else total
+        safe = np.where(total == 0, 1, total)
         return _weighed(as_float64(o), weights) / safe[..., None], np.log(total)
 
 
-def _low_padding(o: Any, lse: Any) -> Any:
-    """Return a merge of parts that are filled up with lse = 0 to a power of two."""
-    o, lse = as_float64(o), as_float64(lse)
-    more = (1 << (len(o) - 1).bit_length()) - len(o)
-    return _merge(*(np.concatenate([x, np.zeros((more, *x.shape[1:]))]) for x in (o, lse)))
-
-
-def _slip(name: str, says: str, **slips: Any) -> Mistake:
-    return Mistake(name, says, lambda o, lse: _merge(o, lse, **slips))
-
-
-_WEIGHTS = "a part weighs exp(lse_i - lse): as much as all its keys together"
-_MISTAKES = (
+_OF_WEIGHTS = (
     *(
-        Mistake(
+        _by_weights(
             "the parts are averaged",
-            f"{_WEIGHTS}. A part with one key is not worth as much as one with a hundred, and an "
-            "empty one is worth nothing.",
-            _by_weights(weights),
+            ". A part with one key is not worth as much as one with a hundred, and an empty one is "
+            "worth nothing.",
+            weights,
         )
         for weights in (
             lambda lse: np.full_like(lse, 1 / len(lse)),
             lambda lse: np.isfinite(lse) / np.maximum(np.isfinite(lse).sum(0), 1),
         )
     ),
-    Mistake(
-        "the parts are added up",
-        f"{_WEIGHTS}. Each o is an average already.",
-        _by_weights(np.ones_like),
+    _by_weights(
+        "the parts are added up", ". Each o is an average already.", lambda lse: np.ones_like(lse)
     ),
-    Mistake(
+    _by_weights(
         "the parts are weighed by lse",
-        f"{_WEIGHTS}: lse itself is a logarithm, and may be negative.",
-        _by_weights(lambda lse: lse / lse.sum(0)),
+        ": lse itself is a logarithm, and may be negative.",
+        lambda lse: lse / lse.sum(0),
     ),
-    Mistake(
+    _by_weights(
         "only the largest part counts",
-        f"{_WEIGHTS}: the smaller ones count, too.",
-        _by_weights(lambda lse: (lse == lse.max(0)) * 1.0),
+        ": the smaller ones count, too.",
+        lambda lse: (lse == lse.max(0)) * 1.0,
     ),
-    *(
-        Mistake(
-            "no maximum is subtracted",
-            "exp(lse_i) alone overflows for large lse, and vanishes for small ones: subtract the "
-            "largest lse first.",
-            partial(_without_maximum, guard=guard),
-        )
-        for guard in (True, False)
-    ),
-    _slip(
-        "the maximum starts at 0",
-        "m is 0 at least here: where all lse lie far below, every weight vanishes. Fill up with "
-        "-inf.",
-        top=lambda lse: np.maximum(lse.max(0), 0),
-    ),
-    _slip(
-        "the smallest lse is subtracted",
-        "subtract the largest lse: then no weight is above 1.",
-        top=lambda lse: lse.min(0),
-        guard=False,
-    ),
-    Mistake(
-        "places past the last split count",
-        "splits are filled up to a power of two: what is loaded there must be -inf, not 0.",
-        _low_padding,
-    ),
-    *(
-        _slip(
-            BASES,
-            "the lse of the parts is natural: exp, or exp2 of lse * log2(e), and tl.log, or "
-            "tl.log2 times ln 2.",
-            **how,
-        )
-        for how in (
-            {"power": LN_2},
-            {"power": 1 / LN_2},
-            {"power": LN_2, "told": lambda m, total: m + np.log2(total)},
-            {"power": LN_2, "told": lambda m, total: (m + np.log2(total)) * LN_2},
-        )
-    ),
-    _slip(
-        "log2 where ln is meant",
-        "log2(total) is added to m: use the natural logarithm.",
-        told=lambda m, total: m + np.log2(total),
-    ),
-    _slip(
-        "lse in base 2",
-        "the lse that is returned is natural, as those that came.",
-        told=lambda m, total: (m + np.log(total)) / LN_2,
-    ),
-    _slip(
-        "not divided by the weights' sum",
-        "the weights exp(lse_i - m) do not add up to 1: divide by their sum.",
-        divided=lambda o, total, splits: o,
-    ),
-    _slip(
+    _by_weights(
         "divided by the number of splits",
-        "the weights exp(lse_i - m) are not splits in number: divide by their sum.",
-        divided=lambda o, total, splits: o / splits,
-    ),
-    _slip("lse is m", "lse lacks the logarithm of the weights' sum.", told=lambda m, total: m),
-    _slip("lse is ln(total)", "lse lacks the maximum m.", told=lambda m, total: np.log(total)),
-    _slip(
-        "lse is m + total", "lse is m + ln(total), not m + total.", told=lambda m, total: m + total
+        ". The exp(lse_i - m) are not splits in number: divide by their sum.",
+        lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse),
     ),
     Mistake(
         "lse is added up",
         "lse is a logarithm: not lse, but the exp(lse_i) add up.",
-        lambda o, lse: (_merge(o, lse)[0], as_float64(lse).sum(0)),
+        lambda o, lse: (_truth(o, lse)[0], as_float64(lse).sum(0)),
     ),
-    _slip(
+    Mistake("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
+)
+
+# A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
+_SHARED = frozenset(
+    {
+        "the maximum starts at 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
+        "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)",
+    }
+)  # fmt: skip
+_ONE_AFTER_THE_OTHER = frozenset(
+    {
+        "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
+        "the past is thrown away", "each tile uses its own maximum",
+    }
+)  # fmt: skip
+_EMPTY_LSE = (
+    "the lse of no keys is not -inf",
+    "m_safe, the 0 in place of m = -inf, belongs in exp only, and no number stands for -inf: where "
+    "all parts are empty, lse is -inf.",
+)
+_IN_OTHER_WORDS = {
+    "keys past the end count as score 0": (
+        "places past the last split count",
+        "splits are filled up to a power of two: what is loaded there must be -inf, not 0.",
+    ),
+    "not divided by l": (
+        "not divided by the weights' sum",
+        "the weights exp(lse_i - m) do not add up to 1: divide by their sum.",
+    ),
+    "lse is ln(l)": ("lse is ln(total)", "lse lacks the maximum m."),
+    "lse is m + l": ("lse is m + total", "lse is m + ln(total), not m + total."),
+    "rows without a key are not guarded": (
         "parts without keys give NaN",
         "where all parts are empty the largest lse is -inf, and -inf - (-inf) and 0 / 0 are NaN: "
         "subtract 0 there, divide by 1, and o is 0.",
-        guard=False,
     ),
-    *(
-        _slip(
-            "the lse of no keys is not -inf",
-            "the 0 in place of m = -inf belongs in exp only: where all parts are empty, lse is "
-            "-inf.",
-            told=lambda m, total, low=low: np.where(np.isneginf(m), low, m) + np.log(total),
-        )
-        for low in (0.0, *(-low for _, low in LOW_NUMBERS))
-    ),
-)
+    "lse of a row without keys is 0": _EMPTY_LSE,
+    "lse of a row without keys is a large negative number": _EMPTY_LSE,
+    "the maximum does not start at -inf": _EMPTY_LSE,
+}
+
+
+def _over_splits(attend: Callable[..., Any], at_once: bool) -> Callable[..., Any]:
+    """Return ``attend`` (q, k, v) with the parts for keys: lse are the scores, o the values.
+
+    ``at_once``: all splits are one tile, filled up to a power of two; else each is one.
+    """
+
+    def model(o: Any, lse: Any) -> Any:
+        values, scores = (np.moveaxis(as_float64(x), 0, 2) for x in (o, lse))
+        k = scores[..., None]  # (B, H, splits, 1)
+        tile = 1 << (len(o) - 1).bit_length() if at_once else 1
+        with np.errstate(all="ignore"):
+            merged, whole = attend(np.ones_like(k[:, :, :1]), k, values, block_q=1, block_k=tile)
+        return merged[:, :, 0], whole[:, :, 0]
+
+    return model
+
+
+def _of_the_loop() -> Iterator[Mistake]:
+    """Yield the shared mistakes of the recurrence."""
+    names = _SHARED | _ONE_AFTER_THE_OTHER | _IN_OTHER_WORDS.keys()
+    shared = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
+    for one in sorted(shared, key=lambda one: "not guarded" not in one.name):  # NaN is theirs
+        name, says = _IN_OTHER_WORDS.get(one.name, (one.name, one.says))
+        for at_once in (False,) if one.name in _ONE_AFTER_THE_OTHER else (True, False):
+            yield Mistake(name, says, _over_splits(one.model, at_once))
+
+
+OF_THE_LOOP = tuple(_of_the_loop())
+
+
+# Judging -----------------------------------------------------------------------------------------
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -266,9 +242,9 @@ def _least(case: Case) -> Least:
 EXERCISE = Exercise.of(
     "10.6",
     cases=_cases,
-    truth=partial(_merge, dtype=np.float64),
+    truth=_truth,
     judge=in_turn(stored_once(_judge), was_launched, no_race, counted(_least)),
     kind="kernel",
     races=True,
-    mistakes=_MISTAKES,
+    mistakes=(*_OF_WEIGHTS, *OF_THE_LOOP),
 )

@@ -65,18 +65,19 @@ function render({ model, el }) {
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
+    const dial = view === VIEWS.dial; // its bar is thick, and prefill's tick crosses the roof
     under((add) => {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs });
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${Y(chip.tflops_half)}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 0.5 * fs }, `ridge ${short(ridge, 3)}`);
-      add("flat", "text", { class: "fac-t-small", x: end, y: Y(chip.tflops_half) - 0.5 * fs, "text-anchor": "end" }, `${get("gpu")}: ${chip.tflops_half} TFLOP/s`);
+      add("flat", "text", { class: "fac-t-small", x: dial ? Math.max(X(points[0].x) - 0.6 * fs, from + 11 * fs) : end, y: Y(chip.tflops_half) - (dial ? 0.7 : 0.5) * fs, "text-anchor": "end" }, `${get("gpu")}: ${chip.tflops_half} TFLOP/s`);
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
-      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - 0.7 * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.2 : 0.7) * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
     });
     over((add) => {
       const [low, high] = view.bar.map((i) => points[i].x), dragged = view.knobs.map(([, i]) => i);
-      add("bar", "polyline", { class: "fac-roof-bar", points: roof(low, high) }, view === VIEWS.dial ? "the dial, from one query to all" : "flash lies between its two bounds");
+      add("bar", "polyline", { class: "fac-roof-bar", points: roof(low, high) }, dial ? "the dial, from one query to all" : "flash lies between its two bounds");
       points.forEach((p, i) => dragged.includes(i) || add(`point ${i}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
       const sit = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops), r: 0.6 * fs, m }));
       sit.forEach(({ x, y, r, m }, i) => {
