@@ -87,9 +87,12 @@ class Seen:
         if reads_only:
             model = model.as_called(**kwargs)
         if model not in self._made:
-            given = (args, kwargs) if reads_only else copy_inputs((args, dict(kwargs)))
-            wrong = _mistaken(model, *given)
-            self._made[model] = Made(wrong, _laid(wrong))
+            if reads_only:
+                made = _mistaken(model.with_twins, args, kwargs)
+                wrong, twins = (made, [model]) if made is _NOTHING else made
+            else:
+                wrong, twins = _mistaken(model, *copy_inputs((args, dict(kwargs)))), [model]
+            self._made.update(dict.fromkeys(twins, Made(wrong, _laid(wrong))))
         return self._made[model]
 
     @cached_property
