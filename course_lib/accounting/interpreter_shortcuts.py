@@ -6,6 +6,8 @@
 - It makes a table of all dtypes each time it asks for one of them, and goes through shapes that
   are equal as if they were to be broadcast: a fifth. It makes types and shapes, of which there
   are few, anew for every tile: another fifth.
+- It draws random numbers in some two hundred operations on tiles, each of which it checks. NumPy's
+  own, a hundred times less, are as good: half the time of a kernel with dropout.
 
 Names that are private to Triton are used where they are there: without them a kernel is slower,
 and as right. Import this module in interpreter mode only.
@@ -21,9 +23,14 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.language import random
 from triton.runtime import interpreter
 
 _SHAPES = (list, getattr(tl, "tuple", tuple))
+Array = np.ndarray
+_PHILOX_A, _PHILOX_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)  # added to the key each round
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 Shortcut = tuple[Any, str, Callable[[Any], Any]]  # an object, its attribute, what stands there
 
 
@@ -46,7 +53,7 @@ def _shortcuts() -> list[Shortcut]:
         semantic: Any = None
     else:
         semantic = TritonSemantic
-    tensor_shapes: dict[int, Any] = {}
+    tensor_shapes: dict[int, Any] = {id(None): None}  # a scalar has none
     return [
         (interpreter.interpreter_builder, "options", lambda o: replace(o, sanitize_overflow=False)),
         (interpreter, "_patch_lang", _once_a_launch),
@@ -54,6 +61,7 @@ def _shortcuts() -> list[Shortcut]:
         (semantic, "broadcast_impl_value", _unless_equal),
         (tl.block_type, "__init__", lambda own: _block_type(own, tensor_shapes)),
         (tl.tensor, "__init__", lambda own: _tensor(own, tensor_shapes)),
+        (random, "philox_impl", _philox),
     ]
 
 
@@ -138,3 +146,30 @@ def _tensor(own: Callable[..., None], shapes: dict[int, Any]) -> Callable[..., N
             shapes[key] = {"shape": self.shape, "numel": self.numel}
 
     return init
+
+
+def _philox(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``philox_impl``, which counts places of 32 bits in NumPy."""
+
+    def philox(*state: Any) -> Any:
+        *state_and_key, rounds = state
+        shapes = {x.handle.data.shape for x in state[:4]}
+        if len(state) != 7 or len(shapes) != 1 or any(x.dtype != tl.uint32 for x in state_and_key):
+            return own(*state)
+        words = (x.handle.data.astype(np.uint64) for x in state_and_key)
+        drawn = _drawn(*words, rounds=int(getattr(rounds, "value", rounds)))
+        handles = (interpreter.TensorHandle(x.astype(np.uint32), tl.uint32) for x in drawn)
+        return tuple(tl.tensor(x, old.type) for x, old in zip(handles, state, strict=False))
+
+    return philox
+
+
+def _drawn(
+    c0: Array, c1: Array, c2: Array, c3: Array, k0: Array, k1: Array, *, rounds: int
+) -> tuple[Array, ...]:
+    """Return four random words for each place (c0, ..., c3): Philox 4x32, in uint64."""
+    for _ in range(rounds):
+        a, b = c0 * _PHILOX_A, c2 * _PHILOX_B
+        c0, c1, c2, c3 = (b >> _HALF) ^ c1 ^ k0, b & _LOW, (a >> _HALF) ^ c3 ^ k1, a & _LOW
+        k0, k1 = (k0 + _KEY_A) & _LOW, (k1 + _KEY_B) & _LOW
+    return c0, c1, c2, c3

@@ -114,6 +114,17 @@ class State(NamedTuple):
     alpha: Array  # (n_q, 1)
     l_sum: Array  # (n_q, 1)
     o: Array  # (n_q, d_v)
+    careless: bool = False  # up to here, care for rows without a key has changed nothing
+    whole: bool = False  # nor has it changed anything that a row does not meet a tile
+
+
+class Streamed(NamedTuple):
+    """What online softmax returns, and which of its cares changed nothing (as in `State`)."""
+
+    o: Array
+    lse: Array
+    careless: bool
+    whole: bool
 
 
 # what stands for -inf in other people's programs, and where they clip scores
@@ -230,6 +241,7 @@ def states(
     """
     s = _in_half(s) if slip.half_scores else s
     m, l_sum, o = _empty_desk(slip, s, v)
+    careless, whole = guarded and _starts_alike(slip), True
     for first, stop in tiles:
         part = s[:, first:stop]
         top = slip.top(part)
@@ -240,7 +252,9 @@ def states(
         shrink = alpha
         if guarded:  # where there is nothing to scale yet
             shrink = np.where(np.isneginf(m) & (l_sum == 0), np.ones_like(m), alpha)
-        p = _weights(slip, part, _finite(top if slip.own_max else m_new, guarded))
+        measure = top if slip.own_max else m_new
+        careless = careless and not (np.isneginf(m_new) | np.isneginf(measure)).any()
+        p = _weights(slip, part, _finite(measure, guarded))
         if slip.weightless:
             p = p * (np.arange(first, stop) < n_real)
         if hidden is not None:
@@ -255,6 +269,7 @@ def states(
         l_new = l_sum * slip.rescale_l(shrink) + total
         o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
         if slip.divide.startswith("each"):
+            careless = careless and bool(l_new.all())
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
         if slip.half:
             o_new = _in_half(o_new)
@@ -263,11 +278,18 @@ def states(
         m_new = m if slip.keep_max else m_new
         met = None if ends is None or first < ends.min() else (first < ends)[:, None]
         if met is not None:
-            m_new, l_new, o_new = (
-                np.where(met, new, old) for new, old in ((m_new, m), (l_new, l_sum), (o_new, o))
-            )
+            both = ((m_new, m), (l_new, l_sum), (o_new, o))
+            whole = whole and all(bool((met | (new == old)).all()) for new, old in both)
+            m_new, l_new, o_new = (np.where(met, new, old) for new, old in both)
         m, l_sum, o = m_new, l_new, o_new
-        yield State(p, m, alpha, l_sum, o)
+        yield State(p, m, alpha, l_sum, o, careless, whole)
+
+
+def _starts_alike(slip: Slip) -> bool:
+    """Whether l and O, which are 0 before the first key, stay 0 if alpha is 0 there, not 1."""
+    with np.errstate(all="ignore"):
+        nothing = [0 * rescale(np.zeros(1)) for rescale in (slip.rescale_l, slip.rescale_o)]
+    return slip.rescale_new != "later" and not np.any(nothing)  # NaN is not 0
 
 
 def _empty_desk(slip: Slip, s: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -298,7 +320,7 @@ def _finite(m: Array, guarded: bool) -> Array:
     return finite_max(m) if guarded else m
 
 
-def stream(
+def streamed(
     slip: Slip,
     s: Array,
     v: Array,
@@ -308,8 +330,8 @@ def stream(
     ends: Array | None = None,
     guarded: bool = True,
     hidden: Array | None = None,
-) -> tuple[Array, Array]:
-    """Return (o (n_q, d_v), lse (n_q,)) after tiles of ``tile`` keys, the last one filled up.
+) -> Streamed:
+    """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
     The loop moves on by ``step`` keys, by default a tile. The rest as in `states`.
     """
@@ -321,13 +343,21 @@ def stream(
     if hidden is not None:
         hidden = _longer(hidden, n_k + tile, False)
     m, l_sum, o = _empty_desk(slip, s, v)
+    careless = whole = True
     desk = states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k, hidden=hidden)
     for last in desk:
-        m, l_sum, o = last.m, last.l_sum, last.o
+        m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
+    careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m, l_sum)[:, 0]
-    return (o if slip.divide in ("never", "each") else o / l_sum), lse
+    o = o if slip.divide in ("never", "each") else o / l_sum
+    return Streamed(o, lse, careless, whole)
+
+
+def stream(*inputs: Any, **how: Any) -> tuple[Array, Array]:
+    """Return o and lse of `streamed`."""
+    return streamed(*inputs, **how)[:2]
 
 
 def _longer(x: Array, n: int, filled: Any) -> Array:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from course_lib.attention.slips import SLIPS, Slip, stream
+from course_lib.attention.slips import SLIPS, Slip, streamed
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -71,8 +71,11 @@ class Misreading:
 
     def attend(
         self, how: Model, q: Any, k: Any, v: Any, *, causal: bool, block_q: int, block_k: int
-    ) -> Any:
-        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
+    ) -> tuple[Any, bool, bool]:
+        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake.
+
+        And whether it would be the same not guarded, and the same not skipping, as far as seen.
+        """
         tile = block_k or k.shape[-2]
         guarded, skipping, dtype = how.guarded, how.skipping, how.dtype
         loop, like_q = self.loop_for(v), q
@@ -92,10 +95,11 @@ class Misreading:
             hidden = hidden | ~np.broadcast_to(met, hidden.shape)
         if (self.end or (causal and skipping)) and block_q:
             number = np.arange(n_q) // block_q
-            whole = number if causal else np.full(n_q, n_q // block_q + n_k)  # no diagonal: to n_k
-            ends = np.clip((self.end or causal_end)(whole, block_q, tile, n_q, n_k), 0, n_k)
+            at = number if causal else np.full(n_q, n_q // block_q + n_k)  # no diagonal: to n_k
+            ends = np.clip((self.end or causal_end)(at, block_q, tile, n_q, n_k), 0, n_k)
         step = block_q if self.square and block_q else tile
         o, lse = np.empty((*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1])
+        careless = whole = True
         for head in np.ndindex(*q.shape[:-2]):
             scale = self.factor / q.shape[-1] ** (self.power / 2)
             s = (q[head] @ k[head].T * scale).astype(dtype)
@@ -110,7 +114,7 @@ class Misreading:
                 rows = np.s_[first : first + height]
                 mine = None if late is None else late[rows]
                 with np.errstate(all="ignore"):
-                    o[head][rows], lse[head][rows] = stream(
+                    made = streamed(
                         loop,
                         s[rows],
                         v[head],
@@ -120,8 +124,10 @@ class Misreading:
                         guarded=guarded,
                         hidden=mine,
                     )
+                o[head][rows], lse[head][rows] = made.o, made.lse
+                careless, whole = careless and made.careless, whole and made.whole
         o = self.o_stored(o, like_q)
-        return (o, lse) if how.with_lse else o
+        return ((o, lse) if how.with_lse else o), careless, whole
 
     def _hidden(self, n_q: int, n_k: int, block_q: int, block_k: int) -> Array:
         """Return bool (n_q, n_k): which keys a causal mask with this mistake hides."""
@@ -147,7 +153,11 @@ class Model:
     guarded: bool = True
     skipping: bool = True
 
-    def __call__(
+    def __call__(self, *inputs: Any, **how: Any) -> Any:
+        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
+        return self.with_twins(*inputs, **how)[0]
+
+    def with_twins(
         self,
         q: Any,
         k: Any,
@@ -157,9 +167,16 @@ class Model:
         block_q: int = 0,
         block_k: int = 0,
         **_rest: Any,
-    ) -> Any:
-        """Return o, or (o, lse), of q, k, v (..., n, d) with this mistake."""
-        return self.slip.attend(self, q, k, v, causal=causal, block_q=block_q, block_k=block_k)
+    ) -> tuple[Any, list[Model]]:
+        """Return the answer and the models that are known to give the same one, itself among them.
+
+        Most are told apart only where rows see no key: what changed nothing might as well be off.
+        """
+        answer, careless, whole = self.slip.attend(
+            self, q, k, v, causal=causal, block_q=block_q, block_k=block_k
+        )
+        twins = [self, *([replace(self, guarded=False)] if careless else [])]
+        return answer, twins + [replace(twin, skipping=False) for twin in twins if whole]
 
     def as_called(self, *, causal: bool = False, block_q: int = 0, **_rest: Any) -> Model:
         """Return the model whose answer to a call with these arguments is this one's, too.

@@ -61,6 +61,7 @@ class Seen:
     result: Any = None
     passed: bool = True
     _made: dict[Any, Made] = field(default_factory=dict, init=False, repr=False)
+    _alike: dict[int, bool] = field(default_factory=dict, init=False, repr=False)  # by id of Made
 
     @classmethod
     def of(cls, exercise: Exercise, case: Case) -> Seen:
@@ -87,9 +88,12 @@ class Seen:
         if reads_only:
             model = model.as_called(**kwargs)
         if model not in self._made:
-            given = (args, kwargs) if reads_only else copy_inputs((args, dict(kwargs)))
-            wrong = _mistaken(model, *given)
-            self._made[model] = Made(wrong, _laid(wrong))
+            if reads_only:
+                made = _mistaken(model.with_twins, args, kwargs)
+                wrong, twins = (made, [model]) if made is _NOTHING else made
+            else:
+                wrong, twins = _mistaken(model, *copy_inputs((args, dict(kwargs)))), [model]
+            self._made.update(dict.fromkeys(twins, Made(wrong, _laid(wrong))))
         return self._made[model]
 
     @cached_property
@@ -98,9 +102,11 @@ class Seen:
         return _laid(self.result), _laid(self.answer)
 
     def resembles(self, wrong: Made) -> bool:
-        """Whether the result looks like what a mistake makes of this case."""
-        result, answer = self.laid
-        return resembles(result, wrong.laid, answer)
+        """Whether the result looks like what a mistake makes of this case: once for all twins."""
+        if id(wrong) not in self._alike:
+            result, answer = self.laid
+            self._alike[id(wrong)] = resembles(result, wrong.laid, answer)
+        return self._alike[id(wrong)]
 
     def share_explained(self, wrong: Made) -> float:
         """Return which share of what is wrong in the result is what a mistake makes of it."""

@@ -62,7 +62,7 @@ def trace(
     """
     steps: dict[str, list[Any]] = {"p": [], "m": [], "alpha": [], "l": [], "o": []}
     with np.errstate(all="ignore"):  # mistakes may overflow: that is what they show
-        for p, m, alpha, l_sum, o in states(SLIPS[variant], scores[None], values, tiles):
+        for p, m, alpha, l_sum, o, *_ in states(SLIPS[variant], scores[None], values, tiles):
             now = (p[0], m.item(), alpha.item(), l_sum.item(), o[0])
             for name, value in zip(steps, now, strict=True):
                 steps[name].append(value)

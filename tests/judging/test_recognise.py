@@ -180,6 +180,23 @@ def test_what_is_computed_once_for_several_models_is_what_each_of_them_makes(cal
         np.testing.assert_array_equal(x, copy)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_model_s_twins_give_its_answer(which):
+    """In both cases there are some, and some that only look like it."""
+    args, call = cases()[which].args, {"causal": True, "block_q": 4, "block_k": 2}
+    twins, others = 0, 0
+    for model in [m.model for m in attention_mistakes(with_lse=True)][::2]:
+        with np.errstate(all="ignore"):
+            made = made_by(model, args, call)
+            alike = model.with_twins(*args, **call)[1] if made.size else []
+            for twin in alike:
+                np.testing.assert_array_equal(made_by(twin, args, call), made)
+        twins += len(alike) - 1
+        others += made.size and len(alike) < 4
+    assert twins > 10
+    assert others > 10
+
+
 def made_by(model, args, call):
     """Return o with lse as its last column, an empty array where the model cannot be."""
     try:

@@ -355,12 +355,14 @@ def test_the_shortcuts_of_the_interpreter_change_no_result():
 
 
 SHORTCUTS = """
-import course_lib, itertools
+import course_lib, itertools, torch, triton
 import triton.language as tl
+from triton.language import random
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 from course_lib.accounting.interpreter_shortcuts import shortened
 
+own_philox = random.philox_impl
 own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
 
 def described():
@@ -372,7 +374,8 @@ def described():
             x = tl.tensor(None, made)
             yield str(made), made.numel, list(made.shape), type(made.shape), made.element_ty, x.type
             yield [n.value for n in x.shape], type(x.shape), x.numel.value, x.dtype, sorted(vars(x))
-        yield sorted(vars(tl.tensor(None, kind))), str(tl.tensor(None, kind).shape)
+        x = tl.tensor(None, kind)
+        yield sorted(vars(x)), str(x.shape), type(x.shape), x.numel.value, x.type, x.dtype
 
 before = list(described())
 shortcuts = shortened()
@@ -405,7 +408,31 @@ for a, b in itertools.product(shapes, shapes):
         assert x.type == y.type, (a, b)
         assert x.handle.data.shape == y.handle.data.shape
 
+@triton.jit
+def draws(out, seed, WIDE: tl.constexpr, ROUNDS: tl.constexpr):
+    lanes = tl.arange(0, 64)
+    place = lanes.to(tl.int64) * 3_000_000_019 if WIDE else lanes * 12345
+    words = tl.randint4x(seed, place, ROUNDS)
+    for i in tl.static_range(4):
+        tl.store(out + i * 64 + lanes, words[i].to(tl.int64))
+    tl.store(out + 256, tl.randint(seed, tl.program_id(0), ROUNDS).to(tl.int64))
+
+def drawn(*how):
+    out = torch.empty(257, dtype=torch.int64)
+    draws[(1,)](out, *how)
+    assert out.unique().numel() == 256  # the last is drawn at the place of the first
+    return out
+
+for how in itertools.product((0, 7, 2**31 - 2, 2**40 + 3), (False, True), (10, 7)):
+    short = random.philox_impl
+    ours = drawn(*how)
+    random.philox_impl = own_philox
+    assert torch.equal(ours, drawn(*how)), how
+    random.philox_impl = short
+assert short is not own_philox
+
 shortcuts.__exit__(None, None, None)
+assert random.philox_impl is own_philox
 assert interpreter._get_np_dtype is own_dtype
 assert TritonSemantic.broadcast_impl_value is own_broadcast
 assert list(described()) == before

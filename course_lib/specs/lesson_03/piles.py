@@ -46,7 +46,7 @@ def walk(piles: Piles, values: Piles, slip: str = "right") -> tuple[list[State],
     s, v = np.concatenate(piles)[None], np.concatenate(values)
     steps = [
         (m.item(), alpha.item(), l_sum.item(), o[0])
-        for _, m, alpha, l_sum, o in states(made, s, v, tiles, guarded=guarded)
+        for _, m, alpha, l_sum, o, *_ in states(made, s, v, tiles, guarded=guarded)
     ]
     _, _, l_sum, o = steps[-1]
     return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
