@@ -163,7 +163,9 @@ function render({ model, el }) {
     picture.draw();
     drawCode(line, place, all.wrong);
     drawState(all, step);
-    drawFinal(all, place);
+    const end = place >= nTiles;
+    if (final.facShown !== all) drawFinal((final.facShown = all));
+    final.classList.toggle("fac-waiting", !end);
     voice.say(said);
   }
 
@@ -214,7 +216,7 @@ function render({ model, el }) {
   }
 
   /** Always as tall as it will be at the end: until then its words are there, unseen. */
-  function drawFinal(all, place) {
+  function drawFinal(all) {
     const { right, slip, wrong, truth } = all, differ = (out) => Math.max(...out.map((x, i) => far(x, truth[i])));
     const scale = Math.max(1e-300, ...truth.map(Math.abs)), same = differ(right.out) <= 1e-4 * scale;
     const shown = [
@@ -223,9 +225,7 @@ function render({ model, el }) {
       h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(right.out), 3)}: these tiles are not every key once.`),
     ];
     if (slip) shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(slip.out, more_columns), `. ${consequence(slip.out, differ(slip.out), scale)}`));
-    const end = place >= nTiles;
-    final.classList.toggle("fac-waiting", !end);
-    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, end ? "" : "At the end: is O / ℓ what all scores at once give?"));
+    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "At the end: is O / ℓ what all scores at once give?"));
   }
 
   function consequence(out, gap, scale) {
