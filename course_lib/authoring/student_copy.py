@@ -27,6 +27,7 @@ GIVEN = (
     "constraints.txt",
     "environment.yml",
     ".gitignore",
+    "docs/race.gif",
     "docs/traffic.svg",
     "notebooks",
     "exercises",

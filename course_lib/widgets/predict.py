@@ -10,6 +10,8 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from string import ascii_lowercase
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -23,11 +25,11 @@ from course_lib.widgets.asking import (
     asked_html,
     check_question,
     is_number,
-    rich,
     said,
     text_figure,
 )
 from course_lib.widgets.base import CourseWidget, static_text
+from course_lib.widgets.comparison import Comparison, scalar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +58,7 @@ class Predict(CourseWidget):
     """
 
     _esm = static_text("tokens.js", "common.js", "predict.js")
-    _css = static_text("tokens.css", "common.css", "quiz.css")
+    _css = static_text("tokens.css", "common.css", "quiz.css", "predict.css")
 
     key = traitlets.Unicode().tag(sync=True)
     question = traitlets.Unicode().tag(sync=True)
@@ -89,7 +91,7 @@ class Predict(CourseWidget):
 
     @traitlets.validate("answer")
     def _valid_answer(self, proposal: Any) -> Any:
-        value = _scalar(proposal["value"])
+        value = scalar(proposal["value"])
         if value is None or self._fits(value):
             return value
         wanted = f"one of {', '.join(self.options)}" if self.options else "a finite number"
@@ -136,7 +138,7 @@ class Predict(CourseWidget):
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        return Comparison(answer, stored, self.unit, explanation)
+        return Comparison(answer, stored, self.unit, explanation, self.options)
 
     def room(self, answers: str, answer: Any = None) -> Figure:
         """Draw the answers of a room, pasted in as text, as a histogram.
@@ -203,102 +205,6 @@ class Predict(CourseWidget):
         return text_figure(self.to_table())
 
 
-class Comparison:
-    """The truth beside the predictions, as text and as HTML."""
-
-    def __init__(self, answer: Any, predictions: list[Any], unit: str, explanation: str) -> None:
-        several = isinstance(answer, (list, tuple, set))
-        self.answers = [_scalar(item) for item in (answer if several else [answer])]
-        self.predictions, self.unit, self.explanation = predictions, unit, explanation
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return (label, text) pairs, the truth last."""
-        if not self.predictions:
-            lines = [
-                ("Your prediction", "none this time, and that is fine; next time, guess first")
-            ]
-        else:
-            names = ["Your prediction", "Your first prediction", "Your last prediction"]
-            lines = [(names[0], self._judged(self.predictions[-1]))]
-            if len(set(map(str, self.predictions))) > 1:
-                lines = [
-                    (names[1], self._judged(self.predictions[0])),
-                    (names[2], self._judged(self.predictions[-1])),
-                ]
-        truth = " and ".join(said(answer, self.unit) for answer in self.answers)
-        return [*lines, ("What happened", truth)]
-
-    def _judged(self, value: Any) -> str:
-        text, truth = said(value, self.unit), self.answers[0]
-        if not (is_number(value) and is_number(truth)):
-            return f"{text}: {'as it is' if value in self.answers else 'it turned out differently'}"
-        if math.isclose(value, truth, rel_tol=0.01):
-            return f"{text}: as it is"
-        if truth == 0 or value / truth <= 0:
-            return f"{text}: off by {abs(value - truth):.4g}"
-        ratio = max(value / truth, truth / value)
-        return f"{text}: {'above' if value > truth else 'below'} by a factor of {ratio:.3g}"
-
-    def __repr__(self) -> str:
-        text = "\n".join(f"{label}: {value}" for label, value in self.lines())
-        return f"{text}\n{self.explanation}" if self.explanation else text
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th style="text-align:left">{label}</th>'
-            f'<td style="text-align:left">{rich(value)}</td></tr>'
-            for label, value in self.lines()
-        )
-        why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        shown = (self._axis() or f"<table>{rows}</table>") + why
-        if self.predictions:
-            return shown
-        first = "You have not predicted yet: do it above, or open the answer"
-        return f"<details><summary>{first}</summary>{shown}</details>"
-
-    def _axis(self) -> str:
-        """Return the truth as a bar and each guess as a mark on its axis; "" where none has one.
-
-        The axis begins at 0 and is linear: what was twice too much stands twice as far out.
-        """
-        *said_before, (label, truth) = self.lines()
-        ends = [*self.predictions[:1], *self.predictions[-1:]]  # the first guess and the last
-        guesses = ends[-len(said_before) :]
-        known = [*self.answers, *guesses]
-        if len(self.answers) > 1 or not guesses or not all(map(is_number, known)):
-            return ""
-        if self.answers[0] <= 0 or min(guesses) < 0:
-            return ""
-        far = 100 / max(self.answers[0], *guesses)
-        marks = "".join(
-            _mark(guess * far, "▼", f"{name}: {rich(text)}")
-            for guess, (name, text) in zip(guesses, said_before, strict=True)
-        )
-        wide = self.answers[0] * far
-        bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:18px;background:{_TRUTH}"></div>'
-        return (
-            f'<div style="max-width:42em;padding:0 8px 4px">{marks}'
-            f'<div style="border-left:2px solid;border-bottom:1px solid">{bar}</div>'
-            f"{_mark(wide, '▲', f'<b>{label}: {rich(truth)}</b>')}</div>"
-        )
-
-
-_TRUTH = hex_of("right")
-
-
-def _mark(place: float, pointer: str, words: str) -> str:
-    """Return words beside a pointer that stands at a percentage of the axis."""
-    side, order = ("left", f"{pointer} {words}") if place <= 50 else ("right", f"{words} {pointer}")
-    away = place if side == "left" else 100 - place
-    style = f"margin-{side}:calc({away:.4g}% - 0.4em);text-align:{side};line-height:1.5"
-    return f'<div style="{style}">{order}</div>'
-
-
-def _scalar(value: Any) -> Any:
-    """Return a NumPy or torch number as Python's own, which JSON can hold."""
-    return value.item() if getattr(value, "shape", None) == () else value
-
-
 def _without_units(answers: str, unit: str) -> str:
     """Return a text without what people write beside a number: ``~4``, ``4x``, ``4 times``."""
     units = "|".join(map(re.escape, filter(None, (unit, "x", "×", "times"))))
@@ -331,19 +237,30 @@ def _bins(axes: Any, votes: list[float], answer: Any) -> Any:
 
 @styled
 def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: Any) -> Figure:
-    figure, axes = new_figure(figsize=(7, 3.4))
+    tall = 0.8 * len(question.options) + 0.9 if question.options else 3.4
+    figure, axes = new_figure(figsize=(7, tall))
     if question.options:
         counts = Counter(votes)
-        names = [f"{chr(ord('a') + i)}) {option}" for i, option in enumerate(question.options)]
-        bars = axes.barh(names, [counts[o] for o in question.options], color=hex_of("blue"))
+        letters = list(ascii_lowercase[: len(question.options)])
+        bars = axes.barh(
+            letters, [counts[o] for o in question.options], height=0.45, color=hex_of("blue")
+        )
         axes.bar_label(bars, padding=3)
-        axes.invert_yaxis()
-        axes.set_xlabel("answers")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_ylim(len(letters) - 0.6, -0.75)
+        axes.xaxis.set_visible(False)
+        axes.spines["bottom"].set_visible(False)
         for i, option in enumerate(question.options):
-            if answer is not None and option == answer:
+            right = answer is not None and option == answer
+            text = shorten(option.replace("`", ""), 56, placeholder=" …") + (
+                "  ✓ what happened" if right else ""
+            )
+            weight = "bold" if right else "normal"
+            label = axes.annotate(
+                text, (0, i - 0.25), (3, 2), textcoords="offset points", weight=weight, va="bottom"
+            )
+            label.set_in_layout(False)  # a long one does not squeeze the bars
+            if right:
                 bars[i].set(color=hex_of("green"), hatch="//")
-                axes.get_yticklabels()[i].set_fontweight("bold")
     else:
         values = Counter(votes)
         if len(values) <= 12:  # few different answers: one bar each, evenly spaced

@@ -1,7 +1,7 @@
 """One query row walks over its K/V tiles: (m, l, O) step by step, right and wrong (lesson 03).
 
-Python runs the recurrence, the right one and each named mistake, for every row on offer; the
-module only shows and steps. Source: Dao et al. 2022, Algorithm 1; Milakov & Gimelshein 2018.
+The recurrence, the right one and each named mistake, runs here and in the module: there the scores
+are dragged. Source: Dao et al. 2022, Algorithm 1; Milakov & Gimelshein 2018.
 
 What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
@@ -16,13 +16,13 @@ import numpy as np
 import traitlets
 from numpy.typing import ArrayLike
 
-from course_lib.attention.online_softmax import finite_max
-from course_lib.attention.slips import SLIPS, states
 from course_lib.style.look import styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
+from course_lib.widgets.asking import is_number
 from course_lib.widgets.attention_inputs import matrix, one_head, scores_and_answer
 from course_lib.widgets.base import CourseWidget, static_text
+from course_lib.widgets.stepper_walk import VARIANTS, at_once, divided, loaded, trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,48 +31,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS, MAX_KEYS, SHOWN_COLUMNS = 16, 256, 8
 LINES_PER_TILE = 7
-ORDERS = {"given": "as given", "reversed": "last tile first"}
-
-
-VARIANTS = {
-    "right": "as it should be",
-    "no_rescale_o": "O is not rescaled",
-    "no_rescale_l": "ℓ is not rescaled",
-    "neither": "nothing is rescaled",
-    "inverse": "alpha is upside down",
-    "own_max": "each pile uses its own maximum",
-    "start_zero": "the maximum starts at 0",
-}
-"""Names in ``attention.slips.SLIPS`` -> the words for them: the right one first."""
-_OWN_WEIGHTS = {"right", "own_max", "start_zero"}  # the others have the weights of the right one
-
-
-def trace(
-    scores: np.ndarray, values: np.ndarray, tiles: Sequence[tuple[int, int]], variant: str = "right"
-) -> dict[str, list[Any]]:
-    """Return the state after each tile of one row, in the order of ``tiles``.
-
-    Args:
-        scores: (n_k,), already scaled, -inf where masked. values: (n_k, d_v).
-        tiles: (first, last + 1) key rows of each tile visited.
-        variant: a name in `VARIANTS`.
-
-    Returns:
-        ``p`` (one array a tile), ``m``, ``alpha``, ``l`` (numbers), ``o`` (arrays, not divided).
-    """
-    steps: dict[str, list[Any]] = {"p": [], "m": [], "alpha": [], "l": [], "o": []}
-    with np.errstate(all="ignore"):  # mistakes may overflow: that is what they show
-        for p, m, alpha, l_sum, o, *_ in states(SLIPS[variant], scores[None], values, tiles):
-            now = (p[0], m.item(), alpha.item(), l_sum.item(), o[0])
-            for name, value in zip(steps, now, strict=True):
-                steps[name].append(value)
-    return steps
-
-
-def divided(o: np.ndarray, l_sum: float, empty: bool = False) -> np.ndarray:
-    """Return O / l, and 0 for a row without any key; a mistake may give inf or NaN."""
-    with np.errstate(all="ignore"):
-        return np.zeros_like(o) if empty else o / l_sum
 
 
 class TileStepper(CourseWidget):
@@ -90,20 +48,27 @@ class TileStepper(CourseWidget):
 
     Attributes:
         row: the query row on show. step: how many lines have run (0 to `last_step`).
-        by: ``"line"`` or ``"tile"``: how far one step goes. reverse: the last tile first.
+        by: ``"line"`` or ``"tile"``: how far one step goes. order: the tiles' places, in the order
+            of the walk; reverse: the last of them first.
+        changed: scores that were dragged, ``{"row:key": score}``. column: of V and O, on show.
         mistake: ``"none"`` or a name in `VARIANTS`, run beside the right recurrence.
     """
 
-    _esm = static_text("tokens.js", "common.js", "tile_stepper.js")
-    _css = static_text("tokens.css", "common.css", "tile_stepper.css")
-    parts = ("stepper-tiles", "stepper-code", "stepper-notes", "stepper-mistake")
-    height_px = 760
+    _esm = static_text(
+        "tokens.js", "common.js", "handles.js", "tile_stepper_picture.js", "tile_stepper.js"
+    )
+    _css = static_text("tokens.css", "common.css", "handles.css", "tile_stepper.css")
+    parts = ("stepper-picture", "stepper-tiles", "stepper-code", "stepper-notes", "stepper-mistake")
+    height_px = 680
 
     data = traitlets.Dict().tag(sync=True)
     row = traitlets.Int(0).tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)
     by = traitlets.Enum(["line", "tile"], "line").tag(sync=True)
     reverse = traitlets.Bool(False).tag(sync=True)
+    order = traitlets.List(traitlets.Int()).tag(sync=True)
+    changed = traitlets.Dict().tag(sync=True)
+    column = traitlets.Int(0).tag(sync=True)
     mistake = traitlets.Enum(["none", *list(VARIANTS)[1:]], "none").tag(sync=True)
 
     def __init__(
@@ -138,6 +103,7 @@ class TileStepper(CourseWidget):
         piles: Sequence[Sequence[float]],
         values: Sequence[Sequence[Any]],
         *,
+        others: Sequence[Sequence[Sequence[float]]] = (),
         presenter: bool = False,
     ) -> TileStepper:
         """Step through piles of scores: ``by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])``.
@@ -145,27 +111,33 @@ class TileStepper(CourseWidget):
         Args:
             piles: scores, already scaled; ``-inf`` is a masked one.
             values: for each score a number or a vector.
+            others: the piles of further queries on the same keys, shaped like ``piles``.
 
         Raises:
             ValueError: unless every score has its value and every pile a score.
         """
         if not len(piles) or not all(len(pile) for pile in piles):
             raise ValueError("piles must hold at least one pile, each with at least one score.")
-        if [len(pile) for pile in piles] != [len(pile) for pile in values]:
+        sizes = [len(pile) for pile in piles]
+        if sizes != [len(pile) for pile in values]:
             raise ValueError("values must have the shape of piles: one value for every score.")
-        scores = np.asarray([s for pile in piles for s in pile], dtype=np.float64)
+        if any([len(pile) for pile in other] != sizes for other in others):
+            raise ValueError("others must hold piles shaped like the first query's.")
+        scores = np.asarray(
+            [[s for pile in query for s in pile] for query in (piles, *others)], dtype=np.float64
+        )  # (n_q, n_k)
         flat = [np.atleast_1d(np.asarray(x, np.float64)) for pile in values for x in pile]
         if len({x.shape for x in flat}) > 1 or flat[0].ndim > 1:
             raise ValueError("values must all be numbers, or all vectors of one length.")
         matrix = np.stack(flat)  # (n_k, d_v)
         if np.isnan(scores).any() or (scores == np.inf).any() or not np.isfinite(matrix).all():
             raise ValueError("piles must be finite or -inf (masked), values finite.")
-        stops = np.cumsum([len(pile) for pile in piles]).tolist()
+        stops = np.cumsum(sizes).tolist()
         tiles = list(zip([0, *stops[:-1]], stops, strict=True))
-        weights = np.exp(scores - finite_max(scores.max()))
-        truth = divided(weights @ matrix, float(weights.sum()), empty=not weights.any())
+        truth = np.stack([at_once(row, matrix) for row in scores])
         stepper = cls.__new__(cls)
-        stepper._start(scores[None], matrix, tiles, truth[None], [0], presenter=presenter)
+        rows = list(range(len(scores)))
+        stepper._start(scores, matrix, tiles, truth, rows, presenter=presenter)
         return stepper
 
     @classmethod
@@ -193,31 +165,12 @@ class TileStepper(CourseWidget):
         Raises:
             ValueError: if the ledger saw no load of q and k by that program.
         """
-        visits = [visit for visit in ledger.visits if visit.kind == "load"]
-        of_k = [visit for visit in visits if visit.tensor.lower().startswith("k")]
-        if not of_k:
-            seen = ", ".join(sorted({visit.tensor for visit in visits})) or "nothing"
-            raise ValueError(f"ledger must hold loads of a tensor named k...; it saw {seen}.")
-        if program is None:
-            program = of_k[0].program
-        chosen = (*program, 0, 0)[:3]
-        tiles = [(visit.rows[0], visit.rows[1]) for visit in of_k if tuple(visit.program) == chosen]
-        rows_of_q = [
-            visit.rows
-            for visit in visits
-            if visit.tensor.lower().startswith("q") and tuple(visit.program) == chosen
-        ]
-        if not tiles or not rows_of_q:
-            known = sorted({tuple(visit.program) for visit in of_k})
-            raise ValueError(
-                f"program must have loaded q and k, such as {known[0]}, got {program}."
-            )
+        program, tiles, (first, stop) = loaded(ledger, program)
         q, k, v = one_head(q, k, v, head)
         scores, truth = scores_and_answer(q, k, v, causal, scale)
-        n_rows = rows_of_q[0][1] - rows_of_q[0][0]
-        rows = [rows_of_q[0][0] + r for r in _chosen_rows(None, n_rows)]
+        rows = [first + row for row in _chosen_rows(None, stop - first)]
         stepper = cls.__new__(cls)
-        title = f"Program {tuple(program)} of your kernel"
+        title = f"Program {program} of your kernel"
         stepper._start(
             scores, v, tiles, truth, rows, replayed=True, title=title, presenter=presenter
         )
@@ -238,8 +191,8 @@ class TileStepper(CourseWidget):
         if len(values) > MAX_KEYS:
             raise ValueError(f"k must have at most {MAX_KEYS} rows to be shown, got {len(values)}.")
         self._scores, self._values, self._tiles, self._truth = scores, values, tiles, truth
+        self._fixed = replayed
         self._shown_rows = list(map(int, rows))
-        orders = ["given"] if replayed or len(tiles) == 1 else list(ORDERS)
         data = {
             "title": title,
             "rows": self._shown_rows,
@@ -247,33 +200,13 @@ class TileStepper(CourseWidget):
             "columns": min(values.shape[1], SHOWN_COLUMNS),
             "d_v": values.shape[1],
             "n_k": len(values),
-            "orders": orders,
+            "fixed": self._fixed,  # what a kernel did is shown as it was
             "says": VARIANTS,
-            "range": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
-            "by_row": {str(row): self._row_data(row, orders) for row in self._shown_rows},
+            "values": _plain(values[:, :SHOWN_COLUMNS].tolist()),
+            "scores": {str(row): _plain(scores[row].tolist()) for row in self._shown_rows},
         }
-        super().__init__(data=_plain(data), row=self._shown_rows[0], presenter=presenter)
-
-    def _row_data(self, row: int, orders: list[str]) -> dict[str, Any]:
-        runs = {}
-        for order in orders:
-            tiles = self._tiles if order == "given" else self._tiles[::-1]
-            runs[order] = {
-                name: self._shown(trace(self._scores[row], self._values, tiles, name), row)
-                for name in VARIANTS
-            }
-            for name in set(VARIANTS) - _OWN_WEIGHTS:
-                del runs[order][name]["p"]
-        truth = self._truth[row, :SHOWN_COLUMNS]
-        return {"scores": self._scores[row], "truth": truth, "runs": runs}
-
-    def _shown(self, steps: dict[str, list[Any]], row: int) -> dict[str, Any]:
-        out = divided(steps["o"][-1], steps["l"][-1], self._is_empty(row))
-        return {
-            **steps,
-            "o": [o[:SHOWN_COLUMNS] for o in steps["o"]],
-            "out": out[:SHOWN_COLUMNS],
-        }
+        order = list(range(len(tiles)))
+        super().__init__(data=data, row=self._shown_rows[0], order=order, presenter=presenter)
 
     @property
     def last_step(self) -> int:
@@ -298,16 +231,56 @@ class TileStepper(CourseWidget):
 
     @traitlets.validate("reverse")
     def _valid_reverse(self, proposal: Any) -> bool:
-        if proposal["value"] and "reversed" not in self.data["orders"]:
+        if proposal["value"] and (self._fixed or len(self._tiles) == 1):
             raise traitlets.TraitError(
                 "reverse must be False here: a kernel's own order, or a single tile, stays."
             )
         return proposal["value"]
 
+    @traitlets.validate("order")
+    def _valid_order(self, proposal: Any) -> list[int]:
+        given = list(range(len(self._tiles)))
+        if sorted(proposal["value"]) != given or (self._fixed and proposal["value"] != given):
+            raise traitlets.TraitError(
+                f"order must hold each of {given} once (a kernel's stays), got {proposal['value']}."
+            )
+        return proposal["value"]
+
+    @traitlets.validate("changed")
+    def _valid_changed(self, proposal: Any) -> dict[str, float]:
+        known = {
+            f"{row}:{key}" for row in self._shown_rows for key in range(len(self._values))
+            if not self._fixed and np.isfinite(self._scores[row, key])
+        }  # fmt: skip
+        for name, score in proposal["value"].items():
+            if name not in known or not is_number(score):
+                raise traitlets.TraitError(
+                    "changed must hold finite scores of keys that are not masked, none of a "
+                    f"kernel's, got {name!r}: {score!r}."
+                )
+        return proposal["value"]
+
+    @traitlets.validate("column")
+    def _valid_column(self, proposal: Any) -> int:
+        if not 0 <= proposal["value"] < self.data["columns"]:
+            raise traitlets.TraitError(
+                f"column must be from 0 to {self.data['columns'] - 1}, got {proposal['value']}."
+            )
+        return proposal["value"]
+
+    def _row_scores(self) -> np.ndarray:
+        """Return the row's scores, (n_k,), as they were dragged."""
+        scores = self._scores[self.row].copy()
+        for key in range(len(scores)):
+            scores[key] = self.changed.get(f"{self.row}:{key}", scores[key])
+        return scores
+
     @property
     def answer(self) -> np.ndarray:
         """The all-at-once answer of the row, (d_v,) float64."""
-        return self._truth[self.row]
+        if not any(name.startswith(f"{self.row}:") for name in self.changed):
+            return self._truth[self.row]
+        return at_once(self._row_scores(), self._values)
 
     def streamed(self, variant: str = "right") -> np.ndarray:
         """Return O / l of the row after the last tile, (d_v,), right or with a named mistake."""
@@ -318,10 +291,11 @@ class TileStepper(CourseWidget):
         return all((self._scores[row, first:stop] == -np.inf).all() for first, stop in self._tiles)
 
     def _ordered(self) -> list[tuple[int, int]]:
-        return self._tiles[::-1] if self.reverse else self._tiles
+        tiles = [self._tiles[i] for i in self.order]
+        return tiles[::-1] if self.reverse else tiles
 
     def _steps(self, variant: str) -> dict[str, list[Any]]:
-        return trace(self._scores[self.row], self._values, self._ordered(), variant)
+        return trace(self._row_scores(), self._values, self._ordered(), variant)
 
     def to_table(self) -> str:
         """Return the whole walk of the row as text: the state after each tile, and the answers."""
@@ -349,7 +323,7 @@ class TileStepper(CourseWidget):
         for i, (first, stop) in enumerate(tiles):
             keys = np.arange(place, place + stop - first)
             colour = hex_of("blue" if i % 2 == 0 else "green")
-            scores = self._scores[self.row, first:stop]
+            scores = self._row_scores()[first:stop]
             left.bar(keys, np.where(np.isfinite(scores), scores, np.nan), color=colour)
             left.plot(keys[[0, -1]] + [-0.4, 0.4], [steps["m"][i]] * 2, color=hex_of("grey"))
             place += stop - first
@@ -359,13 +333,17 @@ class TileStepper(CourseWidget):
             shown[self.mistake] = (hex_of("vermilion"), "--")
         for name, (colour, style) in shown.items():
             run = self._steps(name)
-            means = [divided(o, l_sum)[0] for o, l_sum in zip(run["o"], run["l"], strict=True)]
+            means = [
+                divided(o, l_sum)[self.column] for o, l_sum in zip(run["o"], run["l"], strict=True)
+            ]
             right.plot(
                 range(1, len(means) + 1), means, style, color=colour, marker="o",
                 label=VARIANTS[name],
             )  # fmt: skip
-        right.axhline(self.answer[0], color=hex_of("green"), linestyle=":", label="all at once")
-        right.set(xlabel="tiles folded in", ylabel="O / l, first column")
+        right.axhline(
+            self.answer[self.column], color=hex_of("green"), linestyle=":", label="all at once"
+        )
+        right.set(xlabel="tiles folded in", ylabel=f"O / l, column {self.column}")
         right.set_xticks(range(1, len(tiles) + 1))
         figure.legend(loc="outside lower center", ncols=3)
         return figure
@@ -380,19 +358,11 @@ def _chosen_rows(rows: Sequence[int] | None, n_q: int) -> list[int]:
     return rows
 
 
-def _plain(value: Any) -> Any:
-    """Return JSON values: numbers to six digits, and words where JSON has no number."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+def _plain(value: list[Any] | float) -> Any:
+    """Return lists of numbers to twelve digits; a masked score, -inf, has no number in JSON."""
+    if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, (float, np.floating)):
-        if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        return float(f"{value:.6g}")
-    return value
+    return float(f"{value:.12g}") if math.isfinite(value) else "-Infinity"
 
 
 def _vector(x: np.ndarray) -> str:

@@ -231,9 +231,14 @@ for pile in (1, 2, 3, 4):
 # ## The instrument: step through it
 #
 # Each press runs one [line](#fac-stepper-code). Watch which
-# [notes](#fac-stepper-notes) change. When the second pile arrives, say alpha
-# aloud before you press. You can also
+# [notes](#fac-stepper-notes) change: ℓ and O are stacks, and each pile has its
+# own part of them. When the second pile arrives, say alpha aloud before you
+# press. The dashed outline is how tall the old stack was.
+#
+# Then make it your own: drag a [score](#fac-stepper-tiles) up or down, or drag
+# a pile's name to another place. Does the end change? You can also
 # [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk.
+# The grey field is all that an average can be.
 # (A click on a link marks the part that it speaks of.)
 
 # %% stepper-first

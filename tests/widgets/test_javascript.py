@@ -9,15 +9,18 @@ these tests are skipped, and with COURSE_REQUIRE_BROWSER=1 (`.ci/run`) they fail
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from course_lib.accounting.hardware import GPUS
@@ -32,6 +35,7 @@ from course_lib.widgets import (
     TileSchedule,
     TileStepper,
     race_lanes,
+    stepper_walk,
 )
 from course_lib.widgets.accountant_areas import placed
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
@@ -235,8 +239,40 @@ def tile_schedule(rng: random.Random) -> list[Case]:
 
 
 def tile_stepper(rng: random.Random) -> list[Case]:
-    """Python runs the recurrence, the module only walks: here the walk is done line by line."""
+    """The recurrence and its slips, what each pile has in a sum, the walk line by line."""
     cases: list[Case] = []
+    for variant, tiles in product(stepper_walk.VARIANTS, ([(0, 4), (4, 5), (5, 9)], [(3, 9)])):
+        scores = np.array([rng.uniform(-9, 9) for _ in range(9)])
+        scores[rng.randrange(8)] = -np.inf
+        values = np.array([[rng.uniform(1, 9) for _ in range(2)] for _ in range(9)])
+        steps = stepper_walk.trace(scores, values, tiles, variant)
+        plain = {name: [np.asarray(x).tolist() for x in steps[name]] for name in steps}
+        powers = {
+            "no_rescale_o": (1, 0),
+            "no_rescale_l": (0, 1),
+            "neither": (0, 0),
+            "inverse": (-1, -1),
+        }
+        power_l, power_o = powers.get(variant, (1, 1))
+        shrinks = [
+            1.0 if i == 0 and variant != "start_zero" else a for i, a in enumerate(steps["alpha"])
+        ]
+        given = ["-Infinity" if score == -np.inf else score for score in scores.tolist()]
+        by = {"l": [x**power_l for x in shrinks], "o": [x**power_o for x in shrinks]}
+        sums = {
+            "l": [p.sum().item() for p in steps["p"]],
+            "o": [(p @ values[a:b]).tolist() for p, (a, b) in zip(steps["p"], tiles, strict=True)],
+        }
+        cases.append(
+            ("trace", [given, values.tolist(), tiles, variant], {**plain, "sums": sums, "by": by})
+        )
+        for place in range(len(tiles)):
+            parts = [sums["l"][j] * math.prod(by["l"][j + 1 : place + 1]) for j in range(place + 1)]
+            assert math.isclose(sum(parts), plain["l"][place], rel_tol=1e-9)
+            cases.append(("shares", [sums["l"], by["l"], place], parts))
+    for o, l_sum, empty in (([1.5, -2.0], 4.0, False), ([0.0, 0.0], 0.0, True)):
+        want = stepper_walk.divided(np.array(o), l_sum, empty).tolist()
+        cases.append(("divided", [o, l_sum, empty], want))
     for n_tiles in (1, 2, 5):
         run = {name: [rng.uniform(-9, 9) for _ in range(n_tiles)] for name in ("m", "alpha", "l")}
         run["o"] = [[rng.uniform(-9, 9) for _ in range(3)] for _ in range(n_tiles)]

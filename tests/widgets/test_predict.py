@@ -71,8 +71,20 @@ def test_a_guess_is_a_mark_on_the_axis_of_the_answer():
         assert "<table>" in p.comparison(no_axis)._repr_html_()
     choice = Predict("1-choice", "Which?", options=["a<b", "c"])
     choice.answer = "a<b"
-    assert "<table>" in choice.comparison("a<b")._repr_html_()
     assert "a&lt;b" in choice.comparison("a<b")._repr_html_()
+    assert "<table>" in choice.comparison("none of them")._repr_html_()
+
+
+def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
+    p = Predict("1-cards", "Which?", options=["one", "two", "three"])
+    cards = lambda truth: p.comparison(truth)._repr_html_().split("<div")[2:]  # noqa: E731
+    p.answer = "two"
+    assert ["what happened" in card for card in cards("three")] == [False, False, True]
+    assert ["your prediction" in card for card in cards("three")] == [False, True, False]
+    assert ["what happened" in card for card in cards(["one", "two"])] == [True, True, False]
+    p.answer = "three"
+    assert ["first prediction" in card for card in cards("three")] == [False, True, False]
+    assert ["last prediction" in card for card in cards("three")] == [False, False, True]
 
 
 @pytest.mark.browser
@@ -175,6 +187,22 @@ def test_a_guess_after_run_all_is_shown_beside_the_answer(monkeypatch):
     assert "<details>" not in updates[-1]._repr_html_()
     Predict("1-late", "How many?", unit="x").answer = 4
     assert "Your last prediction: 4 x" in repr(updates[-1])
+
+
+@pytest.mark.browser
+def test_the_letter_of_a_card_chooses_it_and_the_kept_one_is_marked(mount):
+    page = mount(Predict("l", "Which?", options=["one", "two", "three"]), width=480)
+    page.get_by_label("one").focus()
+    for key in ("c", "Enter", "b", "z"):
+        page.keyboard.press(key)
+    assert page.evaluate("facModel.get('answer')") == "three"
+    assert page.get_by_label("two").is_checked()
+    assert page.inner_text(".fac-kept") == "three"
+    card = page.locator(".fac-card").nth(0).bounding_box()
+    page.mouse.click(card["x"] + card["width"] - 4, card["y"] + 4)  # anywhere on it
+    assert page.get_by_label("one").is_checked()
+    page.get_by_role("button", name="Keep").click()
+    assert page.inner_text(".fac-kept") == "one"
 
 
 @pytest.mark.browser

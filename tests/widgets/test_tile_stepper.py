@@ -12,7 +12,8 @@ from traitlets import TraitError
 
 from course_lib.attention import OnlineState, attention_float64, tiled
 from course_lib.widgets import TileStepper
-from course_lib.widgets.tile_stepper import LINES_PER_TILE, VARIANTS, trace
+from course_lib.widgets.stepper_walk import VARIANTS, trace
+from course_lib.widgets.tile_stepper import LINES_PER_TILE
 
 PILES, VALUES = [[1, 3], [2, 5]], [[10, 20], [30, 40]]
 
@@ -85,9 +86,8 @@ def test_table_and_figure_show_the_same_numbers_as_the_module_gets():
     stepper.mistake = "no_rescale_o"
     text = stepper.to_table()
     assert all(number in text for number in ("1.20344", "36.881", "52.223", "m = 5"))
-    run = stepper.data["by_row"]["0"]["runs"]["given"]
-    assert run["right"]["l"] == [1.13534, 1.20344]
-    assert run["no_rescale_o"]["out"] == [52.2229]
+    assert stepper.data["scores"] == {"0": [1, 3, 2, 5]}
+    assert stepper.data["values"] == [[10], [20], [30], [40]]
     lines = {line.get_label(): line.get_ydata() for line in stepper.to_figure().axes[1].lines}
     assert lines["O is not rescaled"][-1] == pytest.approx(52.2229, abs=1e-4)
     assert lines["as it should be"][-1] == pytest.approx(lines["all at once"][0])
@@ -108,7 +108,9 @@ def test_a_fused_kernels_visits_are_replayed_in_order():
     programs = sorted({v.program for v in ledger.visits})
     first = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=programs[0])
     assert first.data["tiles"] == [[0, 16]]  # causal: the first program stops at the diagonal
-    assert first.data["orders"] == ["given"]
+    for name, value in {"reverse": True, "order": [1, 0], "changed": {"0:0": 1.0}}.items():
+        with pytest.raises(TraitError):  # what a kernel did stays
+            setattr(first, name, value)
     stepper = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=(2, 0, 0))
     assert stepper.data["tiles"] == [[0, 16], [16, 32], [32, 40]]
     assert stepper.data["rows"] == list(range(32, 40))
@@ -133,6 +135,7 @@ def test_a_fused_kernels_visits_are_replayed_in_order():
         (lambda: TileStepper.by_hand([[1, 2]], values=[[1]]), "one value for every score"),
         (lambda: TileStepper.by_hand([[1, 2]], values=[[1, [2, 3]]]), "vectors of one length"),
         (lambda: TileStepper.by_hand([[math.nan]], values=[[1]]), "finite or -inf"),
+        (lambda: TileStepper.by_hand(PILES, VALUES, others=[[[1], [2, 3, 4]]]), "others must"),
     ],
 )
 def test_bad_input_gets_one_sentence(make, sentence):
@@ -142,7 +145,8 @@ def test_bad_input_gets_one_sentence(make, sentence):
 
 def test_bad_traits_keep_the_last_good_state():
     stepper = by_hand()
-    for name, value in {"step": 16, "row": 5, "mistake": "typo", "by": "hour"}.items():
+    bad = {"step": 16, "row": 5, "mistake": "typo", "by": "hour", "order": [0, 0], "column": 1}
+    for name, value in [*bad.items(), ("changed", {"0:9": 1.0}), ("changed", {"0:1": math.inf})]:
         before = getattr(stepper, name)
         with pytest.raises(TraitError):
             setattr(stepper, name, value)
@@ -158,14 +162,17 @@ def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
     page = mount(by_hand(), width=320)
     check_page(page)
     text = lambda: page.inner_text(".fac")  # noqa: E731
-    assert "Start: no key seen yet." in text()
+    drawn = lambda: page.text_content(".fac-stage")  # noqa: E731
+    assert "no key seen yet." in text()
+    assert "○ pile B" in drawn()
     next_button = page.get_by_role("button", name="Next")
     for _ in range(13):
         next_button.click()
     assert "line 6 of 7" in text()
-    assert "1.13534 → 1.20344" in text()
-    assert page.locator(".fac-tile.fac-folded").count() == 1
-    assert "now in SRAM" in page.inner_text(".fac-tile.fac-now")
+    assert "0.135335 · 1.13534 + 1.04979 = 1.20344" in text()
+    assert page.locator(".fac-step-plate.fac-folded").count() == 1
+    assert "✓ pile A" in drawn()
+    assert "● pile B" in drawn()
     assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
     next_button.click()
     next_button.click()
@@ -184,8 +191,8 @@ def test_keyboard_reaches_everything(mount):
         names.append(page.evaluate("document.activeElement.labels?.[0]?.textContent.slice(0, 8) "
                                    "|| document.activeElement.ariaLabel "
                                    "|| document.activeElement.textContent"))  # fmt: skip
-    expected = ["Order", "Step by", "What if", "Next", "Play", "Reset", "Step"]
-    assert [name for want, name in zip(expected, names, strict=False) if want not in name] == []
+    expected = ["score of key 0", "Next", "Play", "Reset", "Step", "What if", "Order", "more"]
+    assert [name for want, name in zip(expected, names, strict=True) if want not in name] == []
     page.get_by_label("Step", exact=True).press("End")
     assert page.evaluate("facModel.get('step')") == 15
     page.get_by_label("Step", exact=True).press("ArrowLeft")
@@ -215,6 +222,7 @@ def test_the_mistake_stands_beside_the_right_answer(mount, name, reverse):
 def test_every_row_and_tile_shows_pythons_numbers(mount):
     stepper = TileStepper()
     page = mount(stepper)
+    page.get_by_text("more", exact=True).click()
     page.get_by_label("Step by").select_option("tile")
     q_rows = stepper.data["rows"]
     for row in (q_rows[0], q_rows[-1]):
@@ -262,3 +270,125 @@ def test_masked_keys_have_no_bar_in_the_figure():
     assert "<svg" in figure._repr_html_()
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert np.isfinite(heights).tolist() == [False, False, True, False]
+
+
+# The picture is the handle ------------------------------------------------------------------------
+
+HEIGHT = "() => document.querySelector('.fac').getBoundingClientRect().height"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("mistake", ["none", "neither"])
+def test_its_height_never_changes_while_stepping(mount, width, mistake):
+    for stepper in (by_hand(), TileStepper()):
+        stepper.mistake = mistake
+        page = mount(stepper, width=width, reduced=True)
+        heights = set()
+        for step in range(stepper.last_step + 1):
+            page.evaluate("step => facModel.set('step', step)", step)
+            heights.add(page.evaluate(HEIGHT))
+        assert len(heights) == 1
+
+
+def tall(page, title: str) -> float:
+    """Return the height in pixels of the part of the picture with a title."""
+    part = page.locator(f".fac-stage rect:has(> title:text('{title}'))")
+    return float(part.get_attribute("height"))
+
+
+@pytest.mark.browser
+def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_desk(mount):
+    """Line 6 of the second tile: ℓ's first segment is exp(-2) of what it was; its ghost stays."""
+    page = mount(by_hand(), width=1280, reduced=True)
+    segments = page.locator("[data-fac-part=stepper-notes] .fac-edge.fac-step-bar")
+    page.evaluate("facModel.set('step', 12)")
+    before = float(segments.first.get_attribute("height"))
+    on_desk = tall(page, "p of key 2:") + tall(page, "p of key 3:")
+    page.evaluate("facModel.set('step', 13)")
+    old, new = (float(segments.nth(i).get_attribute("height")) for i in range(2))
+    assert old == pytest.approx(before * math.exp(-2), rel=1e-6)
+    assert new == pytest.approx(on_desk, rel=1e-6)
+    ghost = page.locator("[data-fac-part=stepper-notes] .fac-step-ghost").first
+    assert float(ghost.get_attribute("height")) == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.browser
+def test_a_mistake_stands_above_what_an_average_can_be(mount):
+    stepper = by_hand()
+    stepper.mistake, stepper.step = "no_rescale_o", stepper.last_step
+    page = mount(stepper, width=1280, reduced=True)
+    band = page.locator(".fac-step-band").last.bounding_box()
+    cross = page.locator(".fac-step-cross").bounding_box()
+    assert cross["y"] + cross["height"] < band["y"]
+    assert "✗ 52.223 impossible" in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
+def test_a_score_is_dragged_and_python_computes_the_same(mount):
+    stepper = by_hand()
+    stepper.step = stepper.last_step
+    page = mount(stepper, width=1280, reduced=True)
+    box = page.locator("[data-key='0']").bounding_box()
+    page.mouse.move(box["x"] + 9, box["y"] + box["height"] * 0.9)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 9, box["y"] + box["height"] * 0.4, steps=4)
+    page.mouse.up()
+    stepper.changed = page.evaluate("facModel.get('changed')")
+    assert list(stepper.changed) == ["0:0"]
+    assert stepper.changed["0:0"] > 3
+    assert f"[{stepper.answer[0]:.5g}]" in page.inner_text(".fac-final")
+    assert stepper.streamed() == pytest.approx(stepper.answer, rel=1e-12)
+    assert stepper.answer[0] < 36
+    page.get_by_role("button", name="Undo").click()
+    assert "All at once: [36.881]" in page.inner_text(".fac-final")
+    assert not page.get_by_role("button", name="Undo").is_visible()
+
+
+@pytest.mark.browser
+def test_piles_are_dragged_to_another_place_and_the_end_is_the_same(mount):
+    stepper = TileStepper()
+    stepper.step = stepper.last_step
+    page = mount(stepper, width=1280, reduced=True)
+    before = page.inner_text(".fac-final")
+    first, last = (page.locator(f"[data-tile='{i}']").bounding_box() for i in (0, 3))
+    page.mouse.move(first["x"] + 5, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 9, last["y"] + 5, steps=6)
+    page.mouse.up()
+    stepper.order = page.evaluate("facModel.get('order')")
+    assert stepper.order == [1, 2, 3, 0]
+    assert stepper._ordered()[-1] == (0, 8)
+    assert page.inner_text(".fac-final") == before
+    assert "as in the order given" in page.text_content(".fac-stage")
+    np.testing.assert_allclose(stepper.streamed(), stepper.answer, rtol=1e-12)
+
+
+@pytest.mark.browser
+def test_scores_and_piles_by_keyboard(mount):
+    page = mount(by_hand(), width=1280, reduced=True)
+    page.keyboard.press("Tab")
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "PageDown"):
+        page.keyboard.press(key)
+    assert page.evaluate("facModel.get('changed')") == {"0:1": 2.7}
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("facModel.get('order')") == [1, 0]
+    focus = page.evaluate("[document.activeElement.ariaLabel, document.activeElement.ariaValueNow]")
+    assert focus == ["score of key 1, pile A", "2.7"]
+
+
+@pytest.mark.browser
+def test_what_a_kernel_loaded_is_not_dragged(mount):
+    stepper = by_hand()
+    stepper.data = {**stepper.data, "fixed": True}
+    page = mount(stepper)
+    assert page.locator("[role=slider], [data-tile]").count() == 0
+    assert page.get_by_label("Order").count() == 0
+
+
+def test_two_queries_by_hand():
+    stepper = TileStepper.by_hand(PILES, VALUES, others=[[[5, 1], [0, 0]]])
+    stepper.row = 1
+    weights = np.exp([5, 1, 0, 0])
+    assert stepper.streamed()[0] == pytest.approx(weights @ [10, 20, 30, 40] / weights.sum())
+    assert stepper.streamed() == pytest.approx(stepper.answer)

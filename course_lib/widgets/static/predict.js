@@ -8,7 +8,7 @@ function render({ model, el }) {
 
   function keep() {
     const answer = entry.read();
-    if (answer == null) return;
+    if (answer == null) return (said.textContent = options.length ? "Choose one first." : said.textContent);
     put(model, { answer });
     tell();
   }
@@ -28,14 +28,23 @@ function render({ model, el }) {
   tell();
 }
 
+/** Cards, hit by pointer, by arrows, or by the letter that stands on them. */
 function choice(model, options) {
   const name = freshId("predict");
   const inputs = options.map((text) => h("input", { type: "radio", name, value: text }));
-  const rows = options.map((text, i) => h("div", { class: "fac-option" }, h("label", {}, inputs[i], h("span", {}, rich(text)))));
+  const cards = options.map((text, i) => h("label", { class: "fac-card" }, inputs[i], h("span", {}, rich(text))));
+  const brief = options.every((text) => text.length <= 24);
+  const node = h("div", { class: `fac-cards ${brief ? "fac-brief" : ""}`, onkeydown: (event) => {
+    const input = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey ? inputs[event.key.toLowerCase().charCodeAt(0) - 97] : null;
+    if (input) [input.checked] = [true, input.focus()];
+  } }, cards);
   return {
-    node: h("div", {}, rows),
+    node,
     read: () => inputs.find((input) => input.checked)?.value,
-    show: (answer) => inputs.forEach((input) => (input.checked = input.value === answer)),
+    show: (answer) => inputs.forEach((input, i) => {
+      input.checked = input.value === answer;
+      cards[i].classList.toggle("fac-kept", input.checked);
+    }),
     onEnter: (keep) => inputs.forEach((input) => enter(input, keep)),
   };
 }

@@ -1,4 +1,4 @@
-// One query row, its K/V tiles, and the state (m, ℓ, O). Python ran the recurrence; this shows it.
+// One query row, its piles of keys, and the state (m, ℓ, O): right, and with a slip.
 // What it exports is held against Python in tests/widgets/test_javascript.py.
 
 const LINES = [
@@ -19,10 +19,42 @@ const WRONG_LINES = {
   own_max: { p: "p = exp(s − max(s))" },
   start_zero: { start: "m = 0, ℓ = 0, O = 0" },
 };
+// and what it does: the powers of α by which the old ℓ and O are multiplied, what p is measured against, m's start
+const SLIP = { no_rescale_o: { o: 0 }, no_rescale_l: { l: 0 }, neither: { l: 0, o: 0 }, inverse: { l: -1, o: -1 }, own_max: { own: true }, start_zero: { start: 0 } };
 const DONE = { m: 3, alpha: 4, p: 5, l: 6, o: 7 }; // the line after which a quantity is new
 const num = (x) => (typeof x === "string" ? Number(x) : x);
-const fixed = (x) => (Math.abs(x) >= 1e4 ? short(x, 3) : x.toFixed(Math.abs(x) >= 100 ? 1 : 3).replace("-", "−"));
-const vector = (x, more) => `[${x.map((y) => short(num(y), 5)).join(", ")}${more ? ", …" : ""}]`;
+const finite = (x) => (x === -Infinity ? 0 : x);
+const sum = (xs) => xs.reduce((a, b) => a + b, 0);
+const far = (x, y) => Math.abs(x - y);
+const vector = (x, more) => `[${x.map((y) => short(y, 5)).join(", ")}${more ? ", …" : ""}]`;
+
+/** The state after each tile, with a slip: mirrors `states` of course_lib/attention/slips.py. `sums`: what a tile itself adds; `by`: what the old is multiplied by. */
+export function trace(scores, values, tiles, variant) {
+  const slip = SLIP[variant] ?? {}, known = scores.map(num);
+  const run = { p: [], m: [], alpha: [], l: [], o: [], sums: { l: [], o: [] }, by: { l: [], o: [] } };
+  let m = slip.start ?? -Infinity, l = 0, o = values[0].map(() => 0);
+  for (const [first, stop] of tiles) {
+    const s = known.slice(first, stop), top = Math.max(...s), m_new = Math.max(m, top);
+    const against = finite(slip.own ? top : m_new), p = s.map((x) => Math.exp(x - against));
+    const alpha = Math.exp(m - finite(m_new)), shrink = m === -Infinity && l === 0 ? 1 : alpha;
+    const by = { l: shrink ** (slip.l ?? 1), o: shrink ** (slip.o ?? 1) };
+    const sums = { l: sum(p), o: o.map((_, c) => sum(p.map((x, i) => x * values[first + i][c]))) };
+    [m, l, o] = [m_new, l * by.l + sums.l, o.map((x, c) => x * by.o + sums.o[c])];
+    for (const [name, value] of Object.entries({ p, m, alpha, l, o })) run[name].push(value);
+    for (const name of ["l", "o"]) [run.sums[name].push(sums[name]), run.by[name].push(by[name])];
+  }
+  return run;
+}
+
+/** O / ℓ, and 0 for a row without any key. */
+export const divided = (o, l, empty) => o.map((x) => (empty ? 0 : x / l));
+
+/** What each tile so far has in a sum, after the tile at `place`: what it added, times all factors since. */
+export function shares(sums, by, place) {
+  const parts = [];
+  for (let j = place, factor = 1; j >= 0; factor *= by[j], j -= 1) parts.unshift(sums[j] * factor);
+  return parts;
+}
 
 /** Where a step is: the tile's place in the order, and its line (1 to 7); the end is place = n. */
 export function position(step, nTiles) {
@@ -53,19 +85,23 @@ export function stepFrom(step, direction, by, nTiles) {
   return stops.findLast((stop) => stop < step) ?? 0;
 }
 
+const TRAITS = ["row", "step", "by", "reverse", "mistake", "order", "changed", "column"];
+
 function render({ model, el }) {
-  const data = model.get("data");
-  const nTiles = data.tiles.length;
-  const last = LINES.length * nTiles + 1;
+  const data = model.get("data"), values = data.values, nTiles = data.tiles.length;
+  const last = LINES.length * nTiles + 1, more_columns = data.d_v > data.columns;
 
   // Controls -------------------------------------------------------------------------------------
   const bar = player(model, el, { last: () => last, move: (direction) => stepFrom(model.get("step"), direction, model.get("by"), nTiles) });
-  const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
-  const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
-  const order = data.orders.length > 1
-    ? choose("Order", [["false", "as given"], ["true", "last tile first"]], "reverse", (x) => x === "true") : null;
+  const order = data.fixed || nTiles === 1 ? null : choose("Order", [["false", "as given"], ["true", "last tile first"]], "reverse", (x) => x === "true");
   const mistakes = Object.entries(data.says).filter(([name]) => name !== "right");
   const mistake = choose("What if we forget to rescale?", [["none", "no mistake"], ...mistakes], "mistake");
+  const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
+  const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
+  const column = data.columns > 1 ? choose("Column of V and O", Array.from({ length: data.columns }, (_, c) => [c, c]), "column", Number) : null;
+  const back = h("button", { type: "button", onclick: () => put(model, { changed: {}, order: data.tiles.map((_, i) => i) }) }, "Undo what was dragged");
+
+  const few = data.rows.length < 4;
 
   function choose(label, options, trait, read = (x) => x) {
     const { node, row } = select(label, options, (value) => put(model, { [trait]: read(value) }));
@@ -75,79 +111,85 @@ function render({ model, el }) {
     return row;
   }
 
-  // The picture ----------------------------------------------------------------------------------
-  const finite = Object.values(data.by_row).flatMap((r) => r.scores.map(num)).filter(Number.isFinite);
-  const low = Math.min(...finite), high = Math.max(...finite);
-  const tall = (score) => `${12 + (88 * (score - low)) / (high - low || 1)}%`;
-  const cards = data.tiles.map(([first, stop]) => {
-    const what = h("small", {});
-    const bars = h("div", { class: "fac-bars", "aria-hidden": "true" });
-    const keys = stop - first === 1 ? `key ${first}` : `keys ${first}–${stop - 1}`;
-    return { what, bars, node: h("li", { class: "fac-tile" }, h("b", {}, keys), what, bars) };
-  });
-  const strip = h("ul", { class: "fac-tiles" });
-  const sram = h("div", {});
+  const picture = stepperPicture(model, data, now, () => said);
+  const place_ = h("span", { class: "fac-soft" }), formula = h("b", {});
+  const words = h("p", { class: "fac-stage-words fac-step-words" }, place_, formula);
   const code = h("ol", { class: "fac-code", "aria-label": "The algorithm" });
-  const state = h("div", {});
-  const final = h("div", {});
-  const summary = h("p", { class: "fac-soft" });
+  const state = h("div", {}), final = h("div", { class: "fac-final" });
   const voice = announcer();
+  let said = "";
 
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
-  root(model, el, title,
-    h("div", { class: "fac-row" }, row, order, by, part("stepper-mistake", mistake)),
-    bar.node,
-    part("stepper-tiles", strip), summary,
-    h("div", { class: "fac-halves" },
-      h("div", {}, part("stepper-code", code), sram),
-      h("div", {}, part("stepper-notes", state), final)),
+  root(model, el, title, picture.node, words, bar.node,
+    h("div", { class: "fac-halves" }, part("stepper-code", code),
+      h("div", {}, h("div", { class: "fac-row" }, part("stepper-mistake", mistake)), h("div", { class: "fac-row" }, few ? row : null, order, back), final)),
+    more(h("div", { class: "fac-row" }, few ? null : row, column, by), state,
+      data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a pile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its pile.")),
     voice.node);
 
+  /** All that is shown of the row, computed anew only when something but the step has changed. */
+  let known = { key: "" };
+  function now() {
+    const [r, reverse, wrong, order, changed, column] = ["row", "reverse", "mistake", "order", "changed", "column"].map((name) => model.get(name));
+    const key = JSON.stringify([r, reverse, wrong, order, changed, column]);
+    if (known.key === key) return known;
+    const scores = data.scores[r].map((x, i) => changed[`${r}:${i}`] ?? num(x)), sequence = reverse ? [...order].reverse() : order;
+    const walk = (places, name) => {
+      const tiles = places.map((i) => data.tiles[i]), run = trace(scores, values, tiles, name);
+      run.out = divided(run.o.at(-1), run.l.at(-1), tiles.every(([a, b]) => scores.slice(a, b).every((x) => x === -Infinity)));
+      run.means = run.o.map((o, i) => o[column] / run.l[i]);
+      run.added = { l: run.sums.l, o: run.sums.o.map((o) => o[column]) };
+      run.parts = { l: [], o: [] };
+      for (const what of ["l", "o"]) for (let i = 0; i < places.length; i += 1) run.parts[what].push(shares(run.added[what], run.by[what], i));
+      return run;
+    };
+    const whole = trace(scores, values, [[0, data.n_k]], "right");
+    known = { key, scores, sequence, column, wrong: wrong === "none" ? null : wrong, right: walk(sequence, "right"), start: wrong === "start_zero" ? 0 : -Infinity };
+    known.truth = divided(whole.o[0], whole.l[0], scores.every((x) => x === -Infinity));
+    known.slip = known.wrong && walk(sequence, known.wrong);
+    known.other = sequence.some((tile, i) => tile !== i) ? walk(data.tiles.map((_, i) => i), "right") : null; // the order given
+    return known;
+  }
+
   function draw() {
-    const here = data.by_row[model.get("row")];
-    const runs = here.runs[model.get("reverse") ? "reversed" : "given"];
-    const wrong = model.get("mistake") === "none" ? null : model.get("mistake");
-    const step = Math.min(model.get("step"), last);
-    const { place, line } = position(step, nTiles);
-    const sequence = data.tiles.map((_, i) => (model.get("reverse") ? nTiles - 1 - i : i));
-
-    bar.follow(where(step));
-
-    strip.replaceChildren(...sequence.map((tile, at) => drawCard(tile, at, place, line, here)));
-    summary.textContent = where(step);
-    strip.setAttribute("aria-label", `K/V tiles, first visited first. ${where(step)}`);
-    drawCode(line, place, wrong);
-    drawKeys(here, runs, wrong, sequence[place], place, line);
-    drawState(runs, wrong, step);
-    drawFinal(here, runs, wrong, place);
-    voice.say(where(step));
-
-    function where(at) {
-      const spot = position(at, nTiles);
-      if (spot.place < 0) return "Start: no key seen yet.";
-      if (spot.place >= nTiles) return `End: ${nTiles} of ${nTiles} tiles folded in, then one division.`;
-      return `Tile ${spot.place + 1} of ${nTiles}, line ${spot.line} of ${LINES.length}: ${LINES[spot.line - 1][1]}`;
-    }
+    const all = now(), step = Math.min(model.get("step"), last), { place, line } = position(step, nTiles);
+    const [at, what] = where(all, place, line);
+    place_.textContent = at;
+    formula.textContent = what;
+    said = `${at}: ${what}`;
+    bar.follow(said);
+    const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
+    back.classList.toggle("fac-step-none", !dragged); // its place stays
+    picture.draw();
+    drawCode(line, place, all.wrong);
+    drawState(all, step);
+    const end = place >= nTiles;
+    if (final.facShown !== all) drawFinal((final.facShown = all));
+    final.classList.toggle("fac-waiting", !end);
+    voice.say(said);
   }
 
-  function drawCard(tile, at, place, line, here) {
-    const card = cards[tile];
-    const [first, stop] = data.tiles[tile];
-    const now = at === place, folded = at < place;
-    const known = now && line >= 2; // scores exist only while their tile is here
-    card.node.className = `fac-tile${now ? " fac-now" : folded ? " fac-folded" : ""}`;
-    card.what.textContent = now ? "● now in SRAM" : folded ? "✓ folded in, thrown away" : "○ not touched yet";
-    card.bars.replaceChildren(...(known ? here.scores.slice(first, stop) : []).map((score) => {
-      const value = num(score);
-      return Number.isFinite(value) ? h("i", { style: `height:${tall(value)}` }) : h("i", { class: "fac-masked" });
-    }));
-    return card.node;
+  /** The line that has run, with its numbers. */
+  function where({ scores, sequence, right, column }, place, line) {
+    if (place < 0) return ["Start", "no key seen yet."];
+    if (place >= nTiles) return ["End", `${nTiles} of ${nTiles} tiles folded in, then one division.`];
+    const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 8 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 3))).join(", ")}]`);
+    const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;
+    const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", factor = place ? x(by.l[place]) : "0";
+    const says = [
+      "", `: ${list(scores.slice(first, stop))}`, `: max(${x(old)}, ${x(Math.max(...scores.slice(first, stop)))}) = ${x(m[place])}`,
+      `: exp(${x(old)} − ${x(m[place])}) = ${x(alpha[place])}`, `: ${list(right.p[place])}`,
+      `: ${factor} · ${x(before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
+      `: ${factor} · ${x(place ? o[place - 1][column] : 0)} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
+    ];
+    return [`Tile ${place + 1} of ${nTiles}, line ${line} of ${LINES.length}`, `${LINES[line - 1][1]}${says[line - 1]}`];
   }
 
+  // Words ----------------------------------------------------------------------------------------
   function drawCode(line, place, wrong) {
-    const other = WRONG_LINES[wrong] ?? {};
+    const changes = WRONG_LINES[wrong] ?? {};
     const item = (key, text, current, inner) => {
-      const changed = other[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, other[key])) : null;
+      const changed = changes[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, changes[key])) : null;
       return h("li", { class: inner ? "fac-in" : null, "aria-current": current ? "step" : null }, text, changed);
     };
     code.replaceChildren(
@@ -158,70 +200,44 @@ function render({ model, el }) {
     );
   }
 
-  function drawKeys(here, runs, wrong, tile, place, line) {
-    if (place < 0 || place >= nTiles) return sram.replaceChildren(h("p", { class: "fac-soft" }, "No tile in SRAM."));
-    const [first, stop] = data.tiles[tile];
-    const p = line >= DONE.p ? runs.right.p[place] : null;
-    const other = p && wrong ? runs[wrong].p?.[place] : null;
-    const keys = here.scores.slice(first, stop).map((score, i) => {
-      const masked = num(score) === -Infinity;
-      return h("li", {}, h("b", {}, `key ${first + i}`),
-        line >= 2 ? h("div", {}, masked ? "s masked" : `s ${fixed(num(score))}`) : null,
-        p ? h("div", {}, `p ${fixed(num(p[i]))}`) : null,
-        other ? h("div", {}, `✗ ${fixed(num(other[i]))}`) : null);
-    });
-    sram.replaceChildren(h("ul", { class: "fac-keys", "aria-label": "The tile now in SRAM" }, keys));
-  }
-
-  function drawState(runs, wrong, step) {
-    const before = stepFrom(step, -1, model.get("by"), nTiles);
-    const names = wrong ? ["right", wrong] : ["right"];
-    const more = data.d_v > data.columns;
-    const cells = (key, format) => names.map((name) => {
-      const start = name === "start_zero" ? 0 : -Infinity;
-      const [was, is] = [before, step].map((at) => stateAt(runs[name], at, nTiles, start)[key]);
-      const text = is == null ? "–" : format(is);
-      const changed = is != null && step > 0 && JSON.stringify(was) !== JSON.stringify(is);
+  function drawState({ right, slip, wrong, start }, step) {
+    const before = stepFrom(step, -1, model.get("by"), nTiles), runs = slip ? [right, slip] : [right];
+    const cells = (key, format) => runs.map((run) => {
+      const [was, is] = [before, step].map((at) => stateAt(run, at, nTiles, run === slip ? start : -Infinity)[key]);
+      const changed = is != null && step > 0 && String(was) !== String(is);
       const old = changed && was != null ? h("span", { class: "fac-was" }, format(was), " → ") : null;
-      return h("td", { class: `${changed ? "fac-changed" : ""} ${name === "right" ? "" : "fac-wrong"}` }, old, text);
+      return h("td", { class: `${changed ? "fac-changed" : ""} ${run === right ? "" : "fac-wrong"}` }, old, is == null ? "–" : format(is));
     });
-    const scalar = (x) => short(num(x), 6);
+    const scalar = (x) => short(x, 6);
     const line = (label, key, format) => h("tr", {}, h("th", { scope: "row" }, label), cells(key, format));
-    const head = wrong
-      ? h("tr", {}, h("th", {}), h("th", { scope: "col" }, "✓ right"), h("th", { scope: "col" }, `✗ ${data.says[wrong]}`)) : null;
+    const head = slip ? h("tr", {}, h("th", {}), h("th", { scope: "col" }, "✓ right"), h("th", { scope: "col" }, `✗ ${data.says[wrong]}`)) : null;
     state.replaceChildren(h("table", {}, h("caption", { class: "fac-hear" }, "The state that is kept"), h("tbody", {}, head,
-      line("m", "m", scalar), line("α", "alpha", scalar), line("ℓ", "l", scalar), line("O", "o", (x) => vector(x, more)))));
+      line("m", "m", scalar), line("α", "alpha", scalar), line("ℓ", "l", scalar), line("O", "o", (x) => vector(x, more_columns)))));
   }
 
-  function drawFinal(here, runs, wrong, place) {
-    if (place < nTiles) return final.replaceChildren();
-    const more = data.d_v > data.columns;
-    const differ = (out) => Math.max(...out.map((x, i) => Math.abs(num(x) - num(here.truth[i]))));
-    const scale = Math.max(1e-300, ...here.truth.map((x) => Math.abs(num(x))));
-    const same = differ(runs.right.out) <= 1e-4 * scale;
+  /** Always as tall as it will be at the end: until then its words are there, unseen. */
+  function drawFinal(all) {
+    const { right, slip, wrong, truth } = all, differ = (out) => Math.max(...out.map((x, i) => far(x, truth[i])));
+    const scale = Math.max(1e-300, ...truth.map(Math.abs)), same = differ(right.out) <= 1e-4 * scale;
     const shown = [
-      h("p", {}, h("b", {}, "Streamed, O / ℓ: "), vector(runs.right.out, more)),
-      h("p", {}, h("b", {}, "All at once: "), vector(here.truth, more)),
-      h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(runs.right.out), 3)}: these tiles are not every key once.`),
+      h("p", {}, h("b", {}, "Streamed, O / ℓ: "), vector(right.out, more_columns)),
+      h("p", {}, h("b", {}, "All at once: "), vector(truth, more_columns)),
+      h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(right.out), 3)}: these tiles are not every key once.`),
     ];
-    if (wrong) {
-      shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(runs[wrong].out, more), `. ${consequence(here, runs[wrong].out)}`));
-    }
-    final.replaceChildren(h("div", { class: "fac-final" }, shown));
+    if (slip) shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(slip.out, more_columns), `. ${consequence(slip.out, differ(slip.out), scale)}`));
+    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "At the end: is O / ℓ what all scores at once give?"));
   }
 
-  function consequence(here, out) {
-    const [lows, highs] = data.range;
-    const gap = Math.max(...out.map((x, i) => Math.abs(num(x) - num(here.truth[i]))));
-    if (out.some((x) => !Number.isFinite(num(x)))) return "Not a number: the sum underflowed or overflowed.";
-    const scale = Math.max(1e-300, ...here.truth.map((x) => Math.abs(num(x))));
+  function consequence(out, gap, scale) {
+    if (out.some((x) => !Number.isFinite(x))) return "Not a number: the sum underflowed or overflowed.";
     if (gap <= 1e-4 * scale) return "The same answer: this order hides the mistake. Try the other order or another row.";
-    if (out.some((x, i) => num(x) > highs[i])) return "Above every value: impossible for an average.";
-    if (out.some((x, i) => num(x) < lows[i])) return "Below every value: impossible for an average.";
+    const of = (c) => values.map((v) => v[c]);
+    if (out.some((x, c) => x > Math.max(...of(c)))) return "Above every value: impossible for an average.";
+    if (out.some((x, c) => x < Math.min(...of(c)))) return "Below every value: impossible for an average.";
     return `Off by up to ${short(gap, 3)}, and nothing shows it.`;
   }
 
-  onChanges(model, ["row", "step", "by", "reverse", "mistake"], draw);
+  onChanges(model, TRAITS, draw);
   draw();
   return bar.stop;
 }

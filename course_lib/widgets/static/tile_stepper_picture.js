@@ -1,0 +1,235 @@
+// The picture of the stepper, which is its handle too: scores in piles, what is on the desk, ℓ, O and O / ℓ.
+
+const finiteOr0 = (x) => (Number.isFinite(x) ? x : 0);
+const middle = { "text-anchor": "middle" };
+
+/** `now()` is all that is shown of the row, `says()` the sentence about it. */
+function stepperPicture(model, data, now, says) {
+  const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
+  const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
+  const paint = (tile) => `fill:color-mix(in srgb, var(--fac-flash) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
+  const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
+  const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
+  const spreadOf = most - least || 2, low = least - 0.2 * spreadOf, high = most + 0.3 * spreadOf;
+  const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
+  const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
+
+  const layers = [part("stepper-tiles", s("g")), s("g"), part("stepper-notes", s("g"))], [piles, desk, notes] = layers.map(scene);
+  const picture = stage(model, "stepper-picture", drawPicture, ...layers);
+  picture.svg.setAttribute("role", "group"); // it holds sliders: the scores
+  let held = null; // the key whose score Tab comes to
+  let follow = false; // a node that is moved loses the focus
+
+  function drawPicture(width, fs) {
+    const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
+    const at = { all, place, line, fs, tall: (two ? 9 : 12) * fs, end: place >= nTiles };
+    const gap = (two ? 1.3 : 2.2) * fs, room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
+    picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
+    drawPiles({ ...at, x: 0, w: two ? width : 0.44 * width, y: head });
+    const parts = [1.7, 1, 1, 1.7], unit = (room - gap * 3) / sum(parts), y = two ? 2 * head + at.tall + foot + 0.7 * fs : head;
+    let x = width - room;
+    const places = parts.map((size) => {
+      const box = { x, w: size * unit, y };
+      x += size * unit + gap;
+      return box;
+    });
+    // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
+    const scaleL = scaleOf(all, "l", at.tall);
+    desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
+    notes((add) => {
+      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleL });
+      drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
+      drawMean(add, { ...at, ...places[3] });
+    });
+    picture.svg.setAttribute("aria-label", `Scores in piles, and the notes m, ℓ and O. ${says()}`);
+    if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
+    follow = false;
+    return y + at.tall + foot;
+  }
+
+  /** Pixels for one of ℓ or of O, with room for what lies below 0; a slip has room as far as 1.6 times the right one. */
+  function scaleOf({ right, slip }, what, tall) {
+    const ends = (run) => run.parts[what].map((parts) => [sum(parts.filter((x) => x > 0)), sum(parts.filter((x) => x < 0))]);
+    const mine = ends(right), up = Math.max(1e-9, ...mine.map(([a]) => a)), down = -Math.min(0, ...mine.map(([, b]) => b));
+    const wrong = slip ? ends(slip).flat().filter(Number.isFinite) : [], most = 1.6 * (up + down);
+    const [high, deep] = [Math.max(up, Math.min(most, ...[Math.max(0, ...wrong)])), Math.max(down, Math.min(most, -Math.min(0, ...wrong)))];
+    return { unit: tall / (1.12 * (high + deep)), deep };
+  }
+
+  /** The highest and the lowest value of a column: between them every average lies. */
+  const bounds = (column) => [Math.max(...values.map((v) => v[column])), Math.min(...values.map((v) => v[column]))];
+
+  const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
+
+  /** The scores pile by pile in the order visited, and the line of the maximum so far. */
+  function drawPiles({ all, place, line, fs, x, w, y, tall, end }) {
+    const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
+    const label = 4 * fs, unit = (w - label) / (sum(lengths) + 0.7 * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const slots = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    let left = x + 0.2 * unit + 1.5;
+    piles((add) => {
+      heading(add, "scores", "scores", { x, y, fs });
+      if (ground) add("zero", "path", { class: "fac-axis", d: `M${x} ${base - ground}h${w - label}` });
+      sequence.forEach((tile, i) => {
+        const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
+        slots.push([left, left + long]);
+        add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 3.1 * fs, rx: 6 });
+        for (let k = 0; k < lengths[i]; k += 1) {
+          const key = first + k, score = scores[key], bx = left + (k + 0.12) * unit, bw = 0.76 * unit, cx = bx + bw / 2;
+          const small = (name, text, cls, at) => wide(text, 0.87 * fs) < unit + 2 && add(`${name} ${tile} ${k}`, "text", { class: cls, x: cx, y: at, ...middle }, text);
+          if (score === -Infinity) add(`key ${tile} ${k}`, "rect", { class: "fac-step-masked", x: bx, y, width: bw, height: tall }, `key ${key}: masked`);
+          else {
+            const top = Math.max(0, Math.min(tall, (score - low) * rise));
+            add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
+            if (numbers) small("s", short(score, 3), "fac-t-small", top >= ground ? base - top - 0.35 * fs : base - top + fs);
+          }
+          if (data.columns === 1) small("v", `→${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
+          if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
+        }
+        const name = letter(tile), sign = here ? "●" : gone ? "✓" : "○";
+        const text = [`${sign} pile ${name}`, `${sign} ${name}`, sign].find((words) => wide(words, 0.87 * fs) < long + 0.3 * unit) ?? "";
+        add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: left + long / 2, y: base + (data.columns === 1 ? 2.25 : 1.6) * fs, ...middle }, text);
+        if (!data.fixed && nTiles > 1) {
+          add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: 2.5 * fs }, `pile ${name}: drag it to another place`, (px) => {
+            const to = slots.findIndex(([a, b]) => px >= a && px <= b);
+            if (to >= 0) moveTile(tile, to);
+          });
+        }
+        left += long + 0.7 * unit;
+      });
+      const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
+      const level = base - Math.max(0, Math.min(tall, (m - low) * rise)), edge = x + w - label;
+      add("m", "rect", { class: "fac-step-m", x, y: m === -Infinity ? base : level - 1, width: edge - x + 0.3 * fs, height: 2, "fill-opacity": m === -Infinity ? 0.25 : 1 });
+      add("m says", "text", { class: "fac-t-small fac-t-name", x: edge + 0.5 * fs, y: (m === -Infinity ? base : level) + 0.3 * fs }, `m ${short(m, 3)}`);
+      const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
+      if (slip && other !== m && other >= low && other <= high) {
+        const there = base - (other - low) * rise;
+        add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x, y: there - 1, width: edge - x + 0.3 * fs, height: 2 });
+        add("m wrong says", "text", { class: "fac-t-bad", x: edge + 0.5 * fs, y: there + 0.3 * fs }, `✗ ${short(other, 3)}`);
+      }
+    });
+  }
+
+  /** A score is its own handle: a slider for pointer and keyboard. */
+  function handle(add, { tile, k, key, score, x, y, w, tall, base, rise }) {
+    const node = add(`grab ${tile} ${k}`, "rect", {
+      class: "fac-grab fac-down", "data-key": key, "data-lm-suppress-shortcuts": "true", role: "slider", tabindex: key === (held ?? now().scores.findIndex((x) => x !== -Infinity)) ? 0 : -1,
+      "aria-label": `score of key ${key}, pile ${letter(tile)}`, "aria-orientation": "vertical", "aria-valuemin": round(low), "aria-valuemax": round(high), "aria-valuenow": score,
+      x, y: y - 4, width: w, height: tall + 4,
+    }, "", (_, py) => setScore(key, low + (base - py) / rise));
+    node.facKey = key;
+    node.onkeydown ??= (event) => keyOn(event, key, tile);
+  }
+
+  function setScore(key, score) {
+    held = key;
+    put(model, { changed: { ...model.get("changed"), [`${model.get("row")}:${key}`]: round(score) } });
+  }
+
+  function keyOn(event, key, tile) {
+    const up = { ArrowUp: 1, PageUp: 5, ArrowDown: -1, PageDown: -5 }[event.key], side = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!up && !side) return;
+    event.preventDefault();
+    const { scores, sequence } = now();
+    if (up) return setScore(key, scores[key] + up * notch);
+    [held, follow] = [key, true];
+    if (event.shiftKey) return moveTile(tile, sequence.indexOf(tile) + side);
+    const keys = sequence.flatMap((i) => Array.from({ length: data.tiles[i][1] - data.tiles[i][0] }, (_, j) => data.tiles[i][0] + j)).filter((i) => scores[i] !== -Infinity);
+    held = keys[keys.indexOf(key) + side] ?? key;
+    picture.draw();
+  }
+
+  function moveTile(tile, to) {
+    const sequence = [...now().sequence], from = sequence.indexOf(tile);
+    if (from === to || to < 0 || to >= nTiles) return;
+    sequence.splice(to, 0, ...sequence.splice(from, 1));
+    put(model, { order: model.get("reverse") ? sequence.reverse() : sequence });
+  }
+
+  /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
+  function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
+    const { sequence, right, slip } = all, base = y + tall, tile = sequence[place], shown = !end && place >= 0 && line >= DONE.p;
+    heading(add, "desk", w > 8 * fs ? "p, on the desk" : "p", { x, y, fs });
+    add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, shown ? `of pile ${letter(tile)}` : "");
+    if (!shown) return;
+    const p = right.p[place], unit = w / p.length, wrong = slip?.p[place];
+    p.forEach((value, k) => {
+      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
+      add(`p ${tile} ${k}`, "rect", { class: "fac-edge fac-step-bar", style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
+      if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
+      if (wide(text, 0.87 * fs) < unit + 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
+    });
+  }
+
+  /** ℓ or O as a stack, a segment a pile; the outline is its height before this tile, which shrank by α. */
+  function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale }) {
+    const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
+    const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
+    const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
+    heading(add, what, what === "o" && data.columns > 1 ? `O[${column}]` : name, { x, y, fs });
+    if (what === "o" && last_ >= 0) {
+      const [high, deep] = bounds(column).map((v) => Math.max(y - 0.6 * fs, Math.min(floor, base - v * right.l[last_] * scale.unit)));
+      add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
+    }
+    add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
+    const pillar = (run, bx, bw, bad) => {
+      let up = 0, down = 0, top = base;
+      (last_ < 0 ? [] : run.parts[what][last_]).forEach((share, i) => {
+        const size = finiteOr0(Math.abs(share)) * scale.unit, from = share >= 0 ? (up += size) : -down;
+        if (share < 0) down += size;
+        const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
+        if (bad) return add(`${what} bad ${tile}`, "rect", { class: "fac-step-slip fac-step-bar", x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) });
+        add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `pile ${letter(tile)}: ${short(share, 5)}`);
+        if (y1 - y0 > 1.2 * fs) add(`${what} says ${tile}`, "text", { class: `fac-t-small ${fresh && i === place ? "fac-step-land" : ""}`, x: bx + bw / 2, y: (y0 + y1) / 2 + 0.3 * fs, ...middle }, letter(tile));
+      });
+      const total = value(run, last_);
+      top = base - Math.max(0, finiteOr0(total)) * scale.unit;
+      if (down) add(`${what} net ${bad}`, "path", { class: "fac-step-net", d: `M${bx} ${base - finiteOr0(total) * scale.unit}h${bw}` });
+      return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
+    };
+    const half = slip ? 0.46 * w : w * 0.8, mine = pillar(right, x, half, false);
+    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}`);
+    label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
+    if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
+    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1;
+    if (alpha < 1) {
+      const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown);
+      add(`${what} ghost`, "rect", { class: "fac-step-ghost", x: x - 2, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half + 4, height: Math.min(size, tall) });
+      add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `×${short(alpha, 2)}`);
+    }
+  }
+
+  /** O / ℓ after each tile, in the band of what an average can be: from the lowest value to the highest. */
+  function drawMean(add, { all, place, fs, x, w, y, tall, end, line }) {
+    const { right, slip, other, truth, column } = all, [b, a] = bounds(column), band = b - a || 1;
+    const points = [...right.means, ...(slip?.means ?? [])].filter(Number.isFinite);
+    const top = Math.min(b + band, Math.max(b + 0.12 * band, ...points)), low_ = Math.max(a - band, Math.min(a - 0.12 * band, ...points));
+    const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
+    const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
+    heading(add, "mean", "O / ℓ", { x, y, fs });
+    add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
+    const path = (key, run, cls, many) => {
+      const seen = run.means.slice(0, many);
+      if (seen.some(Number.isFinite)) add(`${key} path`, "path", { class: cls, d: seen.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(seen[i - 1]) ? "L" : "M"}${across(i)} ${level(v)}` : "")).join("") });
+    };
+    if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
+    if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
+    path("right", right, "fac-step-path", shown);
+    if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
+    right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: "fac-edge fac-step-dot", style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
+    const [side, anchor] = shown > nTiles / 2 ? [x + 4, "start"] : [x + w - 4, "end"]; // where the last dot is not
+    add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest ${short(b, 3)}`);
+    add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest ${short(a, 3)}`);
+    const says = (key, run, cls, at, sign) => {
+      const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
+      if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, 5)}${sign && over ? " impossible" : ""}`);
+      if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
+    };
+    says("right", right, "fac-t-small fac-t-name", 1.1, "");
+    if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
+    else if (end) add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, other ? "as in the order given" : "as all at once");
+  }
+
+  return picture;
+}
