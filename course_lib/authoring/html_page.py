@@ -13,7 +13,7 @@ from course_lib.handin.course_file import FileProblem
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell
-_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # a badge; its text stays
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # remote; its text stays
 
 # The code of a folded cell (authoring/folding.py) opens by one click on its title.
 _TEMPLATE = """\
