@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib import _mode
 
-__version__ = "0.1.0"  # of the last release; pyproject.toml and the badges read it here
+__version__ = "0.1.0"  # of the last release; pyproject.toml and the Colab links read it here
 
 _mode.require_python()
 _mode.choose()

@@ -13,7 +13,7 @@ from course_lib.handin.course_file import FileProblem
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell
-_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # a badge; its text stays
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # remote; its text stays
 
 # The code of a folded cell (authoring/folding.py) opens by one click on its title.
 _TEMPLATE = """\
@@ -25,7 +25,12 @@ _TEMPLATE = """\
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """
-_LOOK = "<style>.course-folded summary { margin-left: var(--jp-cell-prompt-width); }</style>"
+# Code that is wider than the page can be moved, and is not cut, as the template would.
+_LOOK = """<style>
+.course-folded summary { margin-left: var(--jp-cell-prompt-width); }
+.jp-InputArea-editor .highlight { overflow-x: auto; }
+@media (max-width: 760px) { .course-folded summary { margin-left: 0; } }
+</style>"""
 _STYLE = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
 
 
@@ -53,7 +58,6 @@ def page(notebook: Path) -> str:
         book,
         timeout=_SECONDS,
         kernel_name="python3",
-        store_widget_state=False,
         resources={"metadata": {"path": str(notebook.resolve().parent)}},
     )
     try:
@@ -61,6 +65,7 @@ def page(notebook: Path) -> str:
             client.execute()
     except CellExecutionError as error:
         raise FileProblem(f"{notebook}: a cell raises {error.ename}: {error.evalue}") from None
+    book.metadata.pop("widgets", None)  # nbclient needs their state while it runs; a page does not
     for cell in book.cells:
         if cell.cell_type == "markdown":
             cell.source = _IMAGE.sub(r"\1", cell.source)

@@ -12,7 +12,7 @@ from course_lib.authoring import first_cell, nbgrader, regions
 from course_lib.authoring.folding import folded
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
-from course_lib.authoring.repository import colab_badge, colab_page
+from course_lib.authoring.repository import colab_link, colab_page
 from course_lib.lessons import ExerciseFacts
 
 LESSON, EXERCISE, SOLUTION = "notebooks", "exercises", "solutions"
@@ -67,7 +67,7 @@ def _with_links(file: Path, cells: Sequence[Cell], folder: str, siblings: Sequen
     heading, _, rest = cells[0].source.partition("\n")
     name = f"{file.parent.name}.ipynb"
     links = [_link(f, name) for f in siblings if f != folder]
-    row = " · ".join([colab_badge(f"{folder}/{name}"), *links])
+    row = " · ".join([colab_link(f"{folder}/{name}"), *links])
     lines = [heading, "", row, *(["", _HAND_IN] if folder == EXERCISE else []), rest]
     return replace(cells[0], source="\n".join(lines).rstrip("\n"))
 

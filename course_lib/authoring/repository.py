@@ -1,7 +1,7 @@
 """Where the course lives: the repository's address is set here and nowhere else.
 
-Badges and the first cell name a released version, so that a term's notebooks do not change under
-a class.
+Links to Colab and the first cell name a released version, so that a term's notebooks do not change
+under a class.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from course_lib import __version__
 REPOSITORY = "https://github.com/flashattention-course/flashattention-course"
 RELEASE = f"v{__version__}"
 
-_BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 _GITHUB = "https://github.com/"
 
 
@@ -20,9 +19,12 @@ def git_address() -> str:
     return f"git+{REPOSITORY}@{RELEASE}"
 
 
-def colab_badge(path: str) -> str:
-    """Return the Markdown badge that opens ``path`` (``notebooks/03_….ipynb``) on Colab."""
-    return f"[![Open in Colab]({_BADGE})]({colab_page(path)})"
+def colab_link(path: str) -> str:
+    """Return the Markdown link that opens ``path`` (``notebooks/03_….ipynb``) on Colab.
+
+    Words, not Colab's picture of a button: that one is fetched, and is a broken image offline.
+    """
+    return f"[Open in Colab]({colab_page(path)})"
 
 
 def colab_page(path: str) -> str:

@@ -20,11 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from course_lib.authoring.percent import BuildError
     from course_lib.handin.course_file import FileProblem
 
-    parser = _parser()
-    options, rest = parser.parse_known_args(arguments)
+    words, rest = jupyter.split(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(words)
     options.rest = rest
-    if rest and options.run not in (jupyter.lab, jupyter.open_):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return options.run(options)
     except (UsageError, FileProblem, BuildError) as problem:

@@ -70,7 +70,7 @@ def reset(options: argparse.Namespace) -> int:
         if found is None:
             raise UsageError(
                 f"There is no notebook with exercise {exercise.label} here: on Colab, open it "
-                f"anew from its badge; elsewhere, course reset {exercise.lesson:02} makes one."
+                f"anew from its link; elsewhere, course reset {exercise.lesson:02} makes one."
             )
         notebook, kept = found, reset_cell(found, exercise)
     if kept is None:

@@ -5,14 +5,44 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from course_lib.cli.shared import UsageError, course_root, exercise_called
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a command line's words in two: the course's own, and those that are JupyterLab's.
+
+    What follows `lab` is JupyterLab's, and so is what follows `open`, except one word that says
+    what to open; it may stand behind the options, if it is no value of theirs (`--port 8899`).
+    """
+    if words[:1] not in (["lab"], ["open"]) or {"-h", "--help"} & set(words):
+        return list(words), []
+    command, rest = list(words[:1]), list(words[1:])
+    if command == ["open"] and rest and not rest[0].startswith("-"):
+        return [*command, rest[0]], rest[1:]
+    if command == ["open"] and len(rest) > 1 and _is_place(rest[-1]):
+        return [*command, rest[-1]], rest[:-1]
+    return command, rest
+
+
+def _is_place(word: str) -> bool:
+    """Return whether a word is the number of a lesson, or an exercise."""
+    from course_lib import lessons
+
+    if word.isdecimal():
+        return int(word) in [lesson.number for lesson in lessons.all_lessons()]
+    try:
+        exercise_called(word)
+    except UsageError:
+        return False
+    return True
 
 
 def lab(options: argparse.Namespace) -> int:
@@ -46,8 +76,7 @@ def _place(root: Path, what: str | None) -> tuple[str, str]:
     from course_lib.progress_view import next_exercise
 
     if what is not None and what.isdecimal():
-        known = [lesson.number for lesson in lessons.all_lessons()]
-        if int(what) not in known:
+        if not _is_place(what):
             asked = lessons.in_words(lessons.all_lessons())
             raise UsageError(f"There is no lesson {what}; there are {asked}.")
         return _notebook(root, "notebooks", int(what)), ""
@@ -92,11 +121,21 @@ def _serve(root: Path, path: str, arguments: list[str]) -> int:
     """Become JupyterLab, open at a notebook (on Windows: run it, and wait for its end)."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed here: open the notebook where you are.")
+    if _is_root() and not any(re.match(r"--(\w+\.)?allow[-_]root\b", word) for word in arguments):
+        raise UsageError(
+            "You are root, and JupyterLab starts for root only when told to: add --allow-root "
+            "(course lab --allow-root), or be another user."
+        )
     command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={root}"]
     command += [f"--LabApp.default_url=/lab/tree/{path}", *arguments]
     if os.name == "nt":
         return subprocess.call(command, env=own_kernel())
     os.execve(command[0], command, own_kernel())
+
+
+def _is_root() -> bool:
+    """Return whether this is the user who may do everything (Windows has none)."""
+    return os.name != "nt" and os.geteuid() == 0
 
 
 def own_kernel() -> dict[str, str]:

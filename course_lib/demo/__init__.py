@@ -8,7 +8,6 @@ is an area in the picture and not the end of the notebook. This process loads no
 from __future__ import annotations
 
 import contextlib
-import html
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.accounting.format import bytes_decimal
 from course_lib.demo import picture
-from course_lib.demo.peak import HEADER, METHODS, Peak, row
+from course_lib.demo.peak import COLUMNS, HEADER, METHODS, Peak, cells, row
 from course_lib.demo.worker import Worker
+from course_lib.style.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,8 @@ class PeakMemory:
         return self.table()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
+        note = self.caption().replace("\n", "; ")
+        return Table(COLUMNS, [cells(record) for record in self.records], note=note)._repr_html_()
 
 
 def peak_memory(

@@ -53,13 +53,21 @@ def predicted_bytes(
     return heads * n * (head_dim * itemsize + (4 if lse else 0))
 
 
-HEADER = f"{'N':>7}  {'':<6}{'predicted':>11}{'ledger':>11}{'measured':>11}"
+COLUMNS = ("N", "", "predicted", "ledger", "measured")
+HEADER = "{:>7}  {:<6}{:>11}{:>11}{:>11}".format(*COLUMNS)
+
+
+def cells(record: Peak) -> tuple[str, ...]:
+    """Return the record as the cells of a row under `COLUMNS`."""
+    start = (str(record.n), record.method, bytes_binary(record.predicted_bytes))
+    if record.out_of_memory:
+        return (*start, "", f"out of memory: {record.out_of_memory}")
+    counted = (record.ledger_bytes, record.measured_bytes)
+    return (*start, *("-" if n is None else bytes_binary(n) for n in counted))
 
 
 def row(record: Peak) -> str:
     """Return the record as a line under `HEADER`."""
-    start = f"{record.n:>7}  {record.method:<6}{bytes_binary(record.predicted_bytes):>11}"
-    if record.out_of_memory:
-        return f"{start}  out of memory: {record.out_of_memory}"
-    counted = (record.ledger_bytes, record.measured_bytes)
-    return start + "".join(f"{'-' if n is None else bytes_binary(n):>11}" for n in counted)
+    n, method, predicted, ledger, measured = cells(record)
+    start = f"{n:>7}  {method:<6}{predicted:>11}"
+    return f"{start}  {measured}" if record.out_of_memory else f"{start}{ledger:>11}{measured:>11}"

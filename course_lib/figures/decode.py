@@ -37,7 +37,7 @@ def draw_cache(n: int, block: int) -> Any:
     axes.barh(1.5, block / 32, 0.5, n - 1, color=hex_of("k"), edgecolor=PAGE_INK)
     axes.annotate(f"row {n - 1}, appended now", (n, 1.76), (0, 4), textcoords="offset points",
                   ha="center")  # fmt: skip
-    axes.text(0, 1.83, f"K in memory: {n} rows, one more a token", va="bottom")
+    axes.text(0, 2.15, f"K in memory: {n} rows, one more a token", va="bottom")
     for tile in range(tiles):
         rows = min(block, n - tile * block)
         axes.barh(0.45, block - 4, 0.5, tile * block + 2, color="none", edgecolor=PAGE_INK)

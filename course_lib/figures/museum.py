@@ -30,7 +30,7 @@ def draw_museum(
         axes.plot(other[name], row, "x", color=hex_of("naive"), markersize=10, markeredgewidth=3)
     for words, mark, x, meaning in (
         (f"truth {truth:.3f}", "", truth, "right"),
-        ("an average is in here", "", possible[0], "other"),
+        ("an average\nis in here", "", possible[0], "other"),
     ):
         side = "left" if meaning == "other" else "center"
         axes.annotate(mark + words, (x, 1), (0, 5), xycoords=("data", "axes fraction"), ha=side,

@@ -22,7 +22,9 @@ def draw_trips() -> Any:
         ends = [(place, 0.05), (place, 0.95)]
         arrow = {"arrowstyle": "-|>", "color": hex_of("s"), "lw": 3, "mutation_scale": 18}
         axes.annotate("", ends[way > 0], ends[way < 0], arrowprops=arrow)
-        axes.text(place + 0.06, 0.42, f"trip {trip}:\n{crate}", color=text_colour("s"))
+        beside, height, side = (-0.06, 0.6, "right") if way > 0 else (0.06, 0.2, "left")
+        words = f"trip {trip}:\n{crate}"
+        axes.text(place + beside, height, words, ha=side, color=text_colour("s"))
     for height in (0, 1):
         axes.axhline(height, color=PAGE_INK)
     axes.set(xlim=(-0.5, 2.6), ylim=(-0.2, 1.3), xticks=[], yticks=[0, 1])

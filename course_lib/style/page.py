@@ -15,6 +15,13 @@ PROSE = """<style class="fac-page-style">
 .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput > * { max-width: calc(42 * 16px); }
 .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput :is(table, pre, pre code) { font-size: 14px; }
 .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput table { margin-left: 0; }
+.jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput code { overflow-wrap: anywhere; }
+@media (max-width: 760px) { /* columns that are wider than the page: moved, not broken */
+  .jp-Notebook:has(.fac-page-style) .jp-OutputArea-output { overflow-x: auto; }
+  .jp-Notebook:has(.fac-page-style) .jp-OutputArea-output pre { white-space: pre; }
+  .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput pre { white-space: pre; overflow-x: auto; }
+  .jp-Notebook:has(.fac-page-style) .jp-MarkdownOutput pre code { white-space: pre; }
+}
 </style>"""
 
 

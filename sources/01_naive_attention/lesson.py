@@ -296,6 +296,7 @@ n = 8192
 candidates = {
     "one S in half precision (2 bytes)": n * n * 2,
     "one S in single precision (4 bytes)": n * n * 4,
+    "S and P in single precision": 2 * n * n * 4,
     "four trips of S in half precision": 4 * n * n * 2,
 }
 for what, size in candidates.items():
@@ -305,8 +306,9 @@ for what, size in candidates.items():
 
 # %% exhibit-verdict [markdown]
 # **The decision.** "256 MiB" is one S with 4 bytes per number: a *size*.
-# "512 MB" is four trips of S with 2 bytes per number: a *traffic*, and it is
-# 512 MiB, which is 537 MB. Neither author said which. A number of bytes is
+# "512 MB" is four trips of S with 2 bytes per number, a *traffic*; or it is S and P
+# with 4 bytes, a size again. Either is 512 MiB, which is 537 MB. Nobody can tell:
+# neither author said which. A number of bytes is
 # complete only with three things: **what** is counted, how many **bytes per
 # number**, and the **unit**.
 

@@ -524,11 +524,11 @@ for name, state in (
 # %% reveal-order
 p_order.reveal(
     "changes by rounding only",
-    "merge adds and takes a maximum, and neither cares about order.",
+    "merge adds and takes a maximum; but for rounding, neither cares about order.",
 )
 
 # %% monoid [markdown]
-# Three properties, each worth a name:
+# Three properties, up to rounding, each worth a name:
 #
 # - **associative:** (a + b) + c = a + (b + c), so you may group as you like;
 # - **commutative:** a + b = b + a, so you may order as you like;
@@ -576,7 +576,7 @@ print("the course's:", c.merge(b).finalize()[0])
 p_masked.reveal(
     "NaN",
     "Infinity minus infinity has no value. And NaN spreads: NaN times "
-    "anything, plus anything, is NaN. One masked pile ruins the row.",
+    "anything, plus anything, is NaN. A masked first pile ruins the row.",
 )
 
 # %% masked-say [markdown]
@@ -644,7 +644,7 @@ def exps_in(f, *args):
     return sum(seen)
 
 
-n, d, pile = 8192, 128, 64
+n, d, pile = 8192, 64, 64
 row, val = rng.normal(size=n), rng.normal(size=(n, d))  # (n,), (n, d)
 print("exponentials, at once:", exps_in(whole_row, row, val))
 print("exponentials, piles  :", exps_in(online_average, row, val, pile))

@@ -279,7 +279,7 @@ p_block_k.reveal(
 # - **FLOP per byte is about `block_q`** (with 2-byte numbers). Lesson 02 called
 #   this the intensity. A box of keys is worth more if more questions wait on
 #   the desk. An H100 needs about 295 FLOP per byte to be busy with arithmetic.
-#   128 is less. We come back to that: these are bytes *loaded*, and not all of
+#   Tiles of 128 × 128 have less than half of that. We come back to that: these are bytes *loaded*, and not all of
 #   them come from HBM.
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the
 #   last column, explained next), and the tall one loads about half as much. (In
@@ -288,7 +288,8 @@ p_block_k.reveal(
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
-# back for each K/V tile. FlashAttention-2 swapped the loops.
+# back for each K/V tile. The Triton version swapped the loops, and FlashAttention-2
+# took that over (its paper, section 3.2).
 
 # %% sram-text [markdown]
 # ## How large may a tile be?
@@ -564,7 +565,7 @@ p_ratio.reveal(
 # %% l2-text [markdown]
 # ## Where the re-reads land
 #
-# Between the programs and HBM sits the **L2 cache**: 50 MB on an H100, shared
+# Between the programs and HBM sits the **L2 cache**: 50 MiB on an H100, shared
 # by all programs. What one program has just loaded, the next often finds there.
 # Think of a trolley in the corridor between the desks and the archive.
 #
@@ -590,7 +591,7 @@ p_dram
 # %% predict-dram-causal
 p_dram_causal = Predict(
     "4-dram-causal",
-    "Now with a causal mask: half of the tiles, half of the loads. DRAM "
+    "Now with a causal mask: about half of the tiles and of the loads. DRAM "
     "traffic, compared with no mask:",
     options=["about half", "about the same", "about 30 times as much"],
 )
@@ -645,7 +646,8 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # Read the table from top to bottom.
 #
 # - **N = 8192.** K and V of all heads are 34 MB. They fit into L2. DRAM
-#   traffic is the lower bound: "Q, K, V, O once" is true here. (Slightly less
+#   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's
+#   kernel; the course's own moves 2.4 times that (lesson 08). (Slightly less
 #   can show up: a part of O may still be in L2 when the counting ends.)
 # - **N = 32768, no mask.** K and V are 134 MB and do not fit. Still only 1.5
 #   times the bound. Programs that run at the same time walk over the same keys
@@ -767,7 +769,8 @@ p_rule.reveal(
 # Skip this section on a first reading. All four fit into the same loop, and
 # that is why tiles are such a good frame.
 #
-# **A sliding window** (Mistral 7B): each query sees the last `w` keys only.
+# **A sliding window** (Mistral 7B v0.1; every other layer of gpt-oss, five of
+# six of Gemma 3): each query sees the last `w` keys only.
 # Tiles left of the window are skipped as well, so the visited tiles grow with
 # `N`, no longer with `N²`.
 

@@ -284,7 +284,8 @@ except OutOfBounds as error:
 p_mask.reveal(
     "it writes 24 numbers into memory that belongs to something else",
     "The neighbour's numbers change silently, and the program may fail much "
-    "later, somewhere else. Only an address far outside stops it, with `illegal "
+    "later, somewhere else. (PyTorch rounds 4000 bytes up to 4096: here the neighbour "
+    "is padding, by luck. After 1152 numbers there is none.) Only an address far outside stops it, with `illegal "
     "memory access`.",
 )
 

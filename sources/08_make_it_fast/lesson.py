@@ -144,7 +144,7 @@ p_heads = Predict(
 p_heads
 
 # %% reveal-heads
-# all SMs take one program at a time: that is a wave
+# a wave: one program on every SM (where two share an SM, as on rung 7, half as many)
 rows = []
 for name, programs in (("one per head", 32), ("one per tile of 128", 32 * 64)):
     waves = -(-programs // H100.sms)
@@ -252,11 +252,12 @@ for causal in (False, True):
     print(f"causal {causal!s:5}: {both[0]:.0f} and {both[1]:.0f} TFLOP/s")
 
 # %% noise-say [markdown]
-# They agree within a percent. These are medians of 15 rounds in which all kernels
+# They agree within a percent; they are the steadiest kernels of the table. The
+# slowest one, rung 1 for all keys, took 5.1 to 5.9 ms in those rounds, so what rungs
+# 3 to 5 gain or lose there, a few percent, is noise. These are medians of 15 rounds in which all kernels
 # took turns, in a new order each time. In an earlier record, where the order was
 # fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
-# shuffle. A few percent can also be the compiler's: for all keys rung 3 changes no
-# work, and yet the table does not say 1.00.
+# shuffle.
 
 # %% diff
 import difflib
@@ -562,7 +563,8 @@ Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 # keeps lengths. The **worst** error falls. Softmax takes exponentials, so the worst
 # decides, and the error of the *output* falls too. This ran on your CPU: it says
 # something about errors, nothing about speed. The FlashAttention-3 paper reports
-# 2.6 times less error than a plain fp8 kernel, and close to 1.2 PFLOP/s on an H100.
+# 2.6 times less error than a plain fp8 kernel, by a rotation *and* one scale a
+# block, and close to 1.2 PFLOP/s on an H100.
 # Our ladder has no fp8 rung.
 
 # %% coalescing-heading [markdown]
@@ -811,16 +813,20 @@ p_drift.reveal(
 )
 
 # %% drift-say [markdown]
-# What was **asked of L2** follows the upper line, the tile loads. (At long N it is
-# 7 to 24 % above, at short N below; we do not know why.) What came from **DRAM**
+# What was **asked of L2** follows the upper line, the tile loads. (From N = 8192 on
+# it is 7 to 22 % above, and we do not know why. At 1024 it is above as well: there
+# PyTorch runs other kernels, two instead of one. It is below at 2048 only, without
+# a mask.) What came from **DRAM**
 # begins on the lower line and leaves it as N grows. Our reading of these rows, as
 # in lesson 04:
 #
 # - **K and V outgrow L2.** One head's K and V at N = 131072 are 67 MB; this L2
-#   holds 50 MB. A tile that was read is gone before the next program wants it,
+#   holds 50 MiB. A tile that was read is gone before the next program wants it,
 #   unless programs read the *same tile at the same time*.
 # - **Without a mask they do.** All programs of a head start together, at key 0,
-#   and march in step: one fetches, the others find it in L2.
+#   and march in step: one fetches, the others find it in L2. That does not explain
+#   everything: without a mask, programs of 8 heads side by side fetch 300 GB at
+#   N = 131072, and 41 GB if they walk their keys from the end.
 # - **Causal programs drift apart.** They have different lengths. When a short
 #   one ends, its SM starts another program, at key 0, while its neighbours are
 #   far along. Soon each reads somewhere else.

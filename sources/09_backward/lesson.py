@@ -27,7 +27,6 @@
 # %% imports
 import numpy as np
 import torch
-from ipywidgets import interact
 
 from course_lib import EagerLedger, Predict, Quiz
 from course_lib.accounting.backward_traffic import (
@@ -64,6 +63,9 @@ p_kept
 
 
 # %% kept
+from ipywidgets import interact
+
+
 @interact(layers=(1, 96), heads=(1, 96), batch=(1, 32), n=[1024, 2048, 4096, 8192, 16384])
 def keep(layers=12, heads=12, batch=8, n=1024):
     """Print what training keeps of the weights: the goods, or the receipt."""

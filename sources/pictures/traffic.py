@@ -31,7 +31,7 @@ SHEET = (
 
 @styled
 def main() -> None:
-    """Draw the three models over N and the DRAM bytes that an H100 counted."""
+    """Draw the three models over N and the DRAM bytes measured on an H100."""
     lengths = doublings(512, 131072)
     figure, axes = new_figure(figsize=(9, 4.4))
     ends = []
@@ -43,12 +43,16 @@ def main() -> None:
     rows = [r for r in record["rows"] if r["heads"] == HEADS and not r["causal"]]
     x, y = [r["n"] for r in rows], [_mean(r["dram_gb"]) for r in rows]
     marks.measured(axes, x, y, "right")
-    ends.append(("DRAM, counted\non an H100", x[-1], y[-1], "right"))
+    ends.append(("DRAM, measured\non an H100", x[-1], y[-1], "right"))
     plain_log(axes)
     length_axis(axes, lengths, f"sequence length N ({HEADS} heads, d = {D}, bf16)")
     name_above(axes, "GB moved")
     label_ends(axes, ends)
-    drawing = svg(figure, "Bytes moved over N: three formulas, and DRAM counters.", "fac-wide")
+    drawing = svg(
+        figure,
+        "Bytes moved over N: three formulas, and DRAM measured on an H100; every query sees every key.",
+        "fac-wide",
+    )
     start = drawing.index(">") + 1
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(drawing[:start] + SHEET + drawing[start:], encoding="utf-8")

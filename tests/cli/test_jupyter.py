@@ -23,6 +23,7 @@ def opened(monkeypatch) -> list[list[str]]:
 
     monkeypatch.setattr(jupyter.os, "execve", become)
     monkeypatch.setattr(jupyter, "_servers", lambda root: [])
+    monkeypatch.setattr(jupyter, "_is_root", lambda: False)
     monkeypatch.chdir(ROOT)
     return commands
 
@@ -66,6 +67,41 @@ def test_open_goes_from_a_lesson_to_its_exercises_to_the_next_lesson(opened):
 def test_open_takes_a_lesson_or_an_exercise(opened, what, where):
     main(["open", what, "--no-browser"])
     assert place(opened[0]) == where
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "handed_on"),
+    [
+        ("--port 8899", "notebooks/00", "--port 8899"),
+        ("--no-browser --port 8899", "notebooks/00", "--no-browser --port 8899"),
+        ("--no-browser", "notebooks/00", "--no-browser"),
+        ("3.3 --port 8899", "exercises/03", "--port 8899"),
+        ("--no-browser 3.3", "exercises/03", "--no-browser"),
+    ],
+)
+def test_an_options_value_is_not_what_to_open(opened, words, where, handed_on):
+    assert main(["open", *words.split()]) is None
+    assert place(opened[0])[:12] == where
+    assert opened[0][-len(handed_on.split()) :] == handed_on.split()
+
+
+def test_what_does_not_exist_is_not_opened(opened, capsys):
+    assert main(["open", "8899"]) == 2
+    assert "There is no lesson 8899" in capsys.readouterr().err
+    assert opened == []
+
+
+def test_root_reads_one_sentence_before_jupyterlab_starts(opened, monkeypatch, capsys):
+    """The real user decides elsewhere; here, root is who `_is_root` says."""
+    monkeypatch.setattr(jupyter, "_is_root", lambda: True)
+    assert main(["lab", "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert "add --allow-root" in said
+    assert said.count("\n") == 1
+    assert opened == []
+    main(["lab", "--allow-root"])
+    main(["open", "3.3", "--ServerApp.allow_root=True"])
+    assert [command[-1] for command in opened] == ["--allow-root", "--ServerApp.allow_root=True"]
 
 
 def test_open_uses_the_jupyterlab_that_runs_on_this_folder(opened, monkeypatch, capsys):

@@ -13,7 +13,7 @@ import pytest
 
 from course_lib import demo
 from course_lib.demo.measure import _BACKENDS
-from course_lib.demo.peak import METHODS, predicted_bytes
+from course_lib.demo.peak import METHODS, cells, predicted_bytes
 from course_lib.demo.worker import Worker
 
 LENGTHS = (512, 1024, 2048, 4096)
@@ -90,7 +90,11 @@ def test_the_table_and_its_html_hold_every_record(found):
     assert all(f"{r.n:>7}  {r.method}" in text for r in found.records)
     assert "out of memory" in text
     assert str(found) == text
-    assert found._repr_html_().startswith("<pre>")
+    page = found._repr_html_()
+    for record in found.records:
+        n, *others = cells(record)
+        assert f">{n}</th>" in page
+        assert all(f">{cell}</td>" in page for cell in others)
 
 
 def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found):

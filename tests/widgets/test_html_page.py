@@ -89,6 +89,15 @@ def test_a_built_notebook_folds_its_answers_and_asks_nobody(tmp_path, browser):
     assert not asked
 
 
+def test_what_is_printed_into_an_output_widget_breaks_nothing(tmp_path):
+    """rich draws the bar of a slow check that way."""
+    printed = "out = ipywidgets.Output(); display(out)\nwith out: print('beyond')"
+    write_notebook(tmp_path / "lesson.ipynb", [printed])
+    assert main(["html", "lesson.ipynb"]) == 0
+    page = (tmp_path / "lesson.html").read_text(encoding="utf-8")
+    assert "application/vnd.jupyter.widget-state+json" not in page
+
+
 def test_a_cell_that_raises_is_named_and_nothing_is_written(tmp_path, capsys):
     write_notebook(tmp_path / "bad.ipynb", ["1 / 0"])
     assert main(["html", "bad.ipynb"]) == 2

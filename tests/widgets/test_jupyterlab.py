@@ -44,7 +44,7 @@ def lab(tmp_path_factory) -> Iterator[tuple[Path, str]]:
 
 
 def open_page(browser: Any, wrong: list[str], height: int, app: str = "lab") -> Any:
-    """Note what the page raises; Notebook 7 raises at its own start, so there only our modules'."""
+    """Note the page's errors; Notebook 7 starts with one (its issue 7862), so there only ours."""
     page = browser.new_context(viewport={"width": 1280, "height": height}).new_page()
     ours = lambda error: app == "lab" or "blob:" in (error.stack or "")  # noqa: E731
     page.on("pageerror", lambda error: ours(error) and wrong.append(str(error)))
