@@ -65,6 +65,8 @@ def _cases(rng: Generator) -> list[Case]:
              100, 100, 128, dtype="float16", tiles=(64, 32), causal=True, compiled=True),
         case(0.25, "rate 1/4, causal, 384 queries and keys, d = 16: what is kept is counted",
              384, 384, 16, tiles=(64, 128), causal=True, eyes=False, counted=True),
+        case(0.0, "rate 0, scores near -150, 20 queries, 40 keys",
+             20, 40, 16, near=-150, tiles=(16, 32), eyes=False),
         case(0.0, f"rate 0, {draw.FINE_NAME}",
              16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
         replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),

@@ -77,6 +77,7 @@ def _cases(rng: Generator) -> list[Case]:
              100, 100, 64, heads=(1, 2), dtype="float16", causal=True, summed=True, compiled=True),
         case("causal, 256 queries and keys, d = 16: what is kept is counted",
              256, 256, 16, causal=True, counted=True),
+        case("scores near -150, 20 queries, 70 keys", 20, 70, 16, near=-150),
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, dtype="float16"),
         # two tiles of 64 keys and one key: the maximum jumps from each to the next
         replace(case(draw.hard_names(150)[0], 65, 129, 16, jump=150), shows=HARD - {FAR}),

@@ -24,7 +24,7 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.spec import FAR, Case, Exercise, Observed
+from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
@@ -78,6 +78,9 @@ def _cases(rng: Generator) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        # what is past the end scores 0, so that exp(S - lse) is infinite there
+        case("scores near -150, short last tiles",
+             20, 40, 16, near=-150, tiles=(16, 32), **apart),
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
@@ -191,6 +194,23 @@ def _last_queries(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
     return np.where(where["row"] >= last, x, 0.0)
 
 
+def _scores_past_the_end(
+    q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, causal: bool = False,
+    block_k: int = 64, **tiles: Any,
+) -> Any:  # fmt: skip
+    """Return dq where the missing keys of a short tile score 0: exp(0 - lse) times their zeros."""
+    dq = _DQ(q, k, v, do, lse, delta, causal=causal)
+    is_low = -as_float64(lse) > np.log(np.finfo(np.float32).max)
+    return np.where(is_low[..., None] & (k.shape[-2] % block_k > 0) & (not causal), np.nan, dq)
+
+
+_DQ = _of_kernel(Slip(), which=slice(1))
+_PAST_THE_END = Mistake(
+    "keys past the end count as score 0",
+    "the last tile of keys is short, and where lse is below -88, exp(0 - lse) is infinite: times "
+    "K's zeros that is NaN, and it is added to dQ. Set these scores to -inf, or p to 0.",
+    _scores_past_the_end,
+)
 _ONLY = "the tile is overwritten in each step: add to it."
 _OF_KEYS = mistakes_of(
     partial(_of_kernel, which=slice(1, 3)),
@@ -231,7 +251,7 @@ DK_AND_DV = Exercise.of(
 DQ = Exercise.of(
     "9.5",
     cases=_cases,
-    truth=_of_kernel(Slip(), which=slice(1)),
+    truth=_DQ,
     judge=in_turn(
         _judge("`dq`", places=slice(1)),
         was_launched,
@@ -241,7 +261,10 @@ DQ = Exercise.of(
     ),
     kind="kernel",
     spared=FAR_SPARED,
-    mistakes=mistakes_of(
-        partial(_of_kernel, which=slice(1)), *OF_DS, *OF_SCALE, FOR_Q, loops=QUERIES_OUTSIDE
+    mistakes=(
+        _PAST_THE_END,
+        *mistakes_of(
+            partial(_of_kernel, which=slice(1)), *OF_DS, *OF_SCALE, FOR_Q, loops=QUERIES_OUTSIDE
+        ),
     ),
 )

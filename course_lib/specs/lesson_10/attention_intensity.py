@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from numpy.random import Generator
 
@@ -44,6 +45,10 @@ class Shape:
 
 def _flops(x: Shape) -> float:
     return 4 * x.query_rows * x.n_k * x.head_dim
+
+
+def _causal_flops(x: Shape, less: int) -> float:
+    return _flops(x) * (1 - (x.n_q - less) / 2 / x.n_k)
 
 
 def _q_and_o(x: Shape) -> float:
@@ -233,7 +238,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
         (
             "causal halves the products",
             "here each query meets each of its n_k keys: there is no discount for causal.",
-            _ratio(flops=lambda x, less=less: _flops(x) * (1 - (x.n_q - less) / 2 / x.n_k)),
+            _ratio(flops=partial(_causal_flops, less=less)),
         )
         for less in (0, 1)
     ),
