@@ -11,7 +11,7 @@ from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
 _TRUTH = hex_of("right")
-_NOT_THIS = "border:1px solid #8a8a8a66"
+_NOT_THIS = f"border:1px solid {hex_of('other')}66"
 
 
 def scalar(value: Any) -> Any:
