@@ -330,7 +330,7 @@ def _key(tensor: torch.Tensor) -> int:
 def _print_of(tensor: torch.Tensor) -> int:
     """Return a fingerprint of all the numbers of a tensor's storage."""
     all_bytes = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-    return zlib.crc32(all_bytes.numpy().tobytes())
+    return zlib.crc32(all_bytes.numpy().data)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -213,14 +213,23 @@ def _on_hopper(q, k, v, causal, scale):
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
     """Return whether rung 8 can take these: sm_90, half types, a d in its table, rows in a line."""
     return (
-        q.is_cuda
-        and q.dtype != torch.float32
-        and q.shape[-1] in BY_HAND
+        q.shape[-1] in BY_HAND
         and q.shape[2] >= 128
         and q.shape[0] * k.shape[1] * k.shape[2] > 0
-        and sm_of(q) == 90
+        and in_line_on_hopper(q, k, v)
         and gluon_works()
-        and all(x.is_contiguous() and x.data_ptr() % 16 == 0 for x in (q, k, v))
+    )
+
+
+def in_line_on_hopper(*tensors: torch.Tensor) -> bool:
+    """Return whether the copy engine can fetch their tiles: sm_90, half types, rows in a line."""
+    return all(
+        x.is_cuda
+        and x.dtype != torch.float32
+        and x.is_contiguous()
+        and x.data_ptr() % 16 == 0
+        and sm_of(x) == 90
+        for x in tensors
     )
 
 

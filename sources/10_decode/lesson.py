@@ -285,8 +285,8 @@ p_prefix.reveal(
 # The line but one is **MLA**, DeepSeek's *multi-head latent attention*: a *low-rank* cache. A token
 # keeps one row of 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of
 # it as their value. That is 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is
-# memory-bound" is a rule with an exception: MLA stands just below the ridge. Lesson 12 takes it
-# apart, and its own kernel (FlashMLA).
+# memory-bound" is a rule with an exception: MLA stands just below the ridge. Its own
+# kernel is called FlashMLA; this course does not take it apart yet.
 
 # %% pack-heading [markdown]
 # ## A promise is not a load: pack the group
@@ -369,8 +369,8 @@ p_append.reveal(
 # %% cache-say [markdown]
 # Two different things, often confused: **a cache grows by rows; a kernel reads by tiles.** Nobody
 # waits until a tile is full: the next token needs this one's key now. A tile is not a way to
-# store, it is how much a program takes on its desk at a time. (A *page*, lesson 11, is a way to
-# store.)
+# store, it is how much a program takes on its desk at a time. (A *page*, of which you may have read, is a way
+# to store.)
 #
 # Here is a decode step, in ten lines. It is lesson 04's loop for one query:
 
@@ -694,7 +694,7 @@ p_causal.reveal(
 # A **mixed batch** is what a busy server has: while 60 requests decode, the prompt of another
 # comes in. Its prefill is cut into pieces (*chunked prefill*), and each step takes some rows of
 # it along. What goes into the next step, a *scheduler* decides, and with that it chooses the
-# kernel: lesson 12.
+# kernel.
 
 # %% predict-table-a
 p_table_a = Predict(
@@ -869,8 +869,8 @@ Quiz(
 # %% next [markdown]
 # ## What comes next
 #
-# A static cache reserves room for the longest text that could come. Lesson 11 cuts the cache into
-# pages: where a key lies is then not how it is used.
+# A static cache reserves room for the longest text that could come. Servers cut it
+# into pages instead: where a key lies is then not how it is used. The course ends here for now.
 #
 # **To read:**
 # - Dao, Haziza, Massa, Sizov: *Flash-Decoding for long-context inference* (2023), [the
