@@ -46,7 +46,8 @@ def ways(batch: int, heads: int, kv_heads: int, n: int) -> Iterator[tuple[str, C
     import torch
     import torch.nn.functional as F
 
-    from course_lib.kernels.decode import flash_decode, paged_decode
+    from course_lib.kernels.decode import flash_decode
+    from course_lib.kernels.paged import paged_decode
 
     torch.manual_seed(n)
     q = torch.randn(batch, heads, 1, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
@@ -63,13 +64,14 @@ def ways(batch: int, heads: int, kv_heads: int, n: int) -> Iterator[tuple[str, C
     for splits in (1, 2, 4, 8, 16, 32, 64, 128):
         if batch * kv_heads * splits <= 16384:
             yield f"flash_decode {splits}", lambda s=splits: flash_decode(q, k, v, splits=s)
-    pool_k, pool_v = (
+    pool_k, pool_v = (  # heads behind slots; `paged.py` has them before
         F.pad(x, (0, 0, 0, -n % PAGE))
         .view(batch, kv_heads, -1, PAGE, HEAD_DIM)
         .permute(0, 2, 3, 1, 4)
         .flatten(0, 1)
         for x in (k, v)
     )
+    pool_k, pool_v = pool_k.transpose(1, 2), pool_v.transpose(1, 2)
     table_ = torch.arange(len(pool_k), dtype=torch.int32, device="cuda").view(batch, -1)
     lengths = torch.full((batch,), n, dtype=torch.int32, device="cuda")
     yield "paged_decode", lambda: paged_decode(q, pool_k, pool_v, table_, lengths)
