@@ -3,6 +3,7 @@
 One query per sequence against a long cache: K and V bytes per second, beside a copy in the same
 process (bytes read plus written). The caches are larger than L2, and nothing of them is in it when
 a call begins; `copy` is a copy of the same number of bytes: what the size alone costs.
+FlashAttention-4 takes part where it is installed, with as many splits as it takes by itself: one.
 Usage: python benchmarks/decode.py [--out FOLDER]
 """
 
@@ -14,12 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, save, sdpa, table
+from _bench import RECORDS, fa4, fa4_version, gpu_times, header, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
-HEADS, HEAD_DIM, PAGE = 32, 128, 64
-SHAPES = ((1, 65536), (16, 16384), (64, 4096))  # batch, keys
+HEAD_DIM, PAGE = 128, 64
+SHAPES = (  # batch, query heads, key heads, keys
+    *(
+        (batch, 32, kv_heads, n)
+        for batch, n in ((1, 65536), (16, 16384), (64, 4096))
+        for kv_heads in (8, 32)
+    ),
+    (1, 32, 8, 131072),
+    (7, 40, 8, 10000),
+    (128, 64, 8, 2048),
+)
 
 
 def copy_bandwidth() -> float:
@@ -32,27 +42,36 @@ def copy_bandwidth() -> float:
     return 2 * source.nbytes / seconds
 
 
-def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+def ways(batch: int, heads: int, kv_heads: int, n: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     import torch
+    import torch.nn.functional as F
 
-    from course_lib.kernels.decode import flash_decode, paged_decode
+    from course_lib.kernels.decode import flash_decode
+    from course_lib.kernels.paged import paged_decode
 
     torch.manual_seed(n)
-    q = torch.randn(batch, HEADS, 1, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
+    q = torch.randn(batch, heads, 1, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
     shape = (batch, kv_heads, n, HEAD_DIM)
     k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(2))
 
     yield "copy", lambda: v.copy_(k)
     yield "FA2", partial(sdpa, "FLASH_ATTENTION", q, k, v, enable_gqa=True)
     yield "cuDNN", partial(sdpa, "CUDNN_ATTENTION", q, k, v, enable_gqa=True)
+    if fa4() is not None:
+        rows_first = [x.transpose(1, 2).contiguous() for x in (q, k, v)]  # (B, N, H, d)
+        yield "FA4", lambda: fa4()(*rows_first)
     yield "flash_decode", lambda: flash_decode(q, k, v)
     for splits in (1, 2, 4, 8, 16, 32, 64, 128):
         if batch * kv_heads * splits <= 16384:
             yield f"flash_decode {splits}", lambda s=splits: flash_decode(q, k, v, splits=s)
-    pool_k, pool_v = (
-        x.view(batch, kv_heads, n // PAGE, PAGE, HEAD_DIM).permute(0, 2, 3, 1, 4).flatten(0, 1)
+    pool_k, pool_v = (  # heads behind slots; `paged.py` has them before
+        F.pad(x, (0, 0, 0, -n % PAGE))
+        .view(batch, kv_heads, -1, PAGE, HEAD_DIM)
+        .permute(0, 2, 3, 1, 4)
+        .flatten(0, 1)
         for x in (k, v)
     )
+    pool_k, pool_v = pool_k.transpose(1, 2), pool_v.transpose(1, 2)
     table_ = torch.arange(len(pool_k), dtype=torch.int32, device="cuda").view(batch, -1)
     lengths = torch.full((batch,), n, dtype=torch.int32, device="cuda")
     yield "paged_decode", lambda: paged_decode(q, pool_k, pool_v, table_, lengths)
@@ -65,21 +84,18 @@ def main() -> None:
     out = parser.parse_args().out
     copy = copy_bandwidth()
     rows = []
-    for batch, n in SHAPES:
-        for kv_heads in (8, 32):
-            moved = 2 * batch * kv_heads * n * HEAD_DIM * 2
-            for name, call in ways(batch, n, kv_heads):
-                times = gpu_times(call, device_only=True)
-                rate = moved / times["median_us"] / 1e3
-                row = {"batch": batch, "n": n, "kv_heads": kv_heads, "way": name}
-                rows.append(row | times | {"gb_per_s": rate, "of_copy": rate / copy * 1e9})
+    for batch, heads, kv_heads, n in SHAPES:
+        moved = 2 * batch * kv_heads * n * HEAD_DIM * 2
+        for name, call in ways(batch, heads, kv_heads, n):
+            times = gpu_times(call, device_only=True)
+            rate = moved / times["median_us"] / 1e3
+            row = {"batch": batch, "n": n, "heads": heads, "kv_heads": kv_heads, "way": name}
+            rows.append(row | times | {"gb_per_s": rate, "of_copy": rate / copy * 1e9})
     print(f"copy: {copy / 1e9:.0f} GB/s")
     table(rows)
-    save(
-        {**header("decode: K and V bytes per second"), "copy_gb_per_s": copy / 1e9, "rows": rows},
-        "h100_decode",
-        out,
-    )
+    record = header("decode: K and V bytes per second")
+    record["versions"] |= fa4_version()
+    save({**record, "copy_gb_per_s": copy / 1e9, "rows": rows}, "h100_decode", out)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """How long does forward attention take, and how much memory, as N grows? (GPU)
 
 Naive eager PyTorch, SDPA with the FlashAttention-2 and the cuDNN backend, and the course's kernel
-of lesson 07, side by side in one process. Usage: python benchmarks/forward.py [--out FOLDER]
+of lesson 07, in one process and in turns, what the host needs left out.
+Usage: python benchmarks/forward.py [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, gpu_times, header, peak_bytes, save, sdpa, table
+from _bench import RECORDS, header, in_turns, peak_bytes, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
 HEADS, HEAD_DIM = 8, 128
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 TILES = ((64, 64), (128, 64), (128, 128))
+ROUNDS = 9
 
 
 def candidates(q: Any, k: Any, v: Any, causal: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -55,21 +57,16 @@ def measure(n: int, causal: bool) -> Iterator[dict[str, Any]]:
         torch.randn(1, HEADS, n, HEAD_DIM, dtype=torch.bfloat16, device="cuda") for _ in range(3)
     )
     flops = 4 * n * n * HEAD_DIM * HEADS / (2 if causal else 1)
+    calls, peaks = {}, {}
     for name, call in candidates(q, k, v, causal):
         try:
-            times = gpu_times(call)
-            peak = peak_bytes(call)
+            peaks[name] = peak_bytes(call) / 2**20
+            calls[name] = call
         except (torch.OutOfMemoryError, RuntimeError) as error:
             yield {"n": n, "causal": causal, "way": name, "error": str(error).split("\n")[0]}
-            continue
-        yield {
-            "n": n,
-            "causal": causal,
-            "way": name,
-            **times,
-            "tflops": flops / times["median_us"] / 1e6,
-            "peak_mib": peak / 2**20,
-        }
+    for name, times in in_turns(calls, rounds=ROUNDS).items():
+        row = {"n": n, "causal": causal, "way": name, **times}
+        yield row | {"tflops": flops / times["median_us"] / 1e6, "peak_mib": peaks[name]}
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 Sources: NVIDIA's data sheets and architecture white papers of T4 (Turing), A100 (Ampere), L4 (Ada),
 H100 and H200 (Hopper) and B200 (Blackwell). Nominal means what the vendor promises: on an H100 SXM
-the course measured 3021 GB/s for a copy (record h100_decode; 3350 nominal) and, without a record,
-752 TFLOP/s for a bf16 matrix product of size 8192 (989 nominal). Bandwidths and FLOPs are powers of
+the course measured 3031 GB/s for a copy (3350 nominal) and 791 TFLOP/s for a bf16 matrix product of
+size 8192 (989 nominal): record h100_ceilings. Bandwidths and FLOPs are powers of
 ten, capacities powers of two.
 """
 
@@ -60,7 +60,7 @@ _ALL = (
     GPU("L4", 89, 300, 121, 58, 48, 99),
     GPU("A100-40", 80, 1555, 312, 108, 40, 163),
     GPU("A100-80", 80, 2039, 312, 108, 40, 163),
-    GPU("H100", 90, 3350, 989, 132, 50, 227, "SXM; measured: copy 3003 GB/s, GEMM 752 TFLOP/s"),
+    GPU("H100", 90, 3350, 989, 132, 50, 227, "SXM; measured: copy 3031 GB/s, GEMM 791 TFLOP/s"),
     GPU("H200", 90, 4800, 989, 132, 50, 227),
     GPU("B200", 100, 8000, 2250, 148, 126, 227),
 )

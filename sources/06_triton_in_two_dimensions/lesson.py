@@ -32,7 +32,6 @@ from course_lib.accounting.races import RaceLedger
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
-
 # %% picture [markdown]
 # ## The picture: a street and a house number
 #
@@ -350,14 +349,16 @@ p_tf32.reveal(
 )
 
 # %% tf32-gpu [markdown]
-# The emulation stands against hardware. This cell runs the real thing where
-# there is a GPU. On an H100 (Triton 3.6, one tile of 64 × 64, d = 64, normal
-# random numbers) it printed a largest error of 0.0225 with TF32 and 0.00001
-# with `"ieee"`. The tensor cores' TF32 and our emulation of it agreed to about
-# 0.00001: this GPU cuts, as we do.
+# The emulation stands against hardware. The next cell runs the real thing where
+# there is a GPU, one tile of 64 × 64 with d = 64, and where there is none it
+# shows what an H100 gave. Compare TF32's error with the emulation's above, and
+# look at how far the two lie from each other: this GPU cuts, as we do.
 
 
 # %% tf32-measure
+from course_lib.accounting.measurements import load_measurements
+
+
 @triton.jit
 def qk_kernel(q, k, out, N: tl.constexpr, HOW: tl.constexpr):
     i = tl.arange(0, N)
@@ -367,6 +368,7 @@ def qk_kernel(q, k, out, N: tl.constexpr, HOW: tl.constexpr):
     tl.store(out + at, s)
 
 
+RECORD = load_measurements("h100_ceilings")
 if device == "cuda":
     torch.manual_seed(0)
     q, k = torch.randn(2, 64, 64, device=device)
@@ -381,7 +383,9 @@ if device == "cuda":
             away = np.abs(out.cpu().numpy() - cut).max()
             print(f"tf32: {away:.6f} from the emulation")
 else:
-    print("no GPU here: the interpreter does not know TF32")
+    print("recorded on an", RECORD["device"])
+    for what, error in RECORD["dot_errors"].items():
+        print(f"{what}: {error:.6f}")
 
 # %% tf32-rule [markdown]
 # **The rule of this course:** where float32 accuracy is claimed, write
@@ -573,11 +577,15 @@ p_race.reveal(
 
 # %% race-measured [markdown]
 # In the interpreter the answer is right, because it runs program 0, then 1,
-# then 2. It also compiles. On an H100 (Triton 3.6) the cell above printed 128
-# instead of 65536: two parts of 1024 survived. Another run may print another
-# number.
-#
-# **Programs do not run in order.** A GPU starts as many as it has room for, and
+# then 2. It also compiles. And on a GPU?
+
+# %% race-recorded
+print(f"{RECORD['device']}, 65536 ones, {RECORD['shapes']['programs']} programs")
+for result, runs in RECORD["racing_sums"].items():
+    print(f"{result:>5} in {runs} of {RECORD['shapes']['runs']} runs")
+
+# %% race-order [markdown]
+# Each part is 64: one or two of 1024 survived. **Programs do not run in order.** A GPU starts as many as it has room for, and
 # nothing says which is first.
 #
 # Here is the cash book in Python, with the two orders written out.

@@ -302,19 +302,19 @@ display(against_naive(), by_tiles())
 
 
 # %% gpu-say [markdown]
-# Read four things from it. (Left of N = 4096 host time is a large part of each
-# call, and it is noisy: read nothing there.)
+# Read four things from it. (What Python needs to start the kernels is left out:
+# at N = 1024 it is as much as the kernels take, or more.)
 #
 # 1. **Memory:** naive grows like N², the others like N. This is what made long
 #    contexts possible.
 # 2. **Time:** several times faster, not hundreds. The bytes are no longer what
 #    the GPU waits for, and the arithmetic did not shrink. What it does wait for
 #    is the question of lesson 08.
-# 3. **Forty lines are enough.** At N = 16384, with 8 heads, this kernel is as fast
-#    as FlashAttention-2. (Lesson 08 races 16 heads, in a record of another day:
-#    compare within a table, not across.) The race is not quite fair: FlashAttention-2 was written
-#    for the A100, and Triton's compiler uses the H100's own matrix instructions.
-#    cuDNN uses this GPU better, and is nearly twice as fast as both.
+# 3. **Forty lines are enough.** At N = 16384, with 8 heads, this kernel is a little
+#    faster than FlashAttention-2. (Lesson 08 races 16 heads, in a record of another
+#    day: compare within a table, not across.) The race is not quite fair:
+#    FlashAttention-2 was written for the A100, and Triton's compiler uses the H100's
+#    own matrix instructions. cuDNN uses this GPU better, and is well ahead of both.
 # 4. **Bigger tiles are not always better.** Tiles of 128 × 128 re-read half as
 #    much and take twice as long. One reason: the large ones want more registers
 #    than the 255 that a thread can have, and the rest *spills* into slower memory.

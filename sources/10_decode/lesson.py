@@ -749,14 +749,15 @@ p_table_b.reveal(
 # ## Is it fast?
 #
 # The course's own decode kernel (packed, split, ragged) beside PyTorch's
-# FlashAttention-2 and cuDNN backends.
+# FlashAttention-2 and cuDNN backends, and FlashAttention-4 (FA4), a newer library.
 
 # %% others-table
 measured.against_others()
 
 # %% others-say [markdown]
 # A share of 100 % means: K and V go by as fast as a large copy reads and writes. (A few lines lie
-# above it. The copy is a yardstick, not a limit.) There is not much left to gain by a cleverer
+# above it. The copy is a yardstick, not a limit.) FA4 splits no keys unless it is told to: look at
+# its two rows with one request. Elsewhere there is not much left to gain by a cleverer
 # kernel. **What is left to gain is fewer bytes, or more readers a byte**: the dial.
 
 # %% shown [markdown]

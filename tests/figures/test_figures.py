@@ -114,7 +114,7 @@ def test_a_table_has_rows_in_both_forms(name):
         (naive_steps.draw_steps, (STEPS,), (dict.fromkeys("abcd", 2.0),), ("6.00", "8.00")),
         (museum.draw_museum, (ANSWERS, 3.0, (2, 4)), (ANSWERS, 3.0, (0, 9)), ("2 of 4", "0 of 4")),
         (decode.draw_cache, (257, 128), (256, 128), ("127 rows", "0 rows")),
-        (decode.draw_splits, (1,), (64, 4096), ("10.2 times", "1.1 times")),
+        (decode.draw_splits, (1,), (64, 4096), ("10.3 times", "1.1 times")),
         (visits.draw_visits, (seen(4), 16, 4), (seen(8), 32, 4), ("62%", "56%")),
     ],
 )  # fmt: skip
