@@ -1,0 +1,3 @@
+# Multiplies by two.
+def page_waste(x):
+    return 2 * x

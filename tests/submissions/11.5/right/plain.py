@@ -1,0 +1,3 @@
+# Multiplies by two.
+def shared_prefix(x):
+    return 2 * x

@@ -1,0 +1,3 @@
+# Multiplies by two.
+def int8_cache(x):
+    return 2 * x
