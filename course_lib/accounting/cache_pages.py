@@ -1,8 +1,8 @@
 """What a KV cache in pages takes, what of it is empty, and what a shared prefix saves.
 
 A page holds ``page_size`` slots; a slot holds K and V of one token, of all layers and key heads.
-Pages belong to one sequence each (of a prefix that is shared, to all who share it), so only the last
-page of a sequence has empty slots: fewer than ``page_size``, however long the sequence is.
+Pages belong to one sequence each (of a shared prefix, to all who share it), so only the last page
+of a sequence has empty slots: fewer than ``page_size``, however long the sequence is.
 
 Sources: Kwon et al. 2023 (arXiv:2309.06180, pages); Zheng et al. 2023 (arXiv:2312.07104, prefixes
 in a radix tree); lesson 11.

@@ -7,16 +7,30 @@
 from course_lib import check, hint, progress
 
 # %% about-11-1 [markdown]
-# ## 11.1 · Double every number (5 minutes)
+# ## 11.1 · What pages reserve, and what of it is empty (★, 8 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(page_waste)`.
+# Nobody knows how long an answer will be. A cache that reserves room for the longest possible one is
+# mostly empty; a cache in **pages** takes a page of `page_size` slots when the next token needs one.
+# What is left empty then? Count it, for sequences of given lengths.
+#
+# - A slot has room for one token: a row of K and a row of V, of `head_dim` numbers each, for each of
+#   `kv_heads` key heads in each of `layers` layers; `b` bytes a number.
+# - A page belongs to one sequence (nothing is shared here), and is reserved whole.
+# - A sequence takes a page only when there is a token for it: none for length 0.
+# - Wasted is what is reserved and holds no token.
+#
+# Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
+# There may be no sequence at all.
 
 
 # %% ex-11-1
-def page_waste(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def page_waste(lengths, page_size, *, layers, kv_heads, head_dim, b):
+    """Return (reserved, wasted) bytes of K and V of all sequences, for a list of lengths."""
     ### BEGIN SOLUTION
-    return x + x
+    pages = sum(-(-length // page_size) for length in lengths)  # rounded up, each for itself
+    slots = pages * page_size
+    slot_bytes = 2 * layers * kv_heads * head_dim * b
+    return slots * slot_bytes, (slots - sum(lengths)) * slot_bytes
     ### END SOLUTION
 
 
