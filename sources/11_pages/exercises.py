@@ -4,6 +4,8 @@
 # Run a cell with Shift+Enter.
 
 # %% imports
+import torch
+
 from course_lib import check, hint, progress
 
 # %% about-11-1 [markdown]
@@ -38,16 +40,38 @@ def page_waste(lengths, page_size, *, layers, kv_heads, head_dim, b):
 check(page_waste)
 
 # %% about-11-2 [markdown]
-# ## 11.2 · Double every number (5 minutes)
+# ## 11.2 · Gather a sequence from its pages (★, 8 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(gather_pages)`.
+# All sequences keep their rows in one pool of pages, in whatever page was free at the time. The
+# **logical** order, token after token, is in a sequence's table alone: token `t` stands in slot
+# `t % page_size` of page `table[t // page_size]`. The **physical** order of the pages says nothing.
+#
+# ```
+# page_size 4, length 6, table [7, 2, -1, 900]        page 7: t0 t1 t2 t3     page 2: t4 t5 .. ..
+# ```
+#
+# Return the rows of one sequence in logical order, in a new tensor of `pages`' dtype: what lesson
+# 10's decode would take. (A kernel does not gather: it looks up the table as it goes. That is 11.3.)
+#
+# - The last page may be full or not; `length` may be 0.
+# - Entries past the last page in use are garbage, numbers of any size: do not follow them.
+# - Slots behind the last token hold what an older sequence left there.
+# - The pool is large and not yours. The check counts: it is not copied for one sequence.
 
 
 # %% ex-11-2
-def gather_pages(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def gather_pages(pages, table, length):
+    """Return rows (H_kv, length, d) of one sequence, token after token.
+
+    pages (n_pages, H_kv, page_size, d), in any memory layout; table (max_pages,), int32 or int64;
+    length, an int.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    _, kv_heads, page_size, d = pages.shape
+    used = -(-length // page_size)
+    own = pages[table[:used].long()]  # (used, H_kv, page_size, d), in logical order
+    rows = own.transpose(0, 1).reshape(kv_heads, used * page_size, d)
+    return rows[:, :length]
     ### END SOLUTION
 
 
