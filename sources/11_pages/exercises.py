@@ -113,16 +113,56 @@ def PagePool(x):
 check(PagePool)
 
 # %% about-11-5 [markdown]
-# ## 11.5 · Double every number (5 minutes)
+# ## 11.5 · The longest shared prefix (★★, 15 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(shared_prefix)`.
+# K and V of a token depend on all tokens before it. So a new request can use a cached page, without
+# computing or storing it again, if it begins with the same tokens, **from token 0 on**, up to the end
+# of that page. A server keeps what it has cached in a **radix tree**: what requests have in common is
+# there once, and an edge holds as many tokens as nobody departs from.
+#
+# ```
+# cached: 5 8 2 9        tree = {5: ([5, 8, 2], {9: ([9], {}),
+#         5 8 2 7 7                              7: ([7, 7], {})}),
+#         3 1                    3: ([3, 1], {})}
+# ```
+#
+# A tree is a dict: the next token leads to `(edge, below)`, a list of tokens that begins with that
+# token, and the tree behind it (`{}`: nothing goes on). No two edges of a tree begin alike.
+#
+# How many tokens of `prompt` need not be computed, and how many bytes of cache are saved?
+#
+# - Pages of `page_size` tokens are shared whole, or not at all. Edges end anywhere, also within pages.
+# - A prompt may leave the tree, or end, within an edge.
+# - At least one token of the prompt is computed, whatever is cached: the query of the last token
+#   makes the first new one. So if that token completes a page, this page is not shared.
+# - `slot_bytes` are the bytes of K and V of one token. The prompt has at least one token.
+#
+# Example: in pages of 2, the prompt 5 8 2 7 6 finds 4 tokens, 2 pages. The prompt 5 8 2 7 finds as
+# many, and shares 1 page: one token must be left.
 
 
 # %% ex-11-5
-def shared_prefix(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def shared_prefix(tree, prompt, page_size, slot_bytes):
+    """Return (tokens, saved): how many tokens of the prompt are shared, and their bytes.
+
+    tree, a dict {first token: (edge, below)}; prompt, a list of tokens (int).
+    """
     ### BEGIN SOLUTION
-    return x + x
+    matched = 0
+    while matched < len(prompt) and prompt[matched] in tree:
+        edge, below = tree[prompt[matched]]
+        same = 0
+        for cached, token in zip(edge, prompt[matched:]):
+            if cached != token:
+                break
+            same += 1
+        matched += same
+        if same < len(edge):  # the prompt leaves the tree, or ends, within this edge
+            break
+        tree = below
+
+    tokens = min(matched, len(prompt) - 1) // page_size * page_size
+    return tokens, tokens * slot_bytes
     ### END SOLUTION
 
 

@@ -44,16 +44,16 @@ def _case(
     import torch
 
     used = -(-length // page_size)
-    table = _shuffled(rng, n_pages, used)
-    entries = np.concatenate([table, np.resize(_GARBAGE, behind)])
+    garbage = np.resize(_GARBAGE, behind)
+    entries = np.concatenate([_shuffled(rng, n_pages, used), garbage])
+    table = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
     pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, 8)))
     pages = pages.to(getattr(torch, dtype))
     if stored == "by slot":
         pages = pages.transpose(1, 2).contiguous().transpose(1, 2)
     if stored == "with V":
         pages = torch.stack([pages, pages + 3], 1)[:, 0]
-    entries = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
-    return Case(name, (pages, entries, length), **flags)
+    return Case(name, (pages, table, length), **flags)
 
 
 def _shuffled(rng: Generator, n_pages: int, used: int) -> Array:

@@ -73,6 +73,16 @@ def _each(empty: Callable[[int, int], float]) -> Answer:
     return _answer(empty=lambda lengths, page_size: sum(empty(n, page_size) for n in lengths))
 
 
+def _per_page(share: Callable[[int], float]) -> Answer:
+    """Return a model in which each page has so many empty slots."""
+    return _each(lambda n, p: -(-n // p) * share(p))
+
+
+def _per_sequence(share: Callable[[int], float]) -> Answer:
+    """Return a model in which each sequence has so many empty slots."""
+    return _each(lambda n, p: share(p))
+
+
 def _without(name: str, to: int = 1) -> Answer:
     return _answer(slot=lambda **cache: _slot(**{**cache, name: to}))
 
@@ -124,14 +134,18 @@ _MISTAKES: tuple[tuple[str, str, Answer], ...] = (
     ),
     (*_GROWS, _each(lambda n, p: -(-n // p) * (-n % p))),
     (*_GROWS, _each(lambda n, p: -(-n // p) * (p - n % p))),
-    *((*_GROWS, _each(lambda n, p, share=share: -(-n // p) * share(p))) for share in (
-        lambda p: p - 1, lambda p: p / 2, lambda p: p // 2, lambda p: 1)),
-    *((*_AVERAGE, _each(lambda n, p, half=half: half(p))) for half in (
-        lambda p: p / 2, lambda p: p // 2, lambda p: (p - 1) / 2)),
+    *(
+        (*_GROWS, _per_page(share))
+        for share in (lambda p: p - 1, lambda p: p / 2, lambda p: p // 2, lambda p: 1)
+    ),
+    *(
+        (*_AVERAGE, _per_sequence(share))
+        for share in (lambda p: p / 2, lambda p: p // 2, lambda p: (p - 1) / 2)
+    ),
     (
         "the most that can be wasted",
         "page_size - 1 empty slots a sequence is the worst case. The lengths are known: count.",
-        _each(lambda n, p: p - 1),
+        _per_sequence(lambda p: p - 1),
     ),
     (
         "the filled slots of the last page are taken for the empty ones",
