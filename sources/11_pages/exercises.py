@@ -5,6 +5,7 @@
 
 # %% imports
 import torch
+import torch.nn.functional as F
 
 from course_lib import check, hint, progress
 
@@ -170,16 +171,50 @@ def shared_prefix(tree, prompt, page_size, slot_bytes):
 check(shared_prefix)
 
 # %% about-11-star [markdown]
-# ## 11★ · Double every number (5 minutes)
+# ## 11★ · Evict, and keep the sinks (★★★, 20 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(keep_rows)`.
+# A text may go on for ever; a cache may not. Which rows can go? Only the newest ones to stay, a window,
+# is not enough: Xiao et al. (2023, "StreamingLLM") found that models put much weight on the first few
+# tokens, whatever they say, and that perplexity jumps when these **sinks** are evicted. So the first
+# `sinks` rows stay, and the last `window` rows, and what lies between them goes.
+#
+# **Positions.** A rotary embedding rotates each query and key by its position, and the score then
+# depends on the distance. In the text, the distance to the sinks grows beyond anything the model was
+# trained for. So positions are those **within what is kept**: of text positions 0 1 2 3 96 97 98 99, the
+# last is the query's own and stands at 7. That is why `k` is cached *before* it is rotated.
+#
+# 1. Choose the rows that stay, `kept`, in the order of the text. The newest row belongs to the query's
+#    own token. While there are no more than `sinks + window` rows, all stay.
+# 2. Rotate their keys and the query by these positions, with `rotate`, which is given.
+# 3. Attend (`torch.nn.functional.scaled_dot_product_attention` may do it).
+#
+# `sinks` may be 0; `window` is at least 1. What is evicted belongs to somebody else: the check puts NaN
+# there, and a weight of 0 does not help.
+
+# %% given-rotate
+def rotate(x, positions):
+    """Rotate rows x (..., n, d) by positions (n,): number i of a row turns with number i + d/2."""
+    half = x.shape[-1] // 2
+    speeds = 10000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = positions[:, None] * speeds  # (n, d/2)
+    a, b = x[..., :half], x[..., half:]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
 # %% ex-11-star
-def keep_rows(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def keep_rows(q, k, v, sinks, window):
+    """Attend to the rows that stay, and say which they are.
+
+    q (B, H, 1, d) and k (B, H, n, d), not rotated yet; v (B, H, n, d). Returns o (B, H, 1, d) and
+    kept, a list or tensor of row numbers.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    n = k.shape[2]
+    kept = [row for row in range(n) if row < sinks or row >= n - window]
+    places = torch.arange(len(kept))
+    q, k = rotate(q, places[-1:]), rotate(k[:, :, kept], places)
+    return F.scaled_dot_product_attention(q, k, v[:, :, kept]), kept
     ### END SOLUTION
 
 

@@ -58,7 +58,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("two requests that part, and the prompt takes neither way",
              "abcdef abcdgh", "abcdxyz", 2),
         case("a prompt that leaves an edge with a token that comes below it",
-             "abcdxyz abcdefg", "abxyzq", 1),
+             "abcdxyz abcdefg", "abcxyzq", 1),
         case("edges that end within a page", "abcdefgh abcxyzuv abcxyw", "abcxyzuvw", 4),
         case("the same tokens, but for the first", "abcdefghij", "xbcdefghij", 3),
         case("the same tokens, one place further", "abcdefghij", "xabcdefghij", 1),
