@@ -12,9 +12,9 @@ from course_lib import check, hint, progress
 # %% about-11-1 [markdown]
 # ## 11.1 · What pages reserve, and what of it is empty (★, 8 minutes)
 #
-# Nobody knows how long an answer will be. A cache that reserves room for the longest possible one is
-# mostly empty; a cache in **pages** takes a page of `page_size` slots when the next token needs one.
-# What is left empty then? Count it, for sequences of given lengths.
+# Nobody knows how long an answer will be. A cache that reserves room for the longest possible one
+# stays empty where answers are short. A cache in **pages** takes a page of `page_size` slots when the
+# next token needs one. What is left empty then? Count it, for sequences of given lengths.
 #
 # - A slot has room for one token: a row of K and a row of V, of `head_dim` numbers each, for each of
 #   `kv_heads` key heads in each of `layers` layers; `b` bytes a number.
