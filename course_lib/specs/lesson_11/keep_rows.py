@@ -33,12 +33,12 @@ def _case(
     gone: bool = False,
     **flags: Any,
 ) -> Case:
-    """Return a case; ``gone``: what is evicted holds NaN."""
+    """Return a case; ``gone``: what is evicted holds NaN, in the first of two sequences."""
     import torch
 
     q, k, v = qkv or draw.draw(rng, 1, n, 16, heads=(2, 3), size=size)
     if gone:
-        k[:, :, sinks : n - window], v[:, :, sinks : n - window] = np.nan, np.nan
+        k[0, :, sinks : n - window], v[0, :, sinks : n - window] = np.nan, np.nan
     tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in (q, k, v))
     says = f"{name}: {n} rows, {sinks} sinks, a window of {window}"
     return Case(says, (*tensors, sinks, window), **flags)
@@ -72,6 +72,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "the first token", 1, 4, 8, blind_to=one),
         *_hard(rng),
         _case(rng, "what is evicted holds NaN", 30, 4, 8, gone=True),
+        _case(rng, "what is evicted holds NaN, and there are no sinks", 21, 0, 5, gone=True),
     ]
 
 
@@ -95,19 +96,27 @@ def _answer(
     query_at: Places | None = lambda rows, n: np.array([len(rows) - 1]),
     *,
     values_too: bool = False,
+    masked: bool = False,
     power: float = 0.5,
 ) -> Callable[..., tuple[Array, Array]]:
-    """Return a model: the rows that are kept, and the positions of keys and query (None: no
-    rotation)."""
+    """Return a model: the rows that are kept, and the positions of keys and query.
+
+    None: they are not rotated. masked: rows that are evicted are read, and weigh 0.
+    """
 
     def model(q: Any, k: Any, v: Any, sinks: int, window: int) -> tuple[Array, Array]:
         n = k.shape[2]
         kept = rows(n, sinks, window)
-        q, k, v = as_float64(q), as_float64(k)[:, :, kept], as_float64(v)[:, :, kept]
+        q, k, v = as_float64(q), as_float64(k)[:, :, kept], as_float64(v)
         q = q if query_at is None else rotated(q, query_at(kept, n))
         k = k if keys_at is None else rotated(k, keys_at(kept, n))
-        v = rotated(v, np.arange(len(kept))) if values_too else v
-        return softmax(scores(q, k, power)) @ v, kept
+        weights = softmax(scores(q, k, power))
+        if masked:
+            all_rows = np.zeros((*weights.shape[:-1], n))
+            all_rows[..., kept] = weights
+            return all_rows @ v, kept
+        v = v[:, :, kept]
+        return weights @ (rotated(v, np.arange(len(kept))) if values_too else v), kept
 
     return model
 
@@ -207,6 +216,11 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_QUERY, _answer(query_at=lambda rows, n: np.array([0]))),
     (*_UNROTATED, _answer(keys_at=None)),
     (*_UNROTATED, _answer(keys_at=None, query_at=None)),
+    (
+        "evicted rows are masked, not left out",
+        "what was evicted is overwritten, by any number: 0 * NaN is NaN, so do not read it.",
+        _answer(masked=True),
+    ),
     (
         "values are rotated",
         "positions are for the scores: V stays as it is.",

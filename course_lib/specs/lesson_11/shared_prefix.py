@@ -37,11 +37,13 @@ def _cases(rng: Generator) -> list[Case]:
     number = dict(zip("abcdefghijklmnopqrstuvwxyz", rng.permutation(900).tolist(), strict=False))
 
     def case(name: str, requests: str, prompt: str, page_size: int) -> Case:
-        """Return a case in which a letter is a token."""
+        """Return a case in which a letter is a token; one that is short is told in letters."""
         cached = [[number[x] for x in request] for request in requests.split()]
         args = radix_tree(cached), [number[x] for x in prompt], page_size
         slot_bytes = int(rng.integers(2, 99)) * 1024
-        return Case(f"{name}, pages of {page_size}", (*args, slot_bytes))
+        letters = f" (cached: {requests or 'nothing'}; the prompt: {prompt}; a letter is a token)"
+        told = letters if len(requests) < 40 else ""
+        return Case(f"{name}, pages of {page_size}{told}", (*args, slot_bytes))
 
     def drawn(page_size: int) -> tuple[str, str, int]:
         text = "".join(rng.choice([*"abc"], 60))

@@ -1,5 +1,5 @@
 # All rows are there, and those evicted are masked: 0 * NaN is NaN.
-# Expected: property: the values
+# Expected: misconception: evicted rows are masked, not left out
 import torch
 
 
