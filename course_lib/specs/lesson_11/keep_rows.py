@@ -67,6 +67,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "sinks and window overlap", 10, 4, 8),
         _case(rng, "exactly full", 12, 4, 8),
         _case(rng, "no sinks", n, 0, window),
+        _case(rng, "no sinks, and nothing to evict yet", 5, 0, 8),
         _case(rng, "sinks, and the newest row alone", 15, 3, 1),
         _case(rng, "fewer rows than sinks", 2, 4, 3),
         _case(rng, "the first token", 1, 4, 8, blind_to=one),

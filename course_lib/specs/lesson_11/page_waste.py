@@ -212,7 +212,7 @@ EXERCISE = Exercise.of(
     "11.1",
     cases=_cases,
     truth=_answer(),
-    judge=within(1e-9),
+    judge=within(1e-6),
     spared=dict.fromkeys(HARD, "counts pages and bytes"),
     mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )
