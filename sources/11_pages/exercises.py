@@ -4,19 +4,36 @@
 # Run a cell with Shift+Enter.
 
 # %% imports
+import torch
+import torch.nn.functional as F
+
 from course_lib import check, hint, progress
 
 # %% about-11-1 [markdown]
-# ## 11.1 · Double every number (5 minutes)
+# ## 11.1 · What pages reserve, and what of it is empty (★, 8 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(page_waste)`.
+# Nobody knows how long an answer will be. A cache that reserves room for the longest possible one
+# stays empty where answers are short. A cache in **pages** takes a page of `page_size` slots when the
+# next token needs one. What is left empty then? Count it, for sequences of given lengths.
+#
+# - A slot has room for one token: a row of K and a row of V, of `head_dim` numbers each, for each of
+#   `kv_heads` key heads in each of `layers` layers; `b` bytes a number.
+# - A page belongs to one sequence (nothing is shared here), and is reserved whole.
+# - A sequence takes a page only when there is a token for it: none for length 0.
+# - Wasted is what is reserved and holds no token.
+#
+# Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
+# There may be no sequence at all.
 
 
 # %% ex-11-1
-def page_waste(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def page_waste(lengths, page_size, *, layers, kv_heads, head_dim, b):
+    """Return (reserved, wasted) bytes of K and V of all sequences, for a list of lengths."""
     ### BEGIN SOLUTION
-    return x + x
+    pages = sum(-(-length // page_size) for length in lengths)  # rounded up, each for itself
+    slots = pages * page_size
+    slot_bytes = 2 * layers * kv_heads * head_dim * b
+    return slots * slot_bytes, (slots - sum(lengths)) * slot_bytes
     ### END SOLUTION
 
 
@@ -24,16 +41,38 @@ def page_waste(x):
 check(page_waste)
 
 # %% about-11-2 [markdown]
-# ## 11.2 · Double every number (5 minutes)
+# ## 11.2 · Gather a sequence from its pages (★, 8 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(gather_pages)`.
+# All sequences keep their rows in one pool of pages, in whatever page was free at the time. The
+# **logical** order, token after token, is in a sequence's table alone: token `t` stands in slot
+# `t % page_size` of page `table[t // page_size]`. The **physical** order of the pages says nothing.
+#
+# ```
+# page_size 4, length 6, table [7, 2, -1, 900]        page 7: t0 t1 t2 t3     page 2: t4 t5 .. ..
+# ```
+#
+# Return the rows of one sequence in logical order, in a new tensor of `pages`' dtype: what lesson
+# 10's decode would take. (A kernel does not gather: it looks up the table as it goes. That is 11.3.)
+#
+# - The last page may be full or not; `length` may be 0.
+# - Entries past the last page in use are garbage, numbers of any size: do not follow them.
+# - Slots behind the last token hold what an older sequence left there.
+# - The pool is large and not yours. The check counts: it is not copied for one sequence.
 
 
 # %% ex-11-2
-def gather_pages(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def gather_pages(pages, table, length):
+    """Return rows (H_kv, length, d) of one sequence, token after token.
+
+    pages (n_pages, H_kv, page_size, d), in any memory layout; table (max_pages,), int32 or int64;
+    length, an int.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    _, kv_heads, page_size, d = pages.shape
+    used = -(-length // page_size)
+    own = pages[table[:used].long()]  # (used, H_kv, page_size, d), in logical order
+    rows = own.transpose(0, 1).reshape(kv_heads, used * page_size, d)
+    return rows[:, :length]
     ### END SOLUTION
 
 
@@ -75,16 +114,56 @@ def PagePool(x):
 check(PagePool)
 
 # %% about-11-5 [markdown]
-# ## 11.5 · Double every number (5 minutes)
+# ## 11.5 · The longest shared prefix (★★, 15 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(shared_prefix)`.
+# K and V of a token depend on all tokens before it. So a new request can use a cached page, without
+# computing or storing it again, if it begins with the same tokens, **from token 0 on**, up to the end
+# of that page. A server keeps what it has cached in a **radix tree**: what requests have in common is
+# there once, and an edge holds as many tokens as nobody departs from.
+#
+# ```
+# cached: 5 8 2 9        tree = {5: ([5, 8, 2], {9: ([9], {}),
+#         5 8 2 7 7                              7: ([7, 7], {})}),
+#         3 1                    3: ([3, 1], {})}
+# ```
+#
+# A tree is a dict: the next token leads to `(edge, below)`, a list of tokens that begins with that
+# token, and the tree behind it (`{}`: nothing goes on). No two edges of a tree begin alike.
+#
+# How many tokens of `prompt` need not be computed, and how many bytes of cache are saved?
+#
+# - Pages of `page_size` tokens are shared whole, or not at all. Edges end anywhere, also within pages.
+# - A prompt may leave the tree, or end, within an edge.
+# - At least one token of the prompt is computed, whatever is cached: the query of the last token
+#   makes the first new one. So if that token completes a page, this page is not shared.
+# - `slot_bytes` are the bytes of K and V of one token. The prompt has at least one token.
+#
+# Example: in pages of 2, the prompt 5 8 2 7 6 finds 4 tokens, 2 pages. The prompt 5 8 2 7 finds as
+# many, and shares 1 page: one token must be left.
 
 
 # %% ex-11-5
-def shared_prefix(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def shared_prefix(tree, prompt, page_size, slot_bytes):
+    """Return (tokens, saved): how many tokens of the prompt are shared, and their bytes.
+
+    tree, a dict {first token: (edge, below)}; prompt, a list of tokens (int).
+    """
     ### BEGIN SOLUTION
-    return x + x
+    matched = 0
+    while matched < len(prompt) and prompt[matched] in tree:
+        edge, below = tree[prompt[matched]]
+        same = 0
+        for cached, token in zip(edge, prompt[matched:]):
+            if cached != token:
+                break
+            same += 1
+        matched += same
+        if same < len(edge):  # the prompt leaves the tree, or ends, within this edge
+            break
+        tree = below
+
+    tokens = min(matched, len(prompt) - 1) // page_size * page_size
+    return tokens, tokens * slot_bytes
     ### END SOLUTION
 
 
@@ -92,16 +171,50 @@ def shared_prefix(x):
 check(shared_prefix)
 
 # %% about-11-star [markdown]
-# ## 11★ · Double every number (5 minutes)
+# ## 11★ · Evict, and keep the sinks (★★★, 20 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(keep_rows)`.
+# A text may go on for ever; a cache may not. Which rows can go? Only the newest ones to stay, a window,
+# is not enough: Xiao et al. (2023, "StreamingLLM") found that models put much weight on the first few
+# tokens, whatever they say, and that perplexity jumps when these **sinks** are evicted. So the first
+# `sinks` rows stay, and the last `window` rows, and what lies between them goes.
+#
+# **Positions.** A rotary embedding rotates each query and key by its position, and the score then
+# depends on the distance. In the text, the distance to the sinks grows beyond anything the model was
+# trained for. So positions are those **within what is kept**: of text positions 0 1 2 3 96 97 98 99, the
+# last is the query's own and stands at 7. That is why `k` is cached *before* it is rotated.
+#
+# 1. Choose the rows that stay, `kept`, in the order of the text. The newest row belongs to the query's
+#    own token. While there are no more than `sinks + window` rows, all stay.
+# 2. Rotate their keys and the query by these positions, with `rotate`, which is given.
+# 3. Attend (`torch.nn.functional.scaled_dot_product_attention` may do it).
+#
+# `sinks` may be 0; `window` is at least 1. What is evicted belongs to somebody else: the check puts NaN
+# there, and a weight of 0 does not help.
+
+# %% given-rotate
+def rotate(x, positions):
+    """Rotate rows x (..., n, d) by positions (n,): number i of a row turns with number i + d/2."""
+    half = x.shape[-1] // 2
+    speeds = 10000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = positions[:, None] * speeds  # (n, d/2)
+    a, b = x[..., :half], x[..., half:]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
 # %% ex-11-star
-def keep_rows(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def keep_rows(q, k, v, sinks, window):
+    """Attend to the rows that stay, and say which they are.
+
+    q (B, H, 1, d) and k (B, H, n, d), not rotated yet; v (B, H, n, d). Returns o (B, H, 1, d) and
+    kept, a list or tensor of row numbers.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    n = k.shape[2]
+    kept = [row for row in range(n) if row < sinks or row >= n - window]
+    places = torch.arange(len(kept))
+    q, k = rotate(q, places[-1:]), rotate(k[:, :, kept], places)
+    return F.scaled_dot_product_attention(q, k, v[:, :, kept]), kept
     ### END SOLUTION
 
 

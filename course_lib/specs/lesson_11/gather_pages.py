@@ -1,26 +1,243 @@
-"""Exercise 11.2: double every number."""
+"""Exercise 11.2: one sequence's rows, gathered from its pages by the block table."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64
+
+Array = np.ndarray
+Where = Callable[[Array, Array, int], tuple[Array, Array]]
+"""(tokens, table, page_size) -> the page and the slot of each token"""
+
+_GARBAGE = (-1, 2**31 - 1, -(2**31), 0, -2, 10**6)
+_NULLS = frozenset({"zeros", "mean(V)", "V", "the input"})
+_MOST_COPIES = 4.0  # of the pages in use; joined, turned and cut are three
+
+
+def _case(
+    rng: Generator,
+    name: str,
+    length: int,
+    page_size: int,
+    *,
+    heads: int = 2,
+    n_pages: int = 9,
+    behind: int = 3,
+    stored: str = "",
+    dtype: str = "float32",
+    wide: bool = False,
+    **flags: Any,
+) -> Case:
+    """Return a case. behind: entries of the table that mean nothing; wide: a table of int64.
+
+    stored: "by slot" as (n_pages, page_size, H_kv, d), "with V" as every second page of an array.
+    """
+    import torch
+
+    used = -(-length // page_size)
+    garbage = np.resize(_GARBAGE, behind)
+    entries = np.concatenate([_shuffled(rng, n_pages, used), garbage])
+    table = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
+    pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, 8)))
+    pages = pages.to(getattr(torch, dtype))
+    if stored == "by slot":
+        pages = pages.transpose(1, 2).contiguous().transpose(1, 2)
+    if stored == "with V":
+        pages = torch.stack([pages, pages + 3], 1)[:, 0]
+    return Case(name, (pages, table, length), **flags)
+
+
+def _shuffled(rng: Generator, n_pages: int, used: int) -> Array:
+    """Return numbers of pages in use: neither in order nor in reverse order, where three can be."""
+    while True:
+        table = rng.permutation(n_pages)[:used]
+        rises = np.diff(table) > 0
+        if used < 2 or (not rises.all() and (used == 2 or rises.any())):
+            return table
 
 
 def _cases(rng: Generator) -> list[Case]:
-    n = int(rng.integers(5, 12))
+    n = int(rng.integers(17, 24))
     return [
-        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
-        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
-    ]
+        _case(rng, "10 tokens in pages of 4, one head", 10, 4, heads=1),
+        _case(rng, "10 tokens in pages of 4, 3 heads, a table of int64", 10, 4, heads=3, wide=True),
+        _case(rng, f"{n} tokens in pages of 5, 4 heads", n, 5, heads=4),
+        _case(rng, "12 tokens fill 3 pages of 4, and the table ends there", 12, 4, behind=0),
+        _case(rng, "12 tokens fill 3 pages of 4, and the table goes on", 12, 4, heads=3),
+        _case(rng, "6 tokens in pages of 1", 6, 1, wide=True),
+        _case(rng, "3 tokens in a page of 16", 3, 16),
+        _case(rng, "no token yet", 0, 4, blind_to=_NULLS),
+        _case(rng, "pages that lie in memory as (n_pages, page_size, H_kv, d)", 11, 4, heads=3,
+              stored="by slot"),
+        _case(rng, "pages of K that lie between pages of V", 11, 4, stored="with V", wide=True),
+        _case(rng, "float16", 14, 4, dtype="float16"),
+        _case(rng, "bfloat16", 14, 4, dtype="bfloat16", wide=True),
+        _case(rng, "float64", 14, 4, dtype="float64"),
+        _case(rng, "30 tokens in a pool of 300 pages of 8: counted", 30, 8, n_pages=300,
+              counted=True),
+    ]  # fmt: skip
 
+
+def _as_the_table_says(tokens: Array, table: Array, page_size: int) -> tuple[Array, Array]:
+    return table[tokens // page_size], tokens % page_size
+
+
+def _answer(
+    where: Where = _as_the_table_says, change: Callable[[Array], Array] = lambda rows: rows
+) -> Callable[..., Array]:
+    """Return a model: where it looks for each token, and what it does to the rows (H, n, d)."""
+
+    def model(pages: Any, table: Any, length: int) -> Array:
+        tokens, page_size = np.arange(length), pages.shape[2]
+        page, slot = where(tokens, np.asarray(table).astype(np.int64), page_size)
+        return change(as_float64(pages)[page, :, slot].swapaxes(0, 1))
+
+    return model
+
+
+def _in_use(change: Callable[[Array], Array]) -> Callable[..., Array]:
+    """Return a model that makes another table of the entries in use."""
+
+    def where(tokens: Array, table: Array, page_size: int) -> tuple[Array, Array]:
+        used = -(-len(tokens) // page_size)
+        return change(table[:used])[tokens // page_size], tokens % page_size
+
+    return _answer(where)
+
+
+def _cut_wrongly(order: tuple[int, ...]) -> Callable[..., Array]:
+    """Return a model that lays the pages out in another order, and cuts that into rows."""
+
+    def model(pages: Any, table: Any, length: int) -> Array:
+        _, heads, page_size, d = pages.shape
+        used = -(-length // page_size)
+        found = as_float64(pages)[np.asarray(table)[:used]].transpose(order)
+        return found.reshape(heads, used * page_size, d)[:, :length]
+
+    return model
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    pages, _, length = case.args
+    like = pages.new_empty(expected.shape)
+    if fault := find_fault(observed.result, like):
+        return fault
+    axes = ("head", "token", "column")
+    if finding := array_finding(observed.result, expected, allowed=0.0, axes=axes):
+        return finding
+    if observed.ledger is None:
+        return None
+    new = sum(
+        x.n_bytes
+        for x in observed.ledger.crossings
+        if x.direction == "written" and x.tensor != "input"
+    )
+    in_use = -(-length // pages.shape[2]) * pages[0].nbytes
+    if new <= _MOST_COPIES * in_use + pages[0].nbytes:
+        return None
+    return Finding(
+        "copies only its own pages",
+        f"the numbers are right, but {new} bytes of new tensors are written, and the sequence's "
+        f"pages have {in_use}: the pool belongs to everybody, and is copied for one.",
+        look="index `pages` by the entries in use first; turn and reshape what came of that.",
+        numbers_right=True,
+    )
+
+
+_PHYSICAL = (
+    "the pages are taken in physical order",
+    "where a page lies says nothing: token t stands in page table[t // page_size], whatever its "
+    "number is.",
+)
+_TURNED = (
+    "heads and slots are exchanged",
+    "a page is (H_kv, page_size, d): bring the heads to the front (permute, transpose) before "
+    "pages and slots become one axis. reshape alone cuts across them.",
+)
+_INVERSE = (
+    "the table is read the other way round",
+    "table[i] is the page of the sequence's tokens i * page_size and on; it does not say where "
+    "page i belongs.",
+)
+
+_MISTAKES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
+    (*_PHYSICAL, _answer(lambda t, table, size: (t // size, t % size))),
+    (*_PHYSICAL, _in_use(np.sort)),
+    (
+        "the table is read backwards",
+        "entry 0 of the table is the page of the first tokens.",
+        _in_use(lambda table: table[::-1]),
+    ),
+    (*_INVERSE, _in_use(lambda table: np.argsort(table))),
+    (
+        "one page for all tokens",
+        "each page_size tokens have a page of their own: table[t // page_size].",
+        _in_use(lambda table: table[:1].repeat(len(table))),
+    ),
+    (
+        "the table is read one entry off",
+        "tokens 0 to page_size - 1 stand in page table[0].",
+        _answer(lambda t, table, size: (table[(t + size) // size], t % size)),
+    ),
+    (
+        "the table is read one entry off",
+        "tokens 0 to page_size - 1 stand in page table[0].",
+        _in_use(lambda table: np.roll(table, 1)),
+    ),
+    (
+        "pages are counted from 1",
+        "the first page of the pool is page 0: table[i] is an index as it is.",
+        _in_use(lambda table: table - 1),
+    ),
+    (
+        "page and slot are exchanged",
+        "t // page_size is the entry, t % page_size the slot in its page.",
+        _answer(lambda t, table, size: (table[t % size], t // size)),
+    ),
+    (
+        "each page is filled from its end",
+        "slot 0 of a page holds the first of its tokens.",
+        _answer(lambda t, table, size: (table[t // size], size - 1 - t % size)),
+    ),
+    (
+        "the tokens come backwards",
+        "row t is token t.",
+        _answer(change=lambda rows: rows[:, ::-1]),
+    ),
+    (
+        "only the first head is read",
+        "every key head has its row in each slot.",
+        _answer(change=lambda rows: np.broadcast_to(rows[:1], rows.shape)),
+    ),
+    *((*_TURNED, _cut_wrongly(order)) for order in ((0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3))),
+    (
+        "slots come before pages",
+        "all tokens of a page come before those of the next: (H_kv, pages, page_size, d), then one "
+        "axis of pages and slots.",
+        _cut_wrongly((1, 2, 0, 3)),
+    ),
+    (
+        "rows are missing or zero",
+        "a last page that is not full holds tokens as well: length of them in all.",
+        _answer(change=lambda rows: rows * 0),
+    ),
+)
 
 EXERCISE = Exercise.of(
     "11.2",
     cases=_cases,
-    truth=lambda x: x + x,
-    judge=within(1e-9),
-    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
-    mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
+    truth=_answer(),
+    judge=_judge,
+    kind="torch",
+    spared=dict.fromkeys(HARD, "rows are copied, and nothing is computed"),
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )

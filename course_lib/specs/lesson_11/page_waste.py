@@ -1,26 +1,218 @@
-"""Exercise 11.1: double every number."""
+"""Exercise 11.1: bytes that a cache in pages reserves, and those of them that stay empty."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
 from numpy.random import Generator
 
+from course_lib.accounting import cache_pages
 from course_lib.judging.judges import within
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
+Pages = Callable[[int, int], int]  # (length, page_size) -> pages
+Slots = Callable[[Sequence[int], int], float]  # (lengths, page_size) -> slots
+Answer = Callable[..., tuple[Any, ...]]
+
 
 def _cases(rng: Generator) -> list[Case]:
-    n = int(rng.integers(5, 12))
+    def case(name: str, lengths: Sequence[int], page_size: int, **how: int) -> Case:
+        cache = {"layers": 5, "kv_heads": 3, "head_dim": 8, "b": 2} | how
+        return Case(f"{name}, pages of {page_size}", (list(lengths), page_size), cache)
+
+    large = {"layers": 32, "kv_heads": 8, "head_dim": 128}
+    some = [int(x) for x in rng.integers(20, 900, 6)]
+    page = int(rng.integers(17, 60))
+    whole = [page * int(x) for x in rng.choice(range(1, 9), 3, replace=False)]
     return [
-        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
-        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
+        case("lengths 3, 9 and 14", [3, 9, 14], 4),
+        case("one sequence of 8", [8], 4),
+        case("lengths that are whole pages", whole, page, b=1),
+        case("lengths 6 and 11", [6, 11], 1, b=4),
+        case("two sequences shorter than a page", [2, 70], 512, **large),
+        case("6 sequences", some, 16, **large),
+        case("the same 6 sequences", some, page, layers=7, kv_heads=4, head_dim=96, b=1),
+        case("12 sequences, whole pages and others", [*whole, *some, *whole], page, b=4),
+        case("a sequence without a token beside others", [5, 0, page + 1], page),
+        case("no sequence at all", [], 16),
     ]
 
+
+def _reserved(lengths: Sequence[int], page_size: int, pages: Pages) -> int:
+    return page_size * sum(pages(n, page_size) for n in lengths)
+
+
+def _slot(layers: int, kv_heads: int, head_dim: int, b: int) -> float:
+    return 2 * layers * kv_heads * head_dim * b
+
+
+def _answer(
+    reserved: Slots = cache_pages.reserved_slots,
+    empty: Slots | None = None,
+    slot: Callable[..., float] = _slot,
+    change: Callable[[float, float], tuple[Any, ...]] = lambda reserved, wasted: (reserved, wasted),
+) -> Answer:
+    """Return a model; what is not reserved for a token that is there is ``empty``, unless given."""
+
+    def model(lengths: Sequence[int], page_size: int, **cache: int) -> tuple[Any, ...]:
+        slots, n_bytes = reserved(lengths, page_size), slot(**cache)
+        wasted = slots - sum(lengths) if empty is None else empty(lengths, page_size)
+        return change(slots * n_bytes, wasted * n_bytes)
+
+    return model
+
+
+def _pages(pages: Pages) -> Answer:
+    return _answer(partial(_reserved, pages=pages))
+
+
+def _each(empty: Callable[[int, int], float]) -> Answer:
+    """Return a model in which this is what each sequence leaves empty."""
+    return _answer(empty=lambda lengths, page_size: sum(empty(n, page_size) for n in lengths))
+
+
+def _per_page(share: Callable[[int], float]) -> Answer:
+    """Return a model in which each page has so many empty slots."""
+    return _each(lambda n, p: -(-n // p) * share(p))
+
+
+def _per_sequence(share: Callable[[int], float]) -> Answer:
+    """Return a model in which each sequence has so many empty slots."""
+    return _each(lambda n, p: share(p))
+
+
+def _without(name: str, to: int = 1) -> Answer:
+    return _answer(slot=lambda **cache: _slot(**{**cache, name: to}))
+
+
+_WHOLE = (
+    "a full last page begins another one",
+    "a length that is a multiple of page_size fills its pages to the last slot: the next page is "
+    "taken when the next token comes. // + 1 counts one too many.",
+)
+_SHARED = (
+    "sequences share their last pages",
+    "a page belongs to one sequence: round up for each of them, then add.",
+)
+_GROWS = (
+    "waste grows with the sequence",
+    "only the last page of a sequence has empty slots; all pages before it are full. So a "
+    "sequence wastes less than a page, however long it is.",
+)
+_AVERAGE = (
+    "half a page is an average",
+    "half a page a sequence is what random lengths tend to. Here the lengths are known: count.",
+)
+
+_MISTAKES: tuple[tuple[str, str, Answer], ...] = (
+    (*_WHOLE, _pages(lambda n, p: n // p + 1)),
+    (*_WHOLE, _each(lambda n, p: p - n % p)),
+    (*_WHOLE, _pages(lambda n, p: n // p + (n > 0))),
+    (
+        "the last page is forgotten",
+        "n // page_size rounds down: the tokens that are left over need a page as well.",
+        _pages(lambda n, p: n // p),
+    ),
+    (
+        "pages are rounded, not rounded up",
+        "round() goes down where less than half a page is filled: any token needs its page.",
+        _pages(lambda n, p: round(n / p)),
+    ),
+    (
+        "a sequence without a token holds a page",
+        "a page is taken when a token needs it: length 0 needs none.",
+        _pages(lambda n, p: max(1, -(-n // p))),
+    ),
+    (*_SHARED, _answer(lambda lengths, p: -(-sum(lengths) // p) * p)),
+    (*_SHARED, _answer(lambda lengths, p: (sum(lengths) // p + 1) * p)),
+    (
+        "all sequences are reserved for the longest",
+        "that is the static cache: pages give each sequence as many as it needs itself.",
+        _answer(lambda lengths, p: len(lengths) * -(-max(lengths) // p) * p),
+    ),
+    (*_GROWS, _each(lambda n, p: -(-n // p) * (-n % p))),
+    (*_GROWS, _each(lambda n, p: -(-n // p) * (p - n % p))),
+    *(
+        (*_GROWS, _per_page(share))
+        for share in (lambda p: p - 1, lambda p: p / 2, lambda p: p // 2, lambda p: 1)
+    ),
+    *(
+        (*_AVERAGE, _per_sequence(share))
+        for share in (lambda p: p / 2, lambda p: p // 2, lambda p: (p - 1) / 2)
+    ),
+    (
+        "the most that can be wasted",
+        "page_size - 1 empty slots a sequence is the worst case. The lengths are known: count.",
+        _per_sequence(lambda p: p - 1),
+    ),
+    (
+        "the filled slots of the last page are taken for the empty ones",
+        "n % page_size slots of the last page are filled: what is left of the page is empty.",
+        _each(lambda n, p: n % p),
+    ),
+    (
+        "only one sequence is counted",
+        "every sequence has a last page with empty slots: add them up.",
+        _answer(empty=lambda lengths, p: -lengths[-1] % p),
+    ),
+    (
+        "only one of K and V is counted",
+        "a token has a row of K and a row of V.",
+        _answer(slot=lambda **cache: _slot(**cache) / 2),
+    ),
+    *(
+        ("the layers are forgotten" if name == "layers" else "the heads are forgotten", says,
+         _without(name))
+        for name, says in (
+            ("layers", "every layer has a cache of its own: multiply by layers."),
+            ("kv_heads", "a token has a row in each key head: multiply by kv_heads."),
+        )
+    ),
+    (
+        "a row is taken for a number",
+        "a row of K has head_dim numbers.",
+        _without("head_dim"),
+    ),
+    ("elements instead of bytes", "a number has b bytes: multiply by it.", _without("b")),
+    (
+        "two bytes, whatever b is",
+        "a number has b bytes, and that is not always 2.",
+        _without("b", 2),
+    ),
+    (
+        "slots instead of bytes",
+        "a slot holds K and V of one token: 2 * layers * kv_heads * head_dim * b bytes.",
+        _answer(slot=lambda **_: 1),
+    ),
+    (
+        "reserved and filled are exchanged",
+        "reserved is what all pages take, the empty slots among them.",
+        _answer(change=lambda reserved, wasted: (reserved - wasted, wasted)),
+    ),
+    (
+        "what is filled is called wasted",
+        "wasted is what is reserved and holds no token.",
+        _answer(change=lambda reserved, wasted: (reserved, reserved - wasted)),
+    ),
+    (
+        "the two answers are exchanged",
+        "first what is reserved, then what of it is wasted.",
+        _answer(change=lambda reserved, wasted: (wasted, reserved)),
+    ),
+    (
+        "waste as a share",
+        "wasted is asked in bytes, not as a share of what is reserved.",
+        _answer(change=lambda reserved, wasted: (reserved, wasted / reserved)),
+    ),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "11.1",
     cases=_cases,
-    truth=lambda x: x + x,
-    judge=within(1e-9),
-    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
-    mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
+    truth=_answer(),
+    judge=within(1e-6),
+    spared=dict.fromkeys(HARD, "counts pages and bytes"),
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )
