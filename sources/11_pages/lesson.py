@@ -84,8 +84,8 @@ p_table_a = Predict(
     "(a): FlashAttention leaves as it was",
     options=[
         "the size of the cache, and where it lies",
-        "the peak memory",
-        "the exact answer only",
+        "the peak memory of a prefill",
+        "the time of a long prefill",
     ],
 )
 p_table_a
@@ -106,7 +106,7 @@ p_table_b
 p_table_c = Predict(
     "11-table-c",
     "(c): who drops old tokens for good leaves as it was",
-    options=["the answer", "the bytes that each kept token takes", "the length of the loop"],
+    options=["the answer", "the bytes that each kept token takes", "how many keys a step reads"],
 )
 p_table_c
 
@@ -210,7 +210,7 @@ print(f"paged:    {4096 // per_request:.0f} requests like these fit")
 # appear? Back at 16, press the + of the third request, C, which has 32 tokens. What happens?
 
 # %% pages-widget
-PageTable(lengths=(5, 17, 32, 700), reserve=1024)
+PageTable(lengths=(5, 17, 32, 700), reserve=1024, chosen="C")
 
 # %% grow-say [markdown]
 # It took a whole new page for one token, and the page then fills slowly, token by token. Lesson
@@ -323,8 +323,8 @@ p_traffic.reveal(
 # %% traffic-say [markdown]
 # So **pages save room, not traffic.** A single decode step does not get faster. In the paper of
 # 2023 it got slower: the authors measured 20 to 26 % more time for their paged kernel than for
-# the one that they compared with (their section 7.1), and the server was still faster, because
-# more requests ran together.
+# the one that they compared with (their section 7.1). The server as a whole was still faster; they
+# put that down to more requests at a time.
 #
 # (One table serves all layers and heads: page 7 is page 7 in each of them. A kernel's program for
 # one K/V head reads the entries for itself.)
@@ -376,7 +376,7 @@ p_gather.reveal(
 #
 # Nobody in this list needs to know how the others work. FlashAttention's library takes a table
 # (`block_table`), FlashInfer takes one too; in the serving libraries both ideas are in one
-# kernel. That is why they are so often taken for one.
+# kernel, and are easily taken for one.
 
 # %% share-heading [markdown]
 # ## Two people, one sheet

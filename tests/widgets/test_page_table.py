@@ -205,6 +205,19 @@ def test_another_page_size_lays_the_same_operations_anew(mount):
 
 
 @pytest.mark.browser
+def test_the_edge_of_a_page_is_its_size(mount):
+    page = mount(PageTable(), width=900, reduced=True)
+    box = page.locator(".fac-knob").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    left = page.locator(".fac-stage").bounding_box()["x"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(left + (x - left) / 4, y, steps=4)
+    page.mouse.up()
+    assert page.evaluate("facModel.get('page_size')") == frame_of(page)["page_size"] == 4
+
+
+@pytest.mark.browser
 def test_a_full_memory_says_so_and_changes_nothing(mount):
     page = mount(PageTable(lengths=(32, 32), reserve=32), reduced=True)
     page.get_by_role("button", name="Append a token").click()
@@ -224,7 +237,7 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
         "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
     )
     tall = boxes[0][1]
-    across = (page.locator(".fac-stage").evaluate("n => n.viewBox.baseVal.width") - 2) / 256
+    across = (page.locator(".fac-stage").evaluate("n => n.viewBox.baseVal.width") - 2) / 512
     filled = sum(w * h for w, h in boxes)
     assert filled == pytest.approx(2 * 754 * across * tall, rel=0.01)  # on pages, and reserved
 

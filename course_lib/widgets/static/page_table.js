@@ -60,7 +60,7 @@ export function counts({ tables, lengths }, size, reserve) {
   return { filled, holders, pages, slots: pages * size, empty: pages * size - sum(Object.values(filled)), tokens, reserved, unused: reserved - tokens };
 }
 
-const NAMES = [..."ABCDEF"];
+const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
 const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
@@ -68,7 +68,7 @@ function render({ model, el }) {
   const get = (name) => model.get(name), replayed = get("frames").length > 0;
   const pages = () => Math.floor(get("slots") / get("page_size"));
   const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walk(get("operations"), pages(), get("page_size")));
-  const size = field("slots of a page", powersOfTwo(1, 64), () => get("page_size"), (value) => {
+  const size = field("slots of a page", SIZES, () => get("page_size"), (value) => {
     if (!Number.isInteger(value) || value < 1 || value > 64) return "A whole number from 1 to 64, please.";
     put(model, { page_size: value });
   });
@@ -133,7 +133,7 @@ function render({ model, el }) {
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)}`);
-    const lines = get("slots") > 512 ? 16 : 4, tall = (lines > 4 ? 1.05 : 2) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.15 : 2) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
@@ -206,12 +206,13 @@ function render({ model, el }) {
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, `page ${page}: ${c.filled[page]} of ${size} slots, ${who.join(", ")}`));
       if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
       if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
-      else if (wide > 2.4 * fs && tall > fs * 1.5) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
+      if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
       if (who.includes(name)) add(`of ${page}`, "rect", { class: "fac-pages-mine", x, y, width: wide, height: tall });
       if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
     }
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: 1 + wide, cy: top + tall / 2, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
