@@ -52,8 +52,7 @@ print(f"the weights {70e9 * 2 / 1e9:.0f} GB")
 # %% reveal-70b
 p_70b.reveal(
     cache / 1e9,
-    "K and V, for each layer, K/V head and token. Nothing in it is about scores: FlashAttention "
-    "leaves it as large as it is.",
+    "K and V, for each layer, K/V head and token. It is a quarter of the weights, for one user.",
 )
 
 # %% kinds [markdown]
@@ -72,7 +71,7 @@ p_70b.reveal(
 # | pages (*PagedAttention*) | layout | room is reserved and stays empty | **(b)** |
 # | prefix cache (*RadixAttention*) | policy | the same beginning is computed and kept many times | texts that begin differently |
 # | scheduler (lesson 12) | policy | the GPU waits for the longest request of a batch | what one request needs |
-# | quantised cache (lesson 12) | the numbers | 2 bytes a number | how many tokens there are; the answer is no longer exact |
+# | quantised cache (lesson 12) | the numbers | 2 bytes a number | how many tokens there are (and the answer is no longer exact) |
 # | windows, eviction | policy | every old token is kept | **(c)** |
 # | offload | layout | the GPU's memory is small | the bytes; and the road to the CPU is longer |
 #
@@ -163,7 +162,8 @@ p_reserved.reveal(
 # %% predict-waste
 p_waste = Predict(
     "11-waste",
-    "A fifth request has 100,000 tokens, pages of 16. How many slots of it may be empty at most?",
+    "A fifth request has some 100,000 tokens, and grows. Pages of 16. How many slots of its pages "
+    "may be empty, at most?",
     unit="slots",
 )
 p_waste
@@ -286,7 +286,7 @@ def through_the_table(i):
 
 o_bound = decode_step(bound, q, n, in_one_piece)
 o_loose = decode_step(loose, q, n, through_the_table)
-print("bits that differ:", np.count_nonzero(o_bound != o_loose))
+print("numbers that differ:", np.count_nonzero(o_bound != o_loose))
 
 # %% reveal-same
 p_same.reveal(
@@ -310,8 +310,9 @@ p_traffic
 # %% traffic-run
 names = {"in one piece": bound, "through the table": loose}
 rows = [(says, m.read["k"], m.read["v"], m.read["table"]) for says, m in names.items()]
+rows.append(("by formula", n * d * 4, n * d * 4, -(-n // size) * 4))
 Table(("one decode step", "K", "V", "table"), rows, dict.fromkeys(("K", "V"), ","),
-      note="Counted: bytes read, 4 a number; 700 tokens, d = 64, pages of 16, tiles of 128.")  # fmt: skip
+      note="Bytes read, 4 a number, counted; 700 tokens, d = 64, pages of 16, tiles of 128.")  # fmt: skip
 
 # %% reveal-traffic
 p_traffic.reveal(
@@ -370,7 +371,8 @@ p_gather.reveal(
 # 1. The **scheduler** picks the requests of this step, and makes sure that each has a slot for its
 #    next token. (*Who*: lesson 12.)
 # 2. The **table** says where their pages are. (*Where.*)
-# 3. The **kernel** reads the entries, then the tiles, and folds them with the online softmax. (*How.*)
+# 3. The **kernel** reads the entries, then the tiles, and folds them with the online softmax.
+#    (*How.*)
 # 4. The model goes on, a token is **sampled** from its output and appended: one row of K and V, in
 #    the slot of step 1.
 #
@@ -436,8 +438,8 @@ PageTable.example("fork")
 # throw the pages away when a request ends? Keep them as long as nobody needs the room. Who comes
 # later with the same beginning finds them.
 #
-# A key depends on its token and on all tokens *before* it (lesson 10). So equal beginnings have
-# equal pages. Equal *middles* have not: what came before differs.
+# From the second layer on, a key depends on its token and on all tokens *before* it (lesson 10).
+# So equal beginnings have equal pages. Equal *middles* have not: what came before differs.
 #
 # To find the longest known beginning, texts are kept in a **radix tree**. Each branch is a
 # stretch of tokens, and a text is a way from the root. Where two texts part, the branch splits:
@@ -538,8 +540,8 @@ Table(("where", "against", "times the throughput"), rows,
 # %% reveal-claim
 p_claim.reveal(
     "2 to 4 times",
-    "Both numbers are true. They have different baselines, and these differ from vLLM in more "
-    "than pages.",
+    "That is the paper's abstract. The two numbers do not contradict each other: they have "
+    "different baselines.",
 )
 
 # %% claim-say [markdown]
@@ -553,7 +555,7 @@ p_claim.reveal(
 # **Shown.** Of four requests with 1024 slots each, 81.6 % is empty; with pages of 16, 3.8 %
 # (formula). At most `page_size` − 1 slots a request are empty. Through a table a decode step
 # reads the same tiles, so the answer is the same in every bit (run), and the same bytes of K and
-# V, plus 4 a page (counted). A fork copies a table, and a page only when it is written to (by
+# V, plus 4 bytes a page (counted). A fork copies a table, and a page only when it is written to (by
 # hand).
 #
 # **Not shown.** That a paged kernel is as fast as another: no clock ran. That more requests at a
@@ -627,7 +629,7 @@ Quiz(
     "Two texts have different first words, and then the same document of 5000 tokens. What can a "
     "prefix cache share?",
     options=[
-        ("Nothing.", True, "Every key depends on all tokens before it, and the first differ."),
+        ("Nothing.", True, "From layer 2 on a key depends on all tokens before it."),
         ("The document.", False, "Its words are equal. Its keys and values are not."),
         (
             "The document, if it begins with a new page.",
