@@ -140,9 +140,10 @@ class PageTable(CourseWidget):
 
     def shown(self) -> Frame:
         """Return where everything lies in the picture: a step of the replay, or the last frame."""
-        if not self.frames:
-            return self.frame
-        return self.frames[max(0, min(self.step, len(self.frames) - 1))]
+        return self.frames[self._place()] if self.frames else self.frame
+
+    def _place(self) -> int:
+        return max(0, min(self.step, len(self.frames) - 1))
 
     def counts(self) -> dict[str, Any]:
         """Return pages, slots and tokens in use, and the slots that reserving would take."""
@@ -153,7 +154,7 @@ class PageTable(CourseWidget):
         now, c = self.shown(), self.counts()
         lines = [f"{self.slots} slots, pages of {now['page_size']}"]
         if now.get("says"):
-            lines.append(f"step {self.step} of {len(self.frames) - 1}: {now['says']}")
+            lines.append(f"step {self._place()} of {len(self.frames) - 1}: {now['says']}")
         for name, table in now["tables"].items():
             wrong = len(now.get("wrong", {}).get(name, ()))
             tail = f"; {wrong} of its tokens are not its own" if wrong else ""
@@ -265,49 +266,76 @@ def _replayed(
     pool_class: Any, operations: list[Operation], n_pages: int, page_size: int
 ) -> Iterator[Frame]:
     """Yield a frame before the first operation and after each, up to the first error."""
-    memory: dict[tuple[int, int], int] = {}  # (page, slot) -> the number of the token there
-    texts: dict[Any, list[int]] = {}  # request -> the numbers of its tokens, in order
     state: Frame = {"page_size": page_size, "refused": 0}
     empty: Frame = {"tables": {}, "lengths": {}, "wrong": {}, "wrote": None, "copied": None}
     yield state | empty | {"says": "an empty pool", "error": ""}
-    pool = pool_class(n_pages, page_size)
-    for number, (what, *names) in enumerate(operations):
-        says = f"{what}({', '.join(map(repr, names))})"
+    watched = _Watched(pool_class(n_pages, page_size), n_pages, page_size)
+    for operation in operations:
+        says = f"{operation[0]}({', '.join(map(repr, operation[1:]))})"
         done: Frame = {"wrote": None, "copied": None}
         try:
-            if what == "append":
-                page, slot, copy_from = _append(pool, names[0], n_pages, page_size)
-                done = {"wrote": [str(names[0]), page, slot], "copied": None}
-                if copy_from is not None:
-                    done["copied"] = [copy_from, page]
-                    for old in range(slot):
-                        memory[page, old] = memory.get((copy_from, old), -1)
-                memory[page, slot] = number
-                texts.setdefault(names[0], []).append(number)
-                says += f" gives {(page, slot, copy_from)}"
-            elif what == "fork":
-                pool.fork(*names)
-                texts[names[1]] = list(texts.get(names[0], []))
-            else:
-                pool.free(*names)
-                texts.pop(names[0], None)
-            tables = {name: _pages(pool, name, n_pages) for name in texts}
-        except MemoryError:
-            says += ": the pool is full"
-            tables = {name: _pages(pool, name, n_pages) for name in texts}
+            try:
+                done, answer = watched.do(*operation)
+                says += answer
+            except MemoryError:
+                says += ": the pool is full"
+            seen = watched.read_back()
         except Exception as error:  # whatever a student's pool raises, or a strange answer
             yield state | empty | {"says": says, "error": f"{type(error).__name__}: {error}"}
             return
-        yield state | done | {
+        yield state | done | seen | {"says": says, "error": ""}
+
+
+class _Watched:
+    """A pool, and a memory in which every token is written where the pool says."""
+
+    def __init__(self, pool: Any, n_pages: int, page_size: int) -> None:
+        self.pool, self.n_pages, self.page_size = pool, n_pages, page_size
+        self.memory: dict[tuple[int, int], int] = {}  # (page, slot) -> the number of its token
+        self.texts: dict[Any, list[int]] = {}  # request -> the numbers of its tokens, in order
+        self.tokens = 0
+
+    def do(self, what: str, name: Any, child: Any = None) -> tuple[Frame, str]:
+        """Do one operation; return what it wrote and copied, and the pool's answer in words."""
+        done: Frame = {"wrote": None, "copied": None}
+        if what == "append":
+            page, slot, copy_from = _append(self.pool, name, self.n_pages, self.page_size)
+            if copy_from is not None:
+                done["copied"] = [copy_from, page]
+                for old in range(slot):
+                    self.memory[page, old] = self.memory.get((copy_from, old), -1)
+            done["wrote"] = [str(name), page, slot]
+            self.memory[page, slot] = self.tokens
+            self.texts.setdefault(name, []).append(self.tokens)
+            self.tokens += 1
+            return done, f" gives {(page, slot, copy_from)}"
+        if what == "fork":
+            self.pool.fork(name, child)
+            self.texts[child] = list(self.texts.get(name, []))
+        else:
+            self.pool.free(name)
+            self.texts.pop(name, None)
+        return done, ""
+
+    def read_back(self) -> Frame:
+        """Return every table and length, and the tokens that a table leads to wrongly."""
+        tables = {name: _pages(self.pool, name, self.n_pages) for name in self.texts}
+        return {
             "tables": {str(name): table for name, table in tables.items()},
-            "lengths": {str(name): len(text) for name, text in texts.items()},
+            "lengths": {str(name): len(text) for name, text in self.texts.items()},
             "wrong": {
-                str(name): _wrong(text, tables[name], memory, page_size)
-                for name, text in texts.items()
+                str(name): self._wrong(text, tables[name]) for name, text in self.texts.items()
             },
-            "says": says,
-            "error": "",
-        }  # fmt: skip
+        }
+
+    def _wrong(self, text: list[int], table: list[int]) -> list[int]:
+        """Return the places in a text where its table leads to another token, or nowhere."""
+        size = self.page_size
+        return [
+            i
+            for i, token in enumerate(text)
+            if i // size >= len(table) or self.memory.get((table[i // size], i % size)) != token
+        ]
 
 
 def _append(pool: Any, name: Any, n_pages: int, page_size: int) -> tuple[int, int, int | None]:
@@ -330,15 +358,3 @@ def _pages(pool: Any, name: Any, n_pages: int) -> list[int]:
     if not all(0 <= page < n_pages for page in table):
         raise ValueError(f"table({name!r}) is {table}, but there are {n_pages} pages.")
     return table
-
-
-def _wrong(
-    text: list[int], table: list[int], memory: dict[tuple[int, int], int], page_size: int
-) -> list[int]:
-    """Return the places in a text where its table leads to another token, or nowhere."""
-    return [
-        i
-        for i, token in enumerate(text)
-        if i // page_size >= len(table)
-        or memory.get((table[i // page_size], i % page_size)) != token
-    ]

@@ -117,6 +117,17 @@ class Strange(Pool):
         return None
 
 
+class LosesTheFull(Pool):
+    """Forgets a request when it finds no page."""
+
+    def append(self, seq: str) -> tuple[int, int, int | None]:
+        try:
+            return super().append(seq)
+        except MemoryError:
+            self.free(seq)
+            raise
+
+
 class OutOfRange(Pool):
     def table(self, seq: str) -> list[int]:
         return [99]
@@ -152,6 +163,7 @@ def test_a_full_pool_is_no_error_and_what_goes_wrong_is_said():
     assert (full["says"], full["error"], full["lengths"]) == ("free('A')", "", {})
     assert last(Raises)["error"] == "KeyError: 'no idea'"
     assert "append gave None, not (page, slot, copy_from)" in last(Strange)["error"]
+    assert last(LosesTheFull, [("append", "A", 5)], n_pages=1)["error"] == "KeyError: 'A'"
     assert "table('A') is [99], but there are 8 pages" in last(OutOfRange)["error"]
 
 

@@ -61,13 +61,16 @@ export function counts({ tables, lengths }, size, reserve) {
 }
 
 const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
+const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
 const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function render({ model, el }) {
   const get = (name) => model.get(name), replayed = get("frames").length > 0;
+  let last = { key: [] }; // a picture asks more than once
+  const walked = (...key) => (key.every((x, i) => x === last.key[i]) ? last : (last = { key, frame: walk(...key) })).frame;
   const pages = () => Math.floor(get("slots") / get("page_size"));
-  const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walk(get("operations"), pages(), get("page_size")));
+  const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walked(get("operations"), pages(), get("page_size")));
   const size = field("slots of a page", SIZES, () => get("page_size"), (value) => {
     if (!Number.isInteger(value) || value < 1 || value > 64) return "A whole number from 1 to 64, please.";
     put(model, { page_size: value });
@@ -88,8 +91,8 @@ function render({ model, el }) {
 
   /** Do one more operation, unless no page is left for it. */
   function change(operation, before = get("operations")) {
-    const operations = [...before, operation], now = walk(operations, pages(), get("page_size"));
-    refusal = now.refused > walk(before, pages(), get("page_size")).refused ? "No page is free: free a request, or choose smaller pages." : "";
+    const operations = [...before, operation], room = [pages(), get("page_size")], now = walk(operations, ...room);
+    refusal = now.refused > walk(before, ...room).refused ? "No page is free: free a request, or choose smaller pages." : "";
     if (refusal) draw();
     else put(model, { operations, frame: now, chosen: operation[0] === "fork" ? operation[2] : operation[1] });
   }
@@ -161,22 +164,22 @@ function render({ model, el }) {
     const most = Math.max(3, Math.floor((width - left - right) / cell) - (replayed ? 0 : 1));
     add("title", "text", { class: "fac-t-name", x: 1, y: 1.1 * fs }, "Tables");
     Object.entries(now.tables).forEach(([x, table], i) => {
-      const y = 1.6 * fs + i * row, box = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
+      const y = 1.6 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
-      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...box }, `choose ${x}`, choose);
+      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
       add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : "fac-t-name", x: 1.9 * fs, y: text }, `${x} ${wrong.length ? `${wrong.length} wrong` : plural(now.lengths[x], "token")}`);
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
-        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: cell, ...box });
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: cell, ...bar });
         add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + cell / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
-        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + cell / 2, y + box.height] };
+        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + cell / 2, y + bar.height] };
       });
       if (replayed) return;
       const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", width - 6.8 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", width - 3.3 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
-        add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...box }, title, does);
+        add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
       }
     });
@@ -196,10 +199,9 @@ function render({ model, el }) {
     const place = (page) => [1 + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
-    let edges = "", stripes = "";
+    let edges = "", stripes = "", mine = "";
     for (let page = 0; page < pages(); page += wide < 4 ? each : 1) {
-      const [x, y] = place(page);
-      edges += `M${x.toFixed(1)} ${y.toFixed(1)}h${(wide < 4 ? each * wide : wide).toFixed(1)}v${tall}h${-(wide < 4 ? each * wide : wide).toFixed(1)}z`;
+      edges += box(...place(page), wide < 4 ? each * wide : wide, tall);
     }
     for (const [key, who] of Object.entries(holding)) {
       const page = Number(key), [x, y] = place(page), full = c.filled[page] * (wide / size), band = tall / who.length;
@@ -207,10 +209,11 @@ function render({ model, el }) {
       if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
       if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
-      if (who.includes(name)) add(`of ${page}`, "rect", { class: "fac-pages-mine", x, y, width: wide, height: tall });
+      if (who.includes(name)) mine += box(x, y, wide, tall);
       if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
     }
     add("edges", "path", { class: "fac-pages-edges", d: edges });
+    add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
     if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: 1 + wide, cy: top + tall / 2, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
     if (now.wrote) {
@@ -238,10 +241,10 @@ function render({ model, el }) {
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
-      pieces(from, from + room, (px, y, w) => (edges += `M${px.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${tall}h${-w.toFixed(1)}z`));
+      pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;
     }
-    pieces(from, get("slots"), (px, y, w) => (edges += `M${px.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${tall}h${-w.toFixed(1)}z`));
+    pieces(from, get("slots"), (px, y, w) => (edges += box(px, y, w, tall)));
     add("reserved edges", "path", { class: "fac-pages-edges", d: edges });
     add("reserved stripes", "path", { class: "fac-pages-empty", d: stripes });
     const bottom = top + lines * (tall + gap) - gap;
