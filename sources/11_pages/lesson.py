@@ -526,7 +526,8 @@ p_claim = Predict(
 )
 p_claim
 
-# %% claim-table
+# %% claim-table folded=true
+# @title A table: what it was measured against
 rows = [
     ("the announcement", "HuggingFace Transformers", "14 to 24"),
     ("the announcement, three answers each", "HuggingFace Transformers", "8.5 to 15"),
