@@ -36,6 +36,7 @@ GOAL_MEDIAN, GOAL_P95 = 5.0, 16.0  # ms
 WIDGETS = {
     "HBMAccountant": "HBMAccountant(causal=True)",
     "KVCacheCalculator": "KVCacheCalculator()",
+    "PageTable": "PageTable(lengths=(5, 17, 32, 700), reserve=1024)",
     "Predict": "Predict('latency', 'Which?', options=['a', 'b', 'c'])",
     "Quiz": "Quiz('Which?', [('a', True, 'Yes.'), ('b', False, 'No.'), ('c', False, 'No.')])",
     "Race": "Race()",

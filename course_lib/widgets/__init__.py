@@ -11,6 +11,7 @@ from typing import Any
 _HOME = {
     "HBMAccountant": "accountant",
     "KVCacheCalculator": "kv_cache",
+    "PageTable": "page_table",
     "Predict": "predict",
     "Quiz": "quiz",
     "Race": "race",
@@ -23,6 +24,7 @@ _HOME = {
 __all__ = [
     "HBMAccountant",
     "KVCacheCalculator",
+    "PageTable",
     "Predict",
     "Quiz",
     "Race",

@@ -871,7 +871,7 @@ Quiz(
 # ## What comes next
 #
 # A static cache reserves room for the longest text that could come. Servers cut it
-# into pages instead: where a key lies is then not how it is used. The course ends here for now.
+# into pages instead: where a key lies is then not how it is used. That is lesson 11.
 #
 # **To read:**
 # - Dao, Haziza, Massa, Sizov: *Flash-Decoding for long-context inference* (2023), [the

@@ -21,6 +21,7 @@ from course_lib.widgets.base import CourseWidget, standalone_page
 EVERY = {
     "HBMAccountant": lambda: widgets.HBMAccountant(),
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
+    "PageTable": lambda: widgets.PageTable(),
     "Predict": lambda: widgets.Predict("key", "How many?"),
     "Quiz": lambda: widgets.Quiz("Which?", [("a", True, "Because."), ("b", False, "No.")]),
     "Race": lambda: widgets.Race(),
@@ -76,7 +77,8 @@ def test_exports_can_carry_a_picture(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "trait", "value"),
-    [("HBMAccountant", "n", 4096), ("KVCacheCalculator", "n", 4096), ("Race", "n", 1024),
+    [("HBMAccountant", "n", 4096), ("KVCacheCalculator", "n", 4096), ("PageTable", "page_size", 8),
+     ("Race", "n", 1024),
      ("RooflineChart", "n", 4096), ("SramBudget", "d", 64), ("TileSchedule", "step", 3),
      ("TileStepper", "step", 3)],
 )  # fmt: skip

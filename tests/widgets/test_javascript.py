@@ -28,6 +28,7 @@ from course_lib.accounting.traffic import MODELS, derived_counts, symbols
 from course_lib.widgets import (
     HBMAccountant,
     KVCacheCalculator,
+    PageTable,
     Quiz,
     Race,
     RooflineChart,
@@ -39,6 +40,7 @@ from course_lib.widgets import (
 )
 from course_lib.widgets.accountant_areas import placed
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
+from course_lib.widgets.page_table import EXAMPLES, counts
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
 from course_lib.widgets.tile_stepper import LINES_PER_TILE
@@ -133,6 +135,52 @@ def kv_cache(rng: random.Random) -> list[Case]:
             cases.append(("cacheBytes", [variant, values], cache.cache_bytes(name)))
             cases.append(("requestsThatFit", [variant, now, cache.data], cache.requests(name)))
     return cases
+
+
+def page_table(rng: random.Random) -> list[Case]:
+    """Recorded answers, requests in order of arrival, and random walks by a plain pool."""
+    in_order = PageTable(lengths=(5, 17, 32, 700), reserve=1024)
+    recorded = [(x["operations"], 16, 16, x["frame"]) for x in EXAMPLES.values()]
+    recorded.append((in_order.operations, 4096 // 16, 16, in_order.frame))
+    for _ in range(40):
+        pages, size, operations = rng.randint(1, 12), rng.randint(1, 6), []
+        for _ in range(rng.randint(0, 20)):
+            names = rng.sample("ABCDEF", 2)
+            append = ["append", names[0], rng.randint(1, 9)]
+            operations.append(rng.choice([append, append, ["fork", *names], ["free", names[0]]]))
+        recorded.append((operations, pages, size, walked(operations, pages, size)))
+    cases: list[Case] = []
+    for operations, pages, size, frame in recorded:
+        cases.append(("walk", [operations, pages, size], frame))
+        cases.append(("counts", [frame, size, 7], counts(frame, size, 7)))
+    return json.loads(json.dumps(cases))  # pages are names there
+
+
+def walked(operations: list[list[Any]], pages: int, size: int) -> dict[str, Any]:
+    """Return the frame after some operations: a page is free where no table names it."""
+    tables: dict[str, list[int]] = {}
+    lengths: dict[str, int] = {}
+    refused, wrote, copied = 0, None, None
+    for what, name, *other in operations:
+        wrote = copied = None
+        for done in range(other[0] if what == "append" else 0):
+            table, slot = tables.setdefault(name, []), lengths.setdefault(name, 0) % size
+            shared = slot and sum(table[-1] in each for each in tables.values()) > 1
+            if shared or not slot:
+                free = set(range(pages)).difference(*tables.values())
+                if not free:
+                    refused += other[0] - done
+                    break
+                copied = [table[-1], min(free)] if shared else copied
+                table[len(table) - bool(shared) :] = [min(free)]
+            wrote = [name, table[-1], slot]
+            lengths[name] += 1
+        if what == "fork" and name in tables and other[0] not in tables:
+            tables[other[0]], lengths[other[0]] = list(tables[name]), lengths[name]
+        if what == "free":
+            tables.pop(name, None), lengths.pop(name, None)
+    return {"page_size": size, "tables": tables, "lengths": lengths, "wrote": wrote,
+            "copied": copied, "refused": refused}  # fmt: skip
 
 
 def quiz(rng: random.Random) -> list[Case]:
@@ -303,6 +351,7 @@ def tile_stepper(rng: random.Random) -> list[Case]:
 GOLDEN: dict[str, tuple[type, Callable[[random.Random], list[Case]]]] = {
     "accountant": (HBMAccountant, accountant),
     "kv_cache": (KVCacheCalculator, kv_cache),
+    "page_table": (PageTable, page_table),
     "quiz": (Quiz, quiz),
     "race_lanes": (Race, race),
     "roofline": (RooflineChart, roofline),

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WIDGETS = {
     "HBMAccountant": ("HBMAccountant()", "n"),
     "KVCacheCalculator": ("KVCacheCalculator()", "layers"),
+    "PageTable": ("PageTable()", "page_size"),
     "Predict": ("Predict('lab', 'How many times?', unit='x')", "answer"),
     "Quiz": ("Quiz('Which?', [('a', True, 'Because.'), ('b', False, 'No.')])", "tries"),
     "Race": ("Race()", "at"),

@@ -1,0 +1,260 @@
+// Requests on pages: tables above, memory below, the same memory reserved below that.
+// What it exports is held against Python in tests/widgets/test_javascript.py.
+
+/**
+ * Where everything lies after the operations ["append", request, tokens], ["fork", parent, child] and
+ * ["free", request]. The lowest free page is taken; tokens that find none are counted as refused.
+ */
+export function walk(operations, pages, size) {
+  const held = Array(pages).fill(0), tables = {}, lengths = {};
+  const frame = { page_size: size, tables, lengths, wrote: null, copied: null, refused: 0 };
+  const take = () => {
+    const page = held.indexOf(0);
+    if (page >= 0) held[page] = 1;
+    return page;
+  };
+  const append = (name) => {
+    const table = (tables[name] ??= []), slot = (lengths[name] ??= 0) % size, last = table.at(-1);
+    if (!slot || held[last] > 1) {
+      const page = take();
+      if (page < 0) return false;
+      if (slot) {
+        table.pop();
+        held[last] -= 1;
+        frame.copied = [last, page];
+      }
+      table.push(page);
+    }
+    frame.wrote = [name, table.at(-1), slot];
+    lengths[name] += 1;
+    return true;
+  };
+  for (const [what, name, other] of operations) {
+    frame.wrote = frame.copied = null;
+    if (what === "append") for (let left = other; left > 0; left -= 1) if (!append(name)) {
+      frame.refused += left;
+      break;
+    }
+    if (what === "fork" && tables[name] && !tables[other]) {
+      [tables[other], lengths[other]] = [[...tables[name]], lengths[name]];
+      for (const page of tables[name]) held[page] += 1;
+    }
+    if (what === "free") {
+      for (const page of tables[name] ?? []) held[page] -= 1;
+      delete tables[name];
+      delete lengths[name];
+    }
+  }
+  return frame;
+}
+
+/** Pages and slots in use, and what the same requests take with `reserve` slots for each. */
+export function counts({ tables, lengths }, size, reserve) {
+  const filled = {}, holders = {}, all = Object.values(lengths);
+  for (const [name, table] of Object.entries(tables)) table.forEach((page, i) => {
+    filled[page] = Math.max(filled[page] ?? 0, Math.min(size, Math.max(0, lengths[name] - i * size)));
+    holders[page] = (holders[page] ?? 0) + 1;
+  });
+  const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+  const pages = Object.keys(filled).length, tokens = sum(all), reserved = sum(all.map((n) => Math.max(n, reserve)));
+  return { filled, holders, pages, slots: pages * size, empty: pages * size - sum(Object.values(filled)), tokens, reserved, unused: reserved - tokens };
+}
+
+const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
+const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
+const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
+const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+function render({ model, el }) {
+  const get = (name) => model.get(name), replayed = get("frames").length > 0;
+  let last = { key: [] }; // a picture asks more than once
+  const walked = (...key) => (key.every((x, i) => x === last.key[i]) ? last : (last = { key, frame: walk(...key) })).frame;
+  const pages = () => Math.floor(get("slots") / get("page_size"));
+  const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walked(get("operations"), pages(), get("page_size")));
+  const size = field("slots of a page", SIZES, () => get("page_size"), (value) => {
+    if (!Number.isInteger(value) || value < 1 || value > 64) return "A whole number from 1 to 64, please.";
+    put(model, { page_size: value });
+  });
+  const request = select("Request", [], (name) => put(model, { chosen: name }));
+  const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
+  const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("Free", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
+  const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
+  const layers = [s("g"), s("g"), s("g")], [links, cards, memory] = layers.map(scene); // links lie below
+  const picture = stage(model, "pages-memory", drawPicture, ...layers);
+  const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
+  root(model, el, picture.node, words, said, walker ? walker.node : [part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)), part("pages-size", h("div", { class: "fac-fields" }, size.node))], voice.node);
+  let held = null, refusal = "";
+  picture.svg.addEventListener("letgo", () => (held = null));
+
+  const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (Object.keys(tables)[0] ?? ""));
+  const fresh = () => NAMES.find((name) => !(name in frame().tables)) ?? "";
+
+  /** Do one more operation, unless no page is left for it. */
+  function change(operation, before = get("operations")) {
+    const operations = [...before, operation], room = [pages(), get("page_size")], now = walk(operations, ...room);
+    refusal = now.refused > walk(before, ...room).refused ? "No page is free: free a request, or choose smaller pages." : "";
+    if (refusal) draw();
+    else put(model, { operations, frame: now, chosen: operation[0] === "fork" ? operation[2] : operation[1] });
+  }
+
+  function fork(name) {
+    const child = fresh();
+    if (child) change(["fork", name, child]);
+  }
+
+  /** A token when it is pressed, and more of them as far as it is dragged. */
+  const pull = (name, step) => (x) => {
+    held ??= { x, name, before: get("operations"), more: 0 };
+    const more = 1 + Math.max(0, Math.floor((x - held.x) / step));
+    if (more !== held.more) change(["append", held.name, more], held.before);
+    held.more = more;
+  };
+
+  function draw() {
+    const now = frame(), names = Object.keys(now.tables), name = chosen(now);
+    if (!replayed && JSON.stringify(now) !== JSON.stringify(get("frame"))) put(model, { frame: now });
+    size.follow();
+    request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
+    request.node.value = name;
+    for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
+    words.textContent = tell(now);
+    said.textContent = now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : "");
+    if (walker) walker.follow(now.says);
+    picture.draw();
+    voice.say(`${words.textContent} ${said.textContent}`);
+  }
+
+  /** What the last operation did, and what it all takes. */
+  function tell(now) {
+    const c = counts(now, get("page_size"), get("reserve")), last = [];
+    if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
+    if (now.copied) last.push(`Page ${now.copied[0]} was shared: copied to page ${now.copied[1]} first.`);
+    if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
+    return `${last.join(" ")} ${plural(c.tokens, "token")} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty. With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`.trim();
+  }
+
+  function drawPicture(width, fs) {
+    const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
+    picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)}`);
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.15 : 2) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
+    const ends = {};
+    let y = 0;
+    cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
+    const grid = { top: y + 2.2 * fs, tall, gap, slot: (width - 2) / across, across };
+    memory((add) => {
+      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 0.5 * fs }, `${plural(c.pages, "page")} of ${get("page_size")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
+      add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
+      y = drawReserved(add, now, { ...grid, top }, lines, fs);
+    });
+    links((add) => {
+      for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
+        const half = (from[1] + to[1]) / 2;
+        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}C${from[0]} ${half} ${to[0]} ${half} ${to}` });
+      }
+    });
+    return y + 0.4 * fs;
+  }
+
+  const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
+
+  /** A row for each request: its name, its table, and what can be done with it. */
+  function drawTables(add, now, name, width, fs, ends) {
+    const row = 2 * fs, left = 10 * fs, cell = 2.3 * fs, right = replayed ? 0 : 7.2 * fs;
+    const most = Math.max(3, Math.floor((width - left - right) / cell) - (replayed ? 0 : 1));
+    add("title", "text", { class: "fac-t-name", x: 1, y: 1.1 * fs }, "Tables");
+    Object.entries(now.tables).forEach(([x, table], i) => {
+      const y = 1.6 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
+      const choose = () => put(model, { chosen: x });
+      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
+      add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
+      add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : "fac-t-name", x: 1.9 * fs, y: text }, `${x} ${wrong.length ? `${wrong.length} wrong` : plural(now.lengths[x], "token")}`);
+      const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
+      shown.forEach((place, k) => {
+        const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: cell, ...bar });
+        add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + cell / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
+        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + cell / 2, y + bar.height] };
+      });
+      if (replayed) return;
+      const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", width - 6.8 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", width - 3.3 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      for (const [says, at, w, title, does] of chips) {
+        add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
+        add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
+      }
+    });
+    return 1.6 * fs + Object.keys(now.tables).length * row;
+  }
+
+  /** Once a press, though the pointer moves. */
+  const once = (does) => () => {
+    if (held) return;
+    held = {};
+    does();
+  };
+
+  /** The memory: used pages in the colours of who holds them, empty slots hatched. */
+  function drawPages(add, now, c, name, { top, tall, gap, slot, across }, fs, ends) {
+    const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
+    const place = (page) => [1 + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
+    const holding = {};
+    for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
+    let edges = "", stripes = "", mine = "";
+    for (let page = 0; page < pages(); page += wide < 4 ? each : 1) {
+      edges += box(...place(page), wide < 4 ? each * wide : wide, tall);
+    }
+    for (const [key, who] of Object.entries(holding)) {
+      const page = Number(key), [x, y] = place(page), full = c.filled[page] * (wide / size), band = tall / who.length;
+      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, `page ${page}: ${c.filled[page]} of ${size} slots, ${who.join(", ")}`));
+      if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
+      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
+      if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
+      if (who.includes(name)) mine += box(x, y, wide, tall);
+      if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
+    }
+    add("edges", "path", { class: "fac-pages-edges", d: edges });
+    add("mine", "path", { class: "fac-pages-mine", d: mine });
+    add("stripes", "path", { class: "fac-pages-empty", d: stripes });
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: 1 + wide, cy: top + tall / 2, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
+    if (now.wrote) {
+      const [, page, at] = now.wrote, [x, y] = place(page);
+      add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
+    }
+    return top + Math.ceil(pages() / each) * (tall + gap) - gap;
+  }
+
+  /** The same memory in one piece for each request, as far as it goes. */
+  function drawReserved(add, now, { top, tall, gap, slot, across }, lines, fs) {
+    let from = 0, stripes = "", edges = "";
+    const pieces = (start, stop, draw) => {
+      for (let line = Math.floor(start / across); line * across < stop; line += 1) {
+        const a = Math.max(start, line * across), b = Math.min(stop, (line + 1) * across);
+        if (b > a) draw(1 + (a - line * across) * slot, top + line * (tall + gap), (b - a) * slot, line);
+      }
+    };
+    const without = [];
+    for (const [x, n] of Object.entries(now.lengths)) {
+      const room = Math.max(get("reserve"), n);
+      if (from + room > get("slots")) {
+        without.push(x);
+        continue;
+      }
+      pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
+      pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
+      pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
+      from += room;
+    }
+    pieces(from, get("slots"), (px, y, w) => (edges += box(px, y, w, tall)));
+    add("reserved edges", "path", { class: "fac-pages-edges", d: edges });
+    add("reserved stripes", "path", { class: "fac-pages-empty", d: stripes });
+    const bottom = top + lines * (tall + gap) - gap;
+    if (!without.length) return bottom;
+    add("without", "text", { class: "fac-t-bad", x: 1, y: bottom + 1.2 * fs }, `${without.join(", ")}: no room`);
+    return bottom + 1.4 * fs;
+  }
+
+  onChanges(model, ["operations", "frames", "page_size", "slots", "reserve", "step", "chosen"], draw);
+  draw();
+}
+
+export default { render };

@@ -1,0 +1,269 @@
+"""PageTable: waste by hand, what a pool of one's own does, and clicks in the browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from traitlets import TraitError
+
+from course_lib.widgets import PageTable
+
+LENGTHS = (5, 17, 32, 700)
+
+
+@pytest.mark.parametrize(
+    ("page_size", "pages", "empty"), [(1, 754, 0), (16, 49, 30), (64, 14, 142)]
+)
+def test_waste_by_hand(page_size, pages, empty):
+    c = PageTable(lengths=LENGTHS, reserve=1024, page_size=page_size).counts()
+    assert (c["pages"], c["empty"]) == (pages, empty)
+    assert (c["tokens"], c["unused"], c["reserved"]) == (754, 3342, 4096)
+
+
+def test_a_shared_page_is_counted_once():
+    table = PageTable.example("fork")
+    c = table.counts()
+    assert (c["pages"], c["empty"], c["tokens"]) == (2, 15, 4 * 17)
+    assert c["holders"] == {0: 4, 1: 4}
+    assert "2 pages, 15 of 32 slots empty" in table.to_table()
+
+
+def test_the_figure_is_to_scale():
+    axes = PageTable().to_figure().axes[0]
+    bars = [(round(bar.get_y()), bar.get_width(), bar.get_hatch()) for bar in axes.patches]
+    for way, slots, empty in ((0, 96, 38), (1, 256, 182)):
+        widths = [(width, hatch) for y, width, hatch in bars if y == way]
+        assert sum(width for width, _ in widths) == slots
+        assert sum(width for width, hatch in widths if hatch) == empty
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda: PageTable(size=1), ValueError, "no setting 'size'"),
+        (lambda: PageTable(page_size=65), TraitError, "page_size must be"),
+        (lambda: PageTable(lengths=()), ValueError, "1 to 6 lengths"),
+        (lambda: PageTable(lengths=(300,), reserve=256), ValueError, "do not fit into 256"),
+        (lambda: PageTable.example("typo"), ValueError, "name must be one of"),
+        (lambda: PageTable.replay(Pool, [("grow", "A")]), ValueError, "an operation is"),
+        (lambda: PageTable.replay(Pool, [("append", "A", 9999)]), ValueError, "2000 steps"),
+    ],
+)
+def test_bad_values_get_one_sentence(act, error, sentence):
+    with pytest.raises(error, match=sentence):
+        act()
+
+
+# Pools like students' -----------------------------------------------------------------------------
+
+
+class Pool:
+    """A right one: a page is free where no table names it."""
+
+    def __init__(self, n_pages: int, page_size: int) -> None:
+        self.n_pages, self.page_size = n_pages, page_size
+        self.tables: dict[str, list[int]] = {}
+        self.lengths: dict[str, int] = {}
+
+    def append(self, seq: str) -> tuple[int, int, int | None]:
+        table, n = self.tables.get(seq, []), self.lengths.get(seq, 0)
+        slot, copy_from = n % self.page_size, None
+        if slot and self.is_shared(table[-1]):
+            copy_from, table = table[-1], table[:-1]
+        if not slot or copy_from is not None:
+            free = set(range(self.n_pages)).difference(*self.tables.values())
+            if not free:
+                raise MemoryError("full")
+            table = [*table, max(free)]
+        self.tables[seq], self.lengths[seq] = table, n + 1
+        return table[-1], slot, copy_from
+
+    def is_shared(self, page: int) -> bool:
+        return sum(page in table for table in self.tables.values()) > 1
+
+    def fork(self, parent: str, child: str) -> None:
+        self.tables[child], self.lengths[child] = list(self.tables[parent]), self.lengths[parent]
+
+    def free(self, seq: str) -> None:
+        del self.tables[seq], self.lengths[seq]
+
+    def table(self, seq: str) -> list[int]:
+        return self.tables[seq]
+
+
+class NeverCopies(Pool):
+    """Writes to a page that another request reads."""
+
+    def is_shared(self, page: int) -> bool:
+        return False
+
+
+class ForgetsToCopy(Pool):
+    """Takes a fresh page and does not say what must be copied there."""
+
+    def append(self, seq: str) -> tuple[int, int, int | None]:
+        page, slot, _ = super().append(seq)
+        return page, slot, None
+
+
+class Raises(Pool):
+    def fork(self, parent: str, child: str) -> None:
+        raise KeyError("no idea")
+
+
+class Strange(Pool):
+    def append(self, seq: str) -> Any:
+        return None
+
+
+class LosesTheFull(Pool):
+    """Forgets a request when it finds no page."""
+
+    def append(self, seq: str) -> tuple[int, int, int | None]:
+        try:
+            return super().append(seq)
+        except MemoryError:
+            self.free(seq)
+            raise
+
+
+class OutOfRange(Pool):
+    def table(self, seq: str) -> list[int]:
+        return [99]
+
+
+WALK = [("append", "A", 6), ("fork", "A", "B"), ("append", "A"), ("append", "B"), ("free", "A")]
+
+
+def last(pool: Any, walk: Any = WALK, **settings: Any) -> dict[str, Any]:
+    return PageTable.replay(pool, walk, **settings).frames[-1]
+
+
+def test_a_right_pool_reads_back_what_was_written():
+    table = PageTable.replay(Pool, WALK)
+    assert len(table.frames) == 1 + 6 + 4
+    assert not any(any(frame["wrong"].values()) for frame in table.frames)
+    assert [frame["copied"] for frame in table.frames if frame["copied"]] == [[6, 5]]
+    assert table.frames[-1]["lengths"] == {"B": 7}
+    table.step = 9
+    assert "step 9 of 10: append('B') gives (6, 2, None)" in table.to_table()
+
+
+def test_tokens_that_were_overwritten_or_not_copied_are_marked():
+    assert last(NeverCopies, WALK[:4])["wrong"] == {"A": [6], "B": []}
+    assert last(ForgetsToCopy, WALK[:4])["wrong"] == {"A": [4, 5], "B": []}
+    table = PageTable.replay(NeverCopies, WALK[:4])
+    table.step = 9
+    assert "A: 7 tokens on pages 7, 6; 1 of its tokens are not its own" in table.to_table()
+
+
+def test_a_full_pool_is_no_error_and_what_goes_wrong_is_said():
+    full = last(Pool, [("append", "A", 5), ("free", "A")], n_pages=1)
+    assert (full["says"], full["error"], full["lengths"]) == ("free('A')", "", {})
+    assert last(Raises)["error"] == "KeyError: 'no idea'"
+    assert "append gave None, not (page, slot, copy_from)" in last(Strange)["error"]
+    assert last(LosesTheFull, [("append", "A", 5)], n_pages=1)["error"] == "KeyError: 'A'"
+    assert "table('A') is [99], but there are 8 pages" in last(OutOfRange)["error"]
+
+
+# In the browser -----------------------------------------------------------------------------------
+
+
+def press(page: Any, title: str, *, right: int = 0) -> None:
+    """Press the handle of this title, and drag it to the right."""
+    box = page.locator("rect", has=page.get_by_text(title, exact=True)).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    if right:
+        page.mouse.move(x + right, y, steps=5)
+    page.mouse.up()
+
+
+def frame_of(page: Any) -> dict[str, Any]:
+    return page.evaluate("facModel.get('frame')")
+
+
+@pytest.mark.browser
+def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page):
+    page = mount(PageTable(lengths=(5, 32), reserve=64), width=480, reduced=True)
+    check_page(page)
+    press(page, "press: a token more for B; drag: more of them")
+    assert frame_of(page)["tables"] == {"A": [0], "B": [1, 2, 3]}
+    assert "The newest token of B went to slot 0 of page 3" in page.inner_text(".fac")
+    press(page, "fork A")
+    assert frame_of(page)["tables"]["C"] == [0]
+    press(page, "press: a token more for C; drag: more of them")
+    assert "Page 0 was shared: copied to page 4 first." in page.inner_text(".fac")
+    press(page, "free A")
+    assert set(frame_of(page)["tables"]) == {"B", "C"}
+    before = frame_of(page)["lengths"]["C"]
+    press(page, "press: a token more for C; drag: more of them", right=60)
+    assert frame_of(page)["lengths"]["C"] > before + 3
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_another_page_size_lays_the_same_operations_anew(mount):
+    """Python is told, so its words and numbers follow the picture."""
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024), reduced=True)
+    for size, pages, empty in ((1, 754, 0), (64, 14, 142)):
+        box = page.get_by_label("slots of a page").nth(1)
+        box.fill(str(size))
+        box.press("Enter")
+        assert f"on {pages} pages of {size}: {empty} of" in page.inner_text(".fac")
+        assert frame_of(page)["page_size"] == size
+
+
+@pytest.mark.browser
+def test_the_edge_of_a_page_is_its_size(mount):
+    page = mount(PageTable(), width=900, reduced=True)
+    box = page.locator(".fac-knob").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    left = page.locator(".fac-stage").bounding_box()["x"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(left + (x - left) / 4, y, steps=4)
+    page.mouse.up()
+    assert page.evaluate("facModel.get('page_size')") == frame_of(page)["page_size"] == 4
+
+
+@pytest.mark.browser
+def test_a_full_memory_says_so_and_changes_nothing(mount):
+    page = mount(PageTable(lengths=(32, 32), reserve=32), reduced=True)
+    page.get_by_role("button", name="Append a token").click()
+    assert "No page is free" in page.inner_text(".fac")
+    assert frame_of(page)["lengths"] == {"A": 32, "B": 32}
+    page.get_by_role("button", name="Free").click()
+    page.get_by_role("button", name="Append a token").click()
+    assert "No page is free" not in page.inner_text(".fac")
+    assert frame_of(page)["lengths"] == {"B": 33}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
+    boxes = page.locator(".fac-pages-slots").evaluate_all(
+        "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
+    )
+    tall = boxes[0][1]
+    across = (page.locator(".fac-stage").evaluate("n => n.viewBox.baseVal.width") - 2) / 512
+    filled = sum(w * h for w, h in boxes)
+    assert filled == pytest.approx(2 * 754 * across * tall, rel=0.01)  # on pages, and reserved
+
+
+@pytest.mark.browser
+def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
+    page = mount(PageTable.replay(NeverCopies, WALK[:4]), reduced=True)
+    assert page.locator(".fac-pages-chip").count() == 0
+    for _ in range(9):
+        assert page.locator(".fac-pages-wrong").count() == 0
+        page.get_by_role("button", name="Next").click()
+    assert page.locator(".fac-pages-wrong").count() == 1
+    assert "A 1 wrong" in page.locator(".fac-stage").text_content()
+    check_page(page)
+    page = mount(PageTable.replay(Raises, WALK))
+    page.locator(".fac-seek").press("End")
+    assert "KeyError: 'no idea'" in page.inner_text(".fac")
