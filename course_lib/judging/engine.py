@@ -6,7 +6,7 @@ both say the same about the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from course_lib.judging.recognise import Named, Seen, recognise
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.shrink import smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
+from course_lib.judging.walks import is_walk, shortest
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.inputs import is_tensor
 
@@ -98,9 +99,14 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         return Judged(case, incorrect(exercise, case, finding, note=note), observed)
     seen = [Seen.of(exercise, one) for one in before]
-    failed_now = Seen(exercise, case, exercise.answer(expected), observed.result, passed=False)
+    theirs = exercise.compared(case, observed.result)
+    failed_now = Seen(exercise, case, exercise.answer(expected), theirs, passed=False)
     named = recognise(exercise, [*seen, failed_now], partial(_result, exercise, host))
-    small = [] if named or not case.args else _smallest(exercise, host, case, finding)
+    small = list[str]()
+    if is_walk(case):
+        case, finding = _shortest(exercise, host, case, finding)
+    elif case.args and not named:
+        small = _smallest(exercise, host, case, finding)
     return Judged(case, incorrect(exercise, case, finding, named, small, note), observed)
 
 
@@ -109,35 +115,49 @@ def _result(exercise: Exercise, host: Host, case: Case) -> Any:
     observed = host.run(replace(case, counted=False, compiled=False)).observed
     if observed is None:
         return None
-    return as_meant(observed.result, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
+    answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+    return exercise.compared(case, as_meant(observed.result, answer))
 
 
-def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> list[str]:
-    """Return the smallest input found with the same finding, in lines; none if it stays large."""
+def _tried(exercise: Exercise, host: Host, case: Case) -> tuple[Finding | None, Any, Any]:
+    """Return what is found on another case, the student's result there, and the right one."""
+    expected = exercise.truth(*case.args, **case.kwargs)
+    answer, observed = exercise.answer(expected), host.run(case).observed
+    if observed is None:
+        return None, None, answer
+    observed = replace(observed, result=as_meant(observed.result, answer))
+    return exercise.finding(case, observed, expected), observed.result, answer
 
-    def judged(small: Case) -> tuple[Finding | None, Any, Any]:
-        expected = exercise.truth(*small.args, **small.kwargs)
-        answer, observed = exercise.answer(expected), host.run(small).observed
-        if observed is None:
-            return None, None, answer
-        observed = replace(observed, result=as_meant(observed.result, answer))
-        return exercise.finding(small, observed, expected), observed.result, answer
+
+def _fails_alike(exercise: Exercise, host: Host, finding: Finding) -> Callable[[Case], bool]:
+    """Return what says whether a case has the same finding."""
 
     def fails(small: Case) -> bool:
         try:
             with np.errstate(all="ignore"):
-                found, _, answer = judged(small)
+                found, _, answer = _tried(exercise, host, small)
         except Exception:  # the truth has no answer to an input that is cut
             return False
         same = found is not None and found.property == finding.property
         return same and not holds_nan(answer)  # nor where it is NaN: every key is masked
 
+    return fails
+
+
+def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> list[str]:
+    """Return the smallest input found with the same finding, in lines; none if it stays large."""
     if finding.property not in ("the values", "the answer"):
         return []
-    small = smallest(exercise, case, fails)
-    _, result, answer = judged(small)
+    small = smallest(exercise, case, _fails_alike(exercise, host, finding))
+    _, result, answer = _tried(exercise, host, small)
     lines = told(exercise, small, result, answer)
     return ["The smallest input found on which it fails:", *lines] if lines else []
+
+
+def _shortest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> tuple[Case, Finding]:
+    """Return the shortest walk found with the same finding, and that."""
+    short = shortest(case, _fails_alike(exercise, host, finding))
+    return short, _tried(exercise, host, short)[0] or finding
 
 
 # Reports ----------------------------------------------------------------------------------------

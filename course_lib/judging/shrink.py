@@ -53,7 +53,7 @@ def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> C
 def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str]:
     """Return a small case and what came of it as lines to read; none if it is not small.
 
-    None either where its arguments are not numbers (a walk of several calls, say).
+    None either where its arguments are not numbers.
     """
     inputs = [*zip(_names(exercise, case), case.args, strict=False), *case.kwargs.items()]
     if not all(_is_of_numbers(value) for _, value in inputs):

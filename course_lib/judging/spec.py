@@ -122,6 +122,7 @@ class Exercise(ExerciseFacts):
     uses it from where answers are judged. ``later``: so many of a case's last arguments are kept
     back until ``run``, a generator then, has yielded a first answer (a gradient, until o is known);
     they are sent into it, and the result is the first answer with what it returns behind it.
+    ``compared(case, result)`` is what of a result is held against what mistakes make.
     ``spared``: those of `HARD` that its cases leave out, each with the reason.
     """
 
@@ -135,6 +136,7 @@ class Exercise(ExerciseFacts):
     later: int = 0  # arguments that come after a first answer
     races: bool = False  # its kernels are watched for races
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
+    compared: Callable[[Case, Any], Any] = lambda case, result: result
     mistakes: tuple[Mistake, ...] = ()
     spared: Mapping[str, str] = field(default_factory=dict, hash=False)
     seconds: float = 20.0  # an endless loop is stopped after this long, per case

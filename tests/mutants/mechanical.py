@@ -179,6 +179,8 @@ def swap_lines(node: ast.AST) -> Iterator[New]:
             one, other = body[i : i + 2]
             if isinstance(other, ast.Return) or independent(one, other):
                 continue
+            if isinstance(one, ast.FunctionDef) and isinstance(other, ast.FunctionDef):
+                continue  # in a class, or side by side: whichever stands first
             yield put([*body[:i], other, one, *body[i + 2 :]])
 
 
