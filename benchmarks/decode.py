@@ -35,7 +35,8 @@ def copy_bandwidth() -> float:
 def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     import torch
 
-    from course_lib.kernels.decode import flash_decode, paged_decode
+    from course_lib.kernels.decode import flash_decode
+    from course_lib.kernels.paged import paged_decode
 
     torch.manual_seed(n)
     q = torch.randn(batch, HEADS, 1, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
@@ -49,10 +50,11 @@ def ways(batch: int, n: int, kv_heads: int) -> Iterator[tuple[str, Callable[[], 
     for splits in (1, 2, 4, 8, 16, 32, 64, 128):
         if batch * kv_heads * splits <= 16384:
             yield f"flash_decode {splits}", lambda s=splits: flash_decode(q, k, v, splits=s)
-    pool_k, pool_v = (
+    pool_k, pool_v = (  # heads behind slots; `paged.py` has them before
         x.view(batch, kv_heads, n // PAGE, PAGE, HEAD_DIM).permute(0, 2, 3, 1, 4).flatten(0, 1)
         for x in (k, v)
     )
+    pool_k, pool_v = pool_k.transpose(1, 2), pool_v.transpose(1, 2)
     table_ = torch.arange(len(pool_k), dtype=torch.int32, device="cuda").view(batch, -1)
     lengths = torch.full((batch,), n, dtype=torch.int32, device="cuda")
     yield "paged_decode", lambda: paged_decode(q, pool_k, pool_v, table_, lengths)

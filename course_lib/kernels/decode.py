@@ -5,8 +5,8 @@ et al. 2023, "Flash-Decoding"), each of which returns a normalised o and its lse
 the state of online softmax is a monoid (lesson 03). The order does not matter either: tiles are
 dealt out like cards, so programs that run together read neighbouring keys, which memory serves
 faster than distant ones, and a short sequence keeps all of them busy. All query heads that share a
-key head stand in one tile (GQA packing), so K and V are read once. `paged_decode` finds its keys
-through a block table (Kwon et al. 2023, arXiv:2309.06180, section 4.1), otherwise the same kernel.
+key head stand in one tile (GQA packing), so K and V are read once. Where a block table says in
+which page a key lies (PAGE), its address is looked up, and nothing else changes: see `paged`.
 """
 
 from __future__ import annotations
@@ -149,71 +149,35 @@ def flash_decode(
         TypeError: for dtypes that differ or do not work.
         ValueError: for shapes or devices that do not fit.
     """
-    _check(q, k, v)
+    check(q, k, v)
     if k.dim() != 4 or k.shape[0] != q.shape[0]:
         raise ValueError(
             f"k must have shape (B, H_kv, n_max, d) with q's batch {q.shape[0]}, "
             f"got {tuple(k.shape)}."
         )
-    batch, kv_heads, n_max, _ = k.shape
     if lengths is not None:
-        _check_lengths(lengths, batch)
-    where = (*(k.stride(i) for i in (0, 1, 2)), *(v.stride(i) for i in (0, 1, 2)), 0)
-    return _decode(q, k, v, lengths, None, where, kv_heads, n_max, 0, scale, splits)
+        check_lengths(lengths, q.shape[0])
+    return launch_splits(q, k, v, lengths, None, scale, splits)
 
 
-def paged_decode(
+def launch_splits(
     q: torch.Tensor,
-    k_pages: torch.Tensor,
-    v_pages: torch.Tensor,
-    block_table: torch.Tensor,
-    lengths: torch.Tensor,
-    *,
-    scale: float | None = None,
-    splits: int | None = None,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    lengths: torch.Tensor | None,
+    table: torch.Tensor | None,
+    scale: float | None,
+    splits: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`flash_decode` over a cache that lies in pages anywhere in memory.
+    """Launch the two kernels over caches or, with a table, over pages; both are checked already.
 
-    Args:
-        q: (B, H, n_q, d), as in `flash_decode`.
-        k_pages: (n_pages, page_size, H_kv, d), the pool of pages, rows contiguous.
-        v_pages: like k_pages.
-        block_table: (B, max_pages), int32: sequence b's i-th page is block_table[b, i]; entries
-            beyond its length are never used.
-        lengths: (B,), int32, at most max_pages * page_size.
-        scale: of the scores; default d ** -0.5.
-        splits: as in `flash_decode`.
-
-    Returns:
-        o and lse, as `flash_decode`.
-
-    Raises:
-        TypeError: for dtypes that differ or do not work.
-        ValueError: for shapes or devices that do not fit.
+    k and v are (B, H_kv, n_max, d), or (n_pages, H_kv, page_size, d) and table (B, max_pages).
     """
-    _check(q, k_pages, v_pages)
-    if k_pages.dim() != 4:
-        raise ValueError(
-            f"k_pages must have shape (n_pages, page_size, H_kv, d), got {tuple(k_pages.shape)}."
-        )
-    _check_lengths(lengths, q.shape[0])
-    if block_table.dim() != 2 or block_table.shape[0] != q.shape[0]:
-        raise ValueError(
-            f"block_table must have shape ({q.shape[0]}, max_pages), "
-            f"got {tuple(block_table.shape)}."
-        )
-    if block_table.dtype != torch.int32:
-        raise TypeError(f"block_table must be int32, got {block_table.dtype}.")
-    page, kv_heads = k_pages.shape[1:3]
-    where = (*(k_pages.stride(i) for i in (0, 2, 1)), *(v_pages.stride(i) for i in (0, 2, 1)))
-    where = (*where, block_table.stride(0))
-    n_max = block_table.shape[1] * page
-    table = block_table if block_table.stride(1) == 1 else block_table.contiguous()
-    return _decode(q, k_pages, v_pages, lengths, table, where, kv_heads, n_max, page, scale, splits)
-
-
-def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits):
     batch, heads, n_q, d = q.shape
+    _, kv_heads, n_max, _ = k.shape
+    page = 0
+    if table is not None:
+        page, n_max = n_max, n_max * table.shape[1]
     if heads % kv_heads:
         raise ValueError(f"k must have a number of heads that divides q's {heads}, got {kv_heads}.")
     rows = heads // kv_heads * n_q
@@ -236,7 +200,8 @@ def _decode(q, k, v, lengths, table, where, kv_heads, n_max, page, scale, splits
     overlap = sm_of(q) >= 90
     with torch.cuda.device_of(q):
         split_kernel[(n_splits, kv_heads, batch)](
-            *(q, k, v, parts, part_lse, lengths, table, *q.stride()[:3], *where),
+            *(q, k, v, parts, part_lse, lengths, table, *q.stride()[:3]),
+            *(*k.stride()[:3], *v.stride()[:3], 0 if table is None else table.stride(0)),
             *(kv_heads, n_q, n_max, (d**-0.5 if scale is None else scale) * LOG2_E),
             GROUP=heads // kv_heads,
             RAGGED=lengths is not None,
@@ -286,7 +251,7 @@ def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False) -> int:
     return max(1, min(wanted, tiles // 4, 128))
 
 
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise one clear sentence for what neither kind of cache can be."""
     if q.dtype not in DTYPES:
         raise TypeError(f"q must be float32, float16 or bfloat16, got {q.dtype}.")
@@ -307,7 +272,8 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"v must have k's shape {tuple(k.shape)}, got {tuple(v.shape)}.")
 
 
-def _check_lengths(lengths: torch.Tensor, batch: int) -> None:
+def check_lengths(lengths: torch.Tensor, batch: int) -> None:
+    """Raise one clear sentence unless lengths are (batch,), int32."""
     if lengths.dtype != torch.int32:
         raise TypeError(f"lengths must be int32, got {lengths.dtype}.")
     if lengths.shape != (batch,):

@@ -61,7 +61,7 @@ CONTRACTS = {
         12, ALL_DIMS, masks=("causal",), layouts=ROW_LAYOUTS, grouped=True, scales=FINITE
     ),
     "paged_decode": Contract(
-        12, ALL_DIMS, masks=("causal",), layouts=ROW_LAYOUTS[:2], grouped=True, scales=FINITE
+        12, ALL_DIMS, masks=("causal",), layouts=ROW_LAYOUTS[:3], grouped=True, scales=FINITE
     ),
     # what students write, as the solutions have it
     "my_flash_attention": Contract(4, POWERS[:4], layouts=ROW_LAYOUTS),
@@ -111,7 +111,11 @@ def draw(name: str, *, small: bool) -> Case:
     kv_heads = 1 if one_head else own.choice((2, 2, 3)) if not small else own.choice((1, 2))
     decode = kernel.endswith("decode")
     if decode:
-        options = {"splits": own.choice((None, None, 1, 3, 8)), "page": shared.choice((16, 64, 10))}
+        options = {
+            "splits": own.choice((None, None, 1, 3, 8)),
+            "page": shared.choice((1, 16, 64, 10)),
+            "table": shared.choice(("int32", "int32", "int64")),
+        }
         n_q = 1 if kernel == "ragged_decode" else own.choice((1, 1, 1, 2, 3))
         n_k = _length(own, own.choice((70, 200) if small else (300, 2000, 5000)), aligned)
         n_k = max(n_k, n_q)

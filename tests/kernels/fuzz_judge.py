@@ -18,9 +18,10 @@ import torch
 from helpers import solutions
 
 from course_lib.attention.truth import attention_float64
-from course_lib.kernels import attention_op, decode, flash_forward, ladder
+from course_lib.kernels import attention_op, decode, flash_forward, ladder, paged
 from course_lib.kernels.tiles import BY_HAND, Tiles, tiles_for
 
+from .decode_cases import in_pages
 from .fuzz_cases import Case, laid_out, tensors
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -269,9 +270,11 @@ def _decoded(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
     elif case.kernel == "flash_decode":
         o, lse = decode.flash_decode(q, k, v, held, **settings)
     else:
-        pools = (_paged(x, case.options["page"], lengths, case.layout) for x in (k, v))
+        dtype = getattr(torch, case.options["table"])
+        pools = (in_pages(x, case.options["page"], lengths, dtype) for x in (k, v))
         (k_pages, table), (v_pages, _) = pools
-        o, lse = decode.paged_decode(q, k_pages, v_pages, table, held, **settings)
+        pages = (laid_out(x, case.layout) for x in (k_pages, v_pages))
+        o, lse = paged.paged_decode(q, *pages, table, held, **settings)
     found = {"o": 0.0, "lse": 0.0}
     gap = torch.arange(case.n_q)[:, None] - case.n_q
     for b, length in enumerate(lengths.tolist()):
@@ -280,22 +283,3 @@ def _decoded(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
         one = forward_ratios(o[b : b + 1], lse[b : b + 1], *part, allowed, case.factor)
         found = {name: max(one[name], worst) for name, worst in found.items()}
     return found
-
-
-def _paged(
-    x: torch.Tensor, page: int, lengths: torch.Tensor, layout: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cut a cache (B, H_kv, n_max, d) into pages in a shuffled pool with a spare page of NaN."""
-    batch, kv_heads, n_max, d = x.shape
-    per_sequence = -(-n_max // page)
-    n_pages = batch * per_sequence
-    room = x.new_full((batch, kv_heads, per_sequence * page, d), float("nan"))
-    room[:, :, :n_max] = x
-    pages = room.view(batch, kv_heads, per_sequence, page, d).permute(0, 2, 3, 1, 4).flatten(0, 1)
-    order = torch.randperm(n_pages, generator=torch.Generator().manual_seed(n_max)).to(x.device)
-    pool = x.new_full((n_pages + 1, page, kv_heads, d), float("nan"))
-    pool[order] = pages
-    table = order.view(batch, per_sequence).int()
-    for b, length in enumerate(lengths.tolist()):  # what lies beyond a sequence is not to be read
-        table[b, -(-length // page) :] = n_pages
-    return laid_out(pool, layout), table

@@ -17,7 +17,14 @@ import course_lib  # noqa: F401  first: it chooses Triton's mode
 # isort: split
 import torch
 
-from course_lib.kernels import attention_backward, attention_op, decode, flash_forward, ladder
+from course_lib.kernels import (
+    attention_backward,
+    attention_op,
+    decode,
+    flash_forward,
+    ladder,
+    paged,
+)
 from course_lib.kernels.tiles import BY_HAND
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -87,10 +94,10 @@ def flash_decode() -> None:
 
 def paged_decode() -> None:
     q, k, v = make(2, 640, 128, heads=8, kv_heads=2)
-    pages = [x.view(2, 40, 16, 128).permute(1, 2, 0, 3).contiguous() for x in (k, v)]
+    pages = [x.view(2, 40, 16, 128).transpose(0, 1).contiguous() for x in (k, v)]
     table = torch.arange(39, -1, -1, dtype=torch.int32).view(1, 40).to(DEVICE)
     lengths = torch.tensor([633], dtype=torch.int32).to(DEVICE)
-    finite(*decode.paged_decode(q, *pages, table, lengths, splits=4))
+    finite(*paged.paged_decode(q, *pages, table, lengths, splits=4))
 
 
 def dispatch() -> None:

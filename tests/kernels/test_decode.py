@@ -1,58 +1,12 @@
-"""Decoding over a cache in one piece and in pages, against float64."""
+"""Decoding over a cache in one piece, against float64; over pages: `test_paged`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from kernels.decode_cases import CASES, DEVICE, HERE, assert_right, make
 
-from course_lib.attention.truth import attention_float64
-from course_lib.kernels.decode import flash_decode, paged_decode, splits_for
-from course_lib.kernels.flash_forward import DTYPES
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-HERE = DTYPES if torch.cuda.is_available() else DTYPES[:2]
-
-
-def make(batch, heads, kv_heads, n_q, n_max, d, dtype):
-    torch.manual_seed(n_max + d)
-    shapes = ((heads, n_q), (kv_heads, n_max), (kv_heads, n_max))
-    return [torch.randn(batch, *shape, d).to(DEVICE, dtype) for shape in shapes]
-
-
-def paged(x, page, lengths):
-    """Cut (B, H_kv, n_max, d) into pages in a shuffled pool, with a spare page of NaN."""
-    batch, kv_heads, n_max, d = x.shape
-    per_sequence = -(-n_max // page)
-    room = torch.zeros(batch, kv_heads, per_sequence * page, d, dtype=x.dtype, device=x.device)
-    room[:, :, :n_max] = x
-    pages = room.view(batch, kv_heads, per_sequence, page, d).permute(0, 2, 3, 1, 4).flatten(0, 1)
-    order = torch.randperm(len(pages), generator=torch.Generator().manual_seed(3)).to(x.device)
-    pool = torch.full_like(pages[:1].expand(len(pages) + 1, -1, -1, -1), float("nan"))
-    pool[order] = pages
-    table = order.view(batch, per_sequence).int().clone()
-    for b, length in enumerate(lengths.tolist()):  # what lies beyond a sequence must not be read
-        table[b, -(-length // page) :] = len(pages)
-    return pool, table
-
-
-def assert_right(o, lse, q, k, v, lengths):
-    for b, length in enumerate(lengths.tolist()):
-        part = (q[b], k[b, :, :length], v[b, :, :length])
-        truth, lse_truth = (torch.from_numpy(x) for x in attention_float64(*part, causal=True))
-        seen = lse_truth.isfinite()
-        rounding = (truth.to(q.dtype) - truth).abs().max()
-        limit = 1e-5 if q.dtype == torch.float32 else 4 * rounding
-        assert ((o[b].cpu() - truth).abs() <= limit).all()
-        slack = 1e-5 if q.dtype == torch.float32 else 1e-3
-        assert ((lse[b].cpu() - lse_truth)[seen].abs() <= slack).all()
-        assert (lse[b].cpu()[~seen] == float("-inf")).all()
-
-
-CASES = [  # heads, kv_heads, n_q, n_max, d, lengths
-    (4, 2, 1, 200, 32, (200, 1, 130)),
-    (2, 2, 3, 150, 16, (150, 2, 64)),  # two keys for three queries: the first sees none
-    (8, 1, 1, 70, 96, (70, 65, 33)),
-]
+from course_lib.kernels.decode import flash_decode, splits_for
 
 
 @pytest.mark.parametrize("splits", [None, 1, 3, 128])
@@ -63,9 +17,6 @@ def test_a_ragged_batch(heads, kv_heads, n_q, n_max, d, lengths, dtype, splits):
     lengths = torch.tensor(lengths, dtype=torch.int32, device=DEVICE)
     o, lse = flash_decode(q, k, v, lengths, splits=splits)
     assert_right(o, lse, q, k, v, lengths)
-    (k_pages, table), (v_pages, _) = (paged(x, 16, lengths) for x in (k, v))
-    again, lse_again = paged_decode(q, k_pages, v_pages, table, lengths, splits=splits)
-    assert_right(again, lse_again, q, k, v, lengths)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +35,6 @@ def test_a_ragged_batch(heads, kv_heads, n_q, n_max, d, lengths, dtype, splits):
 )
 def test_how_many_programs_share_the_keys_on_an_h100(pairs, tiles, splits):
     assert splits_for(132, pairs, tiles) == splits
-
-
-@pytest.mark.parametrize(("pairs", "splits"), [(8, 49), (32, 12), (128, 3), (512, 2)])
-def test_three_programs_share_an_sm_where_the_cache_is_in_pages(pairs, splits):
-    assert splits_for(132, pairs, 1024, paged=True) == splits
 
 
 def test_a_sequence_without_keys_and_the_default_length():
@@ -129,5 +75,3 @@ def test_compiled_for_this_gpu(d, kv_heads):
     q, k, v = make(3, 32, kv_heads, 1, 5000, d, torch.bfloat16)
     lengths = torch.tensor([5000, 17, 3333], dtype=torch.int32, device=DEVICE)
     assert_right(*flash_decode(q, k, v, lengths), q, k, v, lengths)
-    (k_pages, table), (v_pages, _) = (paged(x, 64, lengths) for x in (k, v))
-    assert_right(*paged_decode(q, k_pages, v_pages, table, lengths), q, k, v, lengths)

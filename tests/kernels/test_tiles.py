@@ -180,6 +180,11 @@ def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
     return compile_for(split_kernel, sm, signature, constants, tiles.num_warps, tiles.num_stages)
 
 
+@pytest.mark.parametrize("sm", [80, 90])
+def test_a_page_of_any_size_compiles(sm):
+    assert_good(compiled_split(sm, 128, "fp16", 3, 16), sm)
+
+
 def test_decoding_fits_a_t4():
     assert_good(compiled_split(75, 256, "fp16", 64, 16), 75)
 
