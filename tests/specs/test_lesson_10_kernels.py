@@ -11,12 +11,13 @@ import torch
 from helpers import report_on, solutions, stubs
 
 from course_lib.checking import report_for
+from course_lib.judging import decode_judge
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
 from course_lib.judging.tolerance import as_float64
 from course_lib.kernels.decode import flash_decode
 from course_lib.specs import find
-from course_lib.specs.lesson_10 import kernels, merge_splits
+from course_lib.specs.lesson_10 import merge_splits
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ALL = ["packed_decode", "decode_splits", "merge_splits", "ragged_decode"]
@@ -46,19 +47,19 @@ def test_merged_parts_are_what_the_courses_own_kernel_computes():
     torch.manual_seed(3)
     q, k, v = drawn()
     lengths = torch.tensor([70, 0, 33], dtype=torch.int32, device=DEVICE)
-    parts = kernels.TRUTH(q, k, v, lengths, splits=4, block_k=16)
+    parts = decode_judge.TRUTH(q, k, v, lengths, splits=4, block_k=16)
     found = find("10.6").truth(*parts)
     expected = flash_decode(q[:, :, None], k, v, lengths)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, as_float64(other.squeeze(2)), atol=1e-5)
-    whole = kernels.TRUTH(q, k, v)
+    whole = decode_judge.TRUTH(q, k, v)
     for one, other in zip(whole, flash_decode(q[:, :, None], k, v), strict=True):
         np.testing.assert_allclose(one, as_float64(other.squeeze(2)), atol=1e-5)
 
 
 @pytest.mark.parametrize(("n", "splits"), [(7, 5), (100, 3), (64, 64), (1, 4), (65, 2)])
 def test_each_key_is_in_one_run(n, splits):
-    runs = [kernels.run(split, splits, n, n, 16) for split in range(splits)]
+    runs = [decode_judge.run(split, splits, n, n, 16) for split in range(splits)]
     assert np.concatenate(runs).tolist() == list(range(n))
     assert max(map(len, runs)) == -(-n // splits)
 
@@ -81,7 +82,7 @@ def test_a_mistake_shows_in_a_case(name):
     """A model that is right everywhere, or runs nowhere, could never be anybody's mistake."""
     exercise = next(e for e in map(find, ("10.4", "10.5", "10.6", "10.7")) if e.function == name)
     cases = exercise.cases(np.random.default_rng(1))
-    shared = {*kernels.OF_THE_LOOP, *merge_splits.OF_THE_LOOP}
+    shared = {*decode_judge.OF_THE_LOOP, *merge_splits.OF_THE_LOOP}
     for mistake in exercise.mistakes:
         if mistake not in shared:
             assert any(_shows(mistake, exercise, case) for case in cases), mistake.name

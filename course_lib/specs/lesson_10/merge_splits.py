@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
 from course_lib.judging import cases as draw
+from course_lib.judging.decode_judge import stored_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
@@ -18,7 +19,6 @@ from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, attention_mistakes
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_10.kernels import stored_once
 
 EMPTY = -math.inf
 

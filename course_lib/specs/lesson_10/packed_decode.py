@@ -7,8 +7,7 @@ from functools import partial
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.spec import Case, Exercise
-from course_lib.specs.lesson_10.kernels import (
+from course_lib.judging.decode_judge import (
     JUDGE,
     OF_PACKING,
     OF_THE_LOOP,
@@ -17,6 +16,7 @@ from course_lib.specs.lesson_10.kernels import (
     decode_case,
     half_launches,
 )
+from course_lib.judging.spec import Case, Exercise
 
 
 def _cases(rng: Generator) -> list[Case]:

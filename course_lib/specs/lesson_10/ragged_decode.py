@@ -10,9 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.spec import Case, Exercise, Mistake
-from course_lib.specs.lesson_10.decode_splits import OF_SHARES
-from course_lib.specs.lesson_10.kernels import (
+from course_lib.judging.decode_judge import (
     JUDGE,
     OF_PACKING,
     OF_THE_LOOP,
@@ -23,6 +21,8 @@ from course_lib.specs.lesson_10.kernels import (
     half_launches,
     run,
 )
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.specs.lesson_10.decode_splits import OF_SHARES
 
 
 def _padded(case: Case, splits: int, *lengths: int, padding: float | None = math.inf) -> Case:

@@ -1,26 +1,307 @@
-"""Exercise 11.3: double every number."""
+"""Exercise 11.3: decode over pages, whose addresses the kernel looks up in a block table.
+
+What is computed is 10.4 with lengths, so the pages are gathered and lesson 10's judge is asked.
+Only where a key is looked for is new.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 from numpy.random import Generator
 
-from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging import cases as draw
+from course_lib.judging.decode_judge import (
+    OF_PACKING,
+    OF_THE_LOOP,
+    ROWS,
+    Parts,
+    half_launches,
+    least,
+    numbers,
+    one_launch,
+    stored_once,
+)
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import Judge
+from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
+from course_lib.judging.least import COPIES, Least, counted
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.specs.lesson_11.pages import PAGED, Paged, Place, in_pages
+
+# Cases -------------------------------------------------------------------------------------------
 
 
 def _cases(rng: Generator) -> list[Case]:
-    n = int(rng.integers(5, 12))
+    case, pages = partial(draw.launch, rng), partial(in_pages, rng)
     return [
-        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
-        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
-    ]
+        pages(case("lengths 40 and 21, pages of 16 tokens in tiles of 32, 6 heads share 2",
+                   3, 40, 16, heads=(2, 2), tiles=(ROWS, 32)), 16, 40, 21, slots=None),
+        pages(case("lengths 70, 33 and 5, pages of 3 tokens in tiles of 16, an int64 table",
+                   2, 70, 16, heads=(3, 2), tiles=(ROWS, 16)), 3, 70, 33, 5, slots=None,
+              wide="int64"),
+        pages(case("lengths 17 and 30, pages of one token in tiles of 16",
+                   1, 30, 32, heads=(2, 3), tiles=(ROWS, 16)), 1, 17, 30),
+        pages(case("lengths 130 and 65, pages of 64 tokens in tiles of 16, 8 heads share one",
+                   8, 130, 16, heads=(2, 1), tiles=(ROWS, 16)), 64, 130, 65),
+        pages(case("one sequence has no key yet: lengths 0 and 40, pages of 16",
+                   3, 40, 16, heads=(2, 2), tiles=(ROWS, 16)), 16, 0, 40),
+        pages(case("3 sequences begin with the same 2 pages of 16, lengths 40, 64 and 33",
+                   2, 64, 16, heads=(3, 2), tiles=(ROWS, 64)), 16, 40, 64, 33, shared=2),
+        pages(case("strides: heads behind slots, gaps between pages, part of a wider table",
+                   2, 50, 32, heads=(2, 4), tiles=(ROWS, 32)), 16, 50, 37, strided=True),
+        pages(case("lengths 33 and 70, pages of 10, all scores near -20, strides as before",
+                   4, 70, 16, near=-20, heads=(2, 2), tiles=(ROWS, 32)), 10, 33, 70, strided=True),
+        pages(case("the scores climb along the row, tiles as tall as d",
+                   3, 96, 32, rise=120, heads=(2, 1), tiles=(ROWS, 32)), 16, 90, 40),
+        pages(case("float16, lengths 100 and 37, pages of 16 in tiles of 32, d = 64",
+                   4, 100, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
+              16, 100, 37),
+        *(pages(one, 64, 1024) for one in half_launches(rng)),
+        *(pages(one, 16, 65, 33)
+          for one in draw.hard_launches(rng, 3, 65, 16, heads=(2, 1), tiles=(ROWS, 32))),
+        pages(case("lengths 200, 60 and 120, pages of 16 in tiles of 128, counted",
+                   8, 200, 16, heads=(3, 1), tiles=(ROWS, 128), counted=True), 16, 200, 60, 120),
+    ]  # fmt: skip
 
+
+# Judging -----------------------------------------------------------------------------------------
+
+
+def _rows(case: Case) -> Case:
+    """Return ``case`` as lesson 10 has it: q (B, H, d), caches in one piece."""
+    return replace(case, args=PAGED.gathered(*case.args))
+
+
+def _of_rows(judge: Judge) -> Judge:
+    """Return lesson 10's ``judge``, asked about the rows that the pages hold."""
+
+    def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        import torch
+
+        got = observed.result
+        got = got if isinstance(got, tuple | list) else ()
+        if [getattr(x, "shape", None) for x in got] != [x.shape for x in expected]:
+            return formal_fault(observed.result, expected, torch.float32)
+        flat = replace(observed, result=tuple(x.squeeze(2) for x in got))
+        return judge(_rows(case), flat, tuple(x.squeeze(2) for x in expected))
+
+    return ask
+
+
+def _least(case: Case) -> Least:
+    """Each query and each cached number once, wherever its page lies."""
+    wanted = least(case)
+
+    def renamed(part: Any) -> dict[str, Any]:
+        return {{"k": "k_pages", "v": "v_pages"}.get(name, name): x for name, x in part.items()}
+
+    return replace(
+        wanted,
+        rule="each row that a sequence has in the pages is loaded once, for all who share it",
+        loads=renamed(wanted.loads),
+        tiles=renamed(wanted.tiles),
+        properties=renamed(wanted.properties),
+    )
+
+
+def _uncopied(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that launches are given the pages themselves, and nothing that is made of them."""
+    books, origins = observed.ledger, observed.origins
+    if books is None or origins is None:
+        return None
+    copied = {n for at, n in ((1, "k_pages"), (2, "v_pages")) if at in origins.copied}
+    copied |= {  # larger than o, and neither an input nor written by a kernel
+        name
+        for launch in books.launches
+        for name, (shape, _, dtype) in launch.tensors.items()
+        if dtype.startswith("float") and math.prod(shape) > expected[0].size
+        if name in books.read and name not in books.written and origins.input_of(name) is None
+    }
+    if not copied and case.counted and (observed.allocated or 0) > 8 * expected[0].size:
+        copied = {"something much larger than `o`"}
+    if not copied:
+        return None
+    return Finding(
+        COPIES,
+        f"the numbers are right, but the launcher copies {', '.join(sorted(copied))} before it "
+        "launches: that reads and writes the whole cache for each token.",
+        look="give the kernel the pages, their strides and the table; it finds the rows itself.",
+        numbers_right=True,
+    )
+
+
+def _looked_up(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask for one entry of the table a key at most, tiles rounded up."""
+    books = observed.ledger
+    if books is None:
+        return None
+    lengths, block_k = case.args[4].tolist(), case.kwargs["block_k"]
+    most = case.args[1].shape[1] * sum(-(-n // block_k) * block_k for n in lengths)
+    read = sum(
+        books.read.get(name, 0) // (8 if dtype == "int64" else 4)
+        for launch in books.launches
+        for name, (shape, _, dtype) in launch.tensors.items()
+        if dtype.startswith("int") and math.prod(shape) > len(lengths)
+    )
+    if read <= most:
+        return None
+    return Finding(
+        "looks each key up once",
+        f"the numbers are right, but {read:,} entries of the table are loaded where {most:,} are "
+        "enough: one a key, for K and V and all heads of the group together.",
+        numbers_right=True,
+    )
+
+
+JUDGE: Judge = in_turn(
+    _of_rows(stored_once(numbers)),
+    _uncopied,
+    was_launched,
+    no_race,
+    _of_rows(counted(_least)),
+    _of_rows(one_launch),
+    _looked_up,
+)
+
+# Mistakes ----------------------------------------------------------------------------------------
+
+
+def _first(place: Place) -> Any:
+    """Return the number of the first token of each token's tile."""
+    return place.tokens // place.block_k * place.block_k
+
+
+def _looks(name: str, says: str, *looks: Callable[[Place], Any]) -> tuple[Mistake, ...]:
+    return tuple(Mistake(name, says, Paged(look)) for look in looks)
+
+
+def _times_infinity(*args: Any, block_k: int = 64) -> Any:
+    """Return NaN for each sequence behind whose last key its last page is not finite."""
+    o, lse = PAGED(*args, block_k=block_k)
+    _, _, v_pages, table, lengths = args
+    size = v_pages.shape[2]
+    for batch, n in enumerate(lengths.tolist()):
+        if n % size and not v_pages[table[batch, n // size], :, n % size :].isfinite().all():
+            o[batch] = math.nan
+    return o, lse
+
+
+_MISTAKES = (
+    Mistake(
+        "the rest of the last page is loaded, and weighs 0",
+        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
+        "What stands behind the last token is not to be loaded: mask the tiles there.",
+        _times_infinity,
+    ),
+    *_looks(
+        "the logical page is taken for the physical one",
+        "token t is on the sequence's page number t // PAGE_SIZE: which page of the pool that is, "
+        "stands in the table.",
+        lambda p: p.at(p.tokens // p.page_size),
+        lambda p: p.at(0, p.tokens, 0),
+    ),
+    *_looks(
+        "the table's row is another sequence's",
+        "sequence number batch has row number batch of the table, which begins at batch * "
+        "table_stride.",
+        lambda p: p.at(p.entry(p.tokens // p.page_size, 0)),
+        lambda p: p.at(p.entry(p.tokens // p.page_size, p.head)),
+        lambda p: p.at(p.entry(p.tokens // p.page_size, p.batch * p.kv_heads + p.head)),
+    ),
+    *_looks(
+        "the table's row stride is forgotten",
+        "a row of the table has table_stride numbers: row number batch begins at batch * "
+        "table_stride, not at batch.",
+        lambda p: p.at(p.entry(p.batch + p.tokens // p.page_size, 0)),
+    ),
+    *_looks(
+        "the slot is forgotten",
+        "a page has PAGE_SIZE slots: token t stands in slot t % PAGE_SIZE of its page.",
+        lambda p: p.at(slot=0),
+    ),
+    *_looks(
+        "the slot is not counted from the page's first",
+        "token t stands in slot t % PAGE_SIZE of its page, wherever its tile begins.",
+        lambda p: p.at(slot=p.tokens),
+        lambda p: p.at(slot=p.tokens - _first(p)),
+        lambda p: p.at(slot=(p.tokens - _first(p)) % p.page_size),
+    ),
+    *_looks(
+        "one page for a whole tile",
+        "a tile of BLOCK_K keys may lie on several pages, or begin in the middle of one: look the "
+        "page up for each key.",
+        lambda p: p.at(p.entry(_first(p) // p.page_size)),
+        lambda p: p.at(p.entry(_first(p) // p.page_size), p.tokens - _first(p)),
+        lambda p: p.at(p.entry(p.tokens // p.block_k)),
+        lambda p: p.at(p.entry(p.tokens // p.block_k), p.tokens - _first(p)),
+    ),
+    *_looks(
+        "page and slot are exchanged",
+        "token t is on page t // PAGE_SIZE of its sequence, in slot t % PAGE_SIZE.",
+        lambda p: p.at(p.entry(p.tokens % p.page_size), p.tokens // p.page_size),
+    ),
+    *_looks(
+        "every key head reads the first one's rows",
+        "a page holds the slots of all key heads: those of yours begin at head * head_stride.",
+        lambda p: p.at(head=0),
+    ),
+    *_looks(
+        "the key head is counted over all sequences",
+        "a page holds H_kv key heads: head is the number among those, kv_head % KV_HEADS.",
+        lambda p: p.at(head=p.batch * p.kv_heads + p.head),
+    ),
+    *_looks(
+        "head and slot are exchanged",
+        "in a page a head's slots follow each other: head * head_stride + slot * slot_stride.",
+        lambda p: (p.entry(p.tokens // p.page_size) * p.page_size + p.tokens % p.page_size)
+        * p.kv_heads + p.head,
+    ),
+    Mistake(
+        "the rest of the last page counts",
+        "a sequence has lengths[batch] keys. The slots behind the last one are nobody's: neither "
+        "load them nor let them count.",
+        Paged(count=lambda lengths, size: [-(-n // size) * size for n in lengths]),
+    ),
+    Mistake(
+        "the sequence is one key too long",
+        "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
+        Paged(count=lambda lengths, _: [n + 1 for n in lengths]),
+    ),
+    Mistake(
+        "the sequence is one key too short",
+        "the newest key counts as well: keys < length, not length - 1.",
+        Paged(count=lambda lengths, _: [max(0, n - 1) for n in lengths]),
+    ),
+    Mistake(
+        "the values are read from K's pages",
+        "K and V lie in two pools, at the same places: v_tile comes from v_pages.",
+        Paged(values=lambda k_pages, v_pages: k_pages),
+    ),
+    *(
+        Mistake(
+            "a sequence without a key is not guarded",
+            "without a key l_sum is 0 and m is -inf: o is 0 and lse is -inf, not NaN.",
+            Paged(parts=Parts(empty=empty)),
+        )
+        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))
+    ),
+    *(
+        replace(one, model=Paged(parts=one.model))
+        for one in (*OF_PACKING, *OF_THE_LOOP)
+    ),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "11.3",
     cases=_cases,
-    truth=lambda x: x + x,
-    judge=within(1e-9),
-    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
-    mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
+    truth=PAGED,
+    judge=JUDGE,
+    kind="kernel",
+    races=True,
+    mistakes=_MISTAKES,
 )

@@ -1,9 +1,9 @@
-"""What the decode kernels of 10.4, 10.5 and 10.7 share: cases, the truth, the judge, mistakes.
+"""How a decode kernel is judged: cases, the truth, the judge, mistakes (10.4, 10.5, 10.7, 11.3).
 
 Each program attends with the heads of one group, the rows of a tile, to a share of one sequence's
-keys: 10.4 to all of them, 10.5 to a run, 10.7 to as much of a run as the sequence fills. So one
-function, `Parts`, is the truth of all three, and with another share or another attention it is
-somebody's mistake.
+keys: 10.4 and 11.3 to all of them, 10.5 to a run, 10.7 to as much of a run as the sequence fills.
+So one function, `Parts`, is the truth of all, and with another share or another attention it is
+somebody's mistake. Where the keys lie in pages (11.3) they are gathered before they come here.
 """
 
 from __future__ import annotations
@@ -56,12 +56,15 @@ class Parts:
 
     attend: (q (B, H_kv, group, d), k, v, block_q=, block_k=) -> (o, lse). empty: o and lse of a
     program without a key. placed: the parts' numbers, as somebody stores them in another order.
+    read, back: q as somebody packs it, and o or lse as he brings it back, (B, H_kv, group, ...).
     """
 
     attend: Callable[..., Any] = attention_truth
     share: Share = run
     empty: tuple[float, float] = (0.0, -math.inf)
     placed: Callable[..., Any] | None = None
+    read: Callable[[Any], Any] = lambda q: q
+    back: Callable[[Any], Any] = lambda x: x
 
     def __call__(
         self, q: Any, k: Any, v: Any, *filled: Any, splits: int = 0, block_k: int = 64
@@ -70,7 +73,7 @@ class Parts:
         whole, splits = not splits, splits or 1
         lengths, _ = asked(Case("", (q, k, v, *filled)))
         (b, h, d), (kv_heads, n) = q.shape, k.shape[1:3]
-        packed = q.reshape(b, kv_heads, h // kv_heads, d)
+        packed = self.read(q.reshape(b, kv_heads, h // kv_heads, d))
         o, lse = np.full((splits, b, h, d), self.empty[0]), np.full((splits, b, h), self.empty[1])
         alike = len({*lengths}) == 1
         for split in range(splits):
@@ -85,6 +88,11 @@ class Parts:
                     as_float64(x).reshape(y[split, mine].shape)
                     for x, y in zip(found, (o, lse), strict=True)
                 )
+        o, lse = (
+            np.stack([self.back(one.reshape(packed.shape[:3] + one.shape[2:])) for one in x])
+            .reshape(x.shape)
+            for x in (o, lse)
+        )  # fmt: skip
         if self.placed:
             o, lse = self.placed(o, kv_heads), self.placed(lse, kv_heads)
         return (o[0], lse[0]) if whole else (o, lse)
@@ -125,7 +133,8 @@ def _eager(q: Any, k: Any, v: Any, **_tiles: int) -> Any:
     return torch.softmax(s, -1).to(v.dtype) @ v, torch.logsumexp(s, -1)
 
 
-def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+def numbers(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Judge o and lse of a decode kernel, or the parts of them: their form, then their values."""
     import torch
 
     q, k, v = case.args[:3]
@@ -155,7 +164,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     ) or array_finding(lse, expected[1], allowed=of_lse, name=names[1], axes=axes[:-1])
 
 
-def _least(case: Case) -> Least:
+def least(case: Case) -> Least:
     """Each query once in each split, each cached number once; all that is returned once."""
     q, k = case.args[:2]
     (lengths, splits), block_k = asked(case), case.kwargs["block_k"]
@@ -215,20 +224,10 @@ def stored_once(judge: Judge) -> Judge:
     return ask
 
 
-JUDGE: Judge = in_turn(stored_once(_judge), was_launched, no_race, counted(_least), one_launch)
+JUDGE: Judge = in_turn(stored_once(numbers), was_launched, no_race, counted(least), one_launch)
 
 
 # Mistakes ----------------------------------------------------------------------------------------
-
-
-def _of_packing(name: str, says: str, read: Callable[..., Any], *, back: Any = None) -> Mistake:
-    """Return the mistake of a program whose rows are ``read(q)``, (B, H_kv, group, d) both."""
-
-    def attend(q: Any, k: Any, v: Any, **_tiles: int) -> Any:
-        o, lse = attention_truth(read(q), k, v)
-        return (back(o), back(lse)) if back else (o, lse)
-
-    return Mistake(name, says, Parts(attend))
 
 
 def _from_number(q: Any) -> Any:
@@ -254,18 +253,18 @@ def _first_member(q: Any) -> Any:
 
 _SHARE = "neighbours share: query heads kv_head * group to kv_head * group + group - 1 are one tile"
 OF_PACKING = (
-    _of_packing("the wrong heads share", f"{_SHARE}.", _every_other, back=_turned_back),
-    _of_packing("the wrong heads share", f"{_SHARE}.", _every_other),
-    _of_packing(
+    Mistake("the wrong heads share", f"{_SHARE}.", Parts(read=_every_other, back=_turned_back)),
+    Mistake("the wrong heads share", f"{_SHARE}.", Parts(read=_every_other)),
+    Mistake(
         "the group's first head is not found",
         "the heads of key head number i begin at head i * group, not at i: each row of q has "
         "head_dim numbers, and each key head has group rows.",
-        _from_number,
+        Parts(read=_from_number),
     ),
-    _of_packing(
+    Mistake(
         "every row is the group's first head",
         "the rows of the tile are the members of the group: row r is head kv_head * group + r.",
-        _first_member,
+        Parts(read=_first_member),
     ),
 )
 

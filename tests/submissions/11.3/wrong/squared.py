@@ -1,4 +1,0 @@
-# Multiplies x by itself.
-# Expected: misconception: squared
-def paged_decode(x):
-    return x * x
