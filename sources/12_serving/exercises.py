@@ -5,6 +5,7 @@
 
 # %% imports
 import torch
+import torch.nn.functional as F
 
 from course_lib import check, hint, progress
 
@@ -63,16 +64,45 @@ def latent_decode(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
 check(latent_decode)
 
 # %% about-12-2 [markdown]
-# ## 12.2 · Double every number (5 minutes)
+# ## 12.2 · A cache in int8, and what it costs (★★, 12 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(int8_cache)`.
+# One byte a number where bfloat16 has two: twice as many tokens fit, and a decode step reads half as
+# much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
+#
+# - A **row** is what one token has in one head, `d` numbers. Its **scale** is its largest absolute
+#   value / 127 (float32), and of a row of zeros 1.
+# - What is kept are the row's numbers divided by its scale, **rounded**: whole numbers from -127 to
+#   127, int8. So a row is about `numbers * scale`.
+# - `o` is attention over the cache *as it is kept*. The rows need not be multiplied out: whose scale
+#   multiplies a score, and whose a weight? (Either way is right.)
+# - `error` is the largest absolute difference between `o` and attention over `k` and `v` as they came.
+#
+# Example: the row `[0.5, -2.54, 0.031, 0]` has the scale 0.02, and is kept as `[25, -127, 2, 0]`.
+#
+# The inputs may be bfloat16; compute in float32, in which `o` is returned.
 
 
 # %% ex-12-2
-def int8_cache(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def int8_cache(q, k, v):
+    """Keep K and V in int8, attend over what is kept, and say what it costs.
+
+    q (B, H, 1, d); k, v (B, H, n, d). Returns o (B, H, 1, d), float32; error, a number; k_rows and
+    v_rows, each a pair of numbers (B, H, n, d), int8, and scales (B, H, n, 1), float32.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    def quantise(x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        scale = torch.where(scale == 0, 1.0, scale)
+        return torch.round(x / scale).to(torch.int8), scale
+
+    q, k, v = q.float(), k.float(), v.float()
+    k_rows, v_rows = quantise(k), quantise(v)
+    (k_numbers, k_scale), (v_numbers, v_scale) = k_rows, v_rows
+    s = q @ k_numbers.float().mT * k_scale.mT / q.shape[-1] ** 0.5  # (B, H, 1, n)
+    o = (torch.softmax(s, -1) * v_scale.mT) @ v_numbers.float()
+    exact = F.scaled_dot_product_attention(q, k, v)
+    error = (o - exact).abs().max().item()
+    return o, error, k_rows, v_rows
     ### END SOLUTION
 
 
