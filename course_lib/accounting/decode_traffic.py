@@ -169,10 +169,31 @@ def latent_intensity(heads: int, *, row: int = 576, latent: int = 512, b: int = 
 
 
 def cache_bytes(
-    n: int, *, d: int, kv_heads: int, layers: int = 1, batch: int = 1, shared: int = 0, b: int = 2
+    n: int,
+    *,
+    d: int,
+    kv_heads: int,
+    layers: int = 1,
+    batch: int = 1,
+    shared: int = 0,
+    b: int = 2,
+    scale_bytes: int = 0,
 ) -> int:
-    """Return the bytes of the KV cache of ``batch`` sequences of n rows, ``shared`` kept once."""
+    """Return the bytes of the KV cache of ``batch`` sequences of n rows, ``shared`` kept once.
+
+    ``scale_bytes`` are those of the scale beside each quantised row: of K and of V, in each head.
+    """
     positive(n=n, d=d, kv_heads=kv_heads, layers=layers, batch=batch, b=b)
     if not isinstance(shared, int) or not 0 <= shared <= n:
         raise ValueError(f"shared must be from 0 to n = {n}, got {shared!r}.")
-    return 2 * layers * kv_heads * d * b * (shared + batch * (n - shared))
+    if not isinstance(scale_bytes, int) or scale_bytes < 0:
+        raise ValueError(f"scale_bytes must be a whole number, 0 at least, got {scale_bytes!r}.")
+    return 2 * layers * kv_heads * (d * b + scale_bytes) * (shared + batch * (n - shared))
+
+
+def latent_cache_bytes(
+    n: int, *, row: int = 576, layers: int = 1, batch: int = 1, b: int = 2
+) -> int:
+    """Return the bytes of a latent cache: one row of 512 + 64 numbers a token and layer."""
+    positive(n=n, row=row, layers=layers, batch=batch, b=b)
+    return layers * batch * n * row * b

@@ -4,19 +4,59 @@
 # Run a cell with Shift+Enter.
 
 # %% imports
+import torch
+import torch.nn.functional as F
+
 from course_lib import check, hint, progress
 
 # %% about-12-1 [markdown]
-# ## 12.1 · Double every number (5 minutes)
+# ## 12.1 · Latent attention, absorbed (★★, 15 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(latent_decode)`.
+# DeepSeek-V2 caches two small rows for each token, and every head looks at the same two: `latent`
+# $c_j$ (512 numbers there), and `k_rope` $k^R_j$ (64, a key that is turned by its position already).
+# Each head has matrices of its own that make its key and its value of them:
+#
+# $$k_j = [\,W^{UK} c_j\,;\; k^R_j\,] \qquad v_j = W^{UV} c_j \qquad
+# s_j = \frac{q^{\text{nope}} \cdot W^{UK} c_j + q^R \cdot k^R_j}
+# {\sqrt{d_{\text{nope}} + d_{\text{rope}}}}$$
+#
+# `expanded` below does just that, and builds K and V of all heads: a cache that was small is large
+# again, at each token. Write it **absorbed**, with the same numbers:
+#
+# - $q \cdot (W c_j) = (W^\top q) \cdot c_j$: let `w_uk` act on the one query, not on all cached rows;
+# - $\sum_j p_j W c_j = W \sum_j p_j c_j$: average the latent rows, and let `w_uv` act behind that.
+#
+# The query gets longer by this. Does its scale change?
+#
+# The check counts the bytes of all tensors that you make: they stay below half of what K of all
+# heads would take. (A loop over the heads that builds one head's K at a time builds them all.)
+
+# %% given-expanded
+def expanded(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
+    """The same as it is defined, with K and V of all heads."""
+    k_nope = torch.einsum("bnr,hdr->bhnd", latent, w_uk)  # (B, H, n, d_nope)
+    v = torch.einsum("bnr,hvr->bhnv", latent, w_uv)  # (B, H, n, d_v)
+    k_rope = k_rope[:, None].expand(-1, len(w_uk), -1, -1)  # one for all heads
+    k = torch.cat([k_nope, k_rope], -1)
+    q = torch.cat([q_nope, q_rope], -1)[:, :, None]  # (B, H, 1, d_nope + d_rope)
+    s = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, 1, n)
+    return (torch.softmax(s, -1) @ v)[:, :, 0]
+
 
 
 # %% ex-12-1
-def latent_decode(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def latent_decode(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
+    """Attend with the newest token of each sequence, over the cached rows as they are.
+
+    q_nope (B, H, d_nope), q_rope (B, H, d_rope); cached: latent (B, n, rank), k_rope (B, n, d_rope);
+    w_uk (H, d_nope, rank), w_uv (H, d_v, rank). Returns o (B, H, d_v), in the inputs' dtype.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
+    q_latent = torch.einsum("bhd,hdr->bhr", q_nope, w_uk)
+    s = scale * (q_latent @ latent.mT + q_rope @ k_rope.mT)  # (B, H, n)
+    averaged = torch.softmax(s, -1) @ latent  # (B, H, rank)
+    return torch.einsum("bhr,hvr->bhv", averaged, w_uv)
     ### END SOLUTION
 
 
@@ -24,16 +64,45 @@ def latent_decode(x):
 check(latent_decode)
 
 # %% about-12-2 [markdown]
-# ## 12.2 · Double every number (5 minutes)
+# ## 12.2 · A cache in int8, and what it costs (★★, 12 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(int8_cache)`.
+# One byte a number where bfloat16 has two: twice as many tokens fit, and a decode step reads half as
+# much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
+#
+# - A **row** is what one token has in one head, `d` numbers. Its **scale** is its largest absolute
+#   value / 127 (float32), and of a row of zeros 1.
+# - What is kept are the row's numbers divided by its scale, **rounded**: whole numbers from -127 to
+#   127, int8. So a row is about `numbers * scale`.
+# - `o` is attention over the cache *as it is kept*. The rows need not be multiplied out: whose scale
+#   multiplies a score, and whose a weight? (Either way is right.)
+# - `error` is the largest absolute difference between `o` and attention over `k` and `v` as they came.
+#
+# Example: the row `[0.5, -2.54, 0.031, 0]` has the scale 0.02, and is kept as `[25, -127, 2, 0]`.
+#
+# The inputs may be bfloat16; compute in float32, in which `o` is returned.
 
 
 # %% ex-12-2
-def int8_cache(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def int8_cache(q, k, v):
+    """Keep K and V in int8, attend over what is kept, and say what it costs.
+
+    q (B, H, 1, d); k, v (B, H, n, d). Returns o (B, H, 1, d), float32; error, a number; k_rows and
+    v_rows, each a pair of numbers (B, H, n, d), int8, and scales (B, H, n, 1), float32.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    def quantise(x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        scale = torch.where(scale == 0, 1.0, scale)
+        return torch.round(x / scale).to(torch.int8), scale
+
+    q, k, v = q.float(), k.float(), v.float()
+    k_rows, v_rows = quantise(k), quantise(v)
+    (k_numbers, k_scale), (v_numbers, v_scale) = k_rows, v_rows
+    s = q @ k_numbers.float().mT * k_scale.mT / q.shape[-1] ** 0.5  # (B, H, 1, n)
+    o = (torch.softmax(s, -1) * v_scale.mT) @ v_numbers.float()
+    exact = F.scaled_dot_product_attention(q, k, v)
+    error = (o - exact).abs().max().item()
+    return o, error, k_rows, v_rows
     ### END SOLUTION
 
 

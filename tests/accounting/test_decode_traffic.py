@@ -88,6 +88,18 @@ def test_the_cache_of_llama_3_8b():
     assert decode.cache_bytes(10, **model, batch=4, shared=6) == 22 * 128 * 2**10
 
 
+def test_int8_rows_bring_their_scales():
+    """132 bytes where bfloat16 has 256: a little more than half."""
+    assert decode.cache_bytes(3, d=128, kv_heads=8, b=1, scale_bytes=4) == 2 * 3 * 8 * 132
+
+
+def test_a_token_of_deepseek_v2_is_1152_bytes_a_layer():
+    assert decode.latent_cache_bytes(1) == 1152
+    assert decode.latent_cache_bytes(100, layers=60, batch=3) == 100 * 60 * 3 * 1152
+    of_all_heads = 128 * (192 + 128) * 2  # K of 192 numbers, V of 128
+    assert of_all_heads / decode.latent_cache_bytes(1) == pytest.approx(71, abs=0.2)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -102,3 +114,5 @@ def test_what_does_not_fit_is_named(change, says):
         decode.decode_compulsory.bytes(**{**LLAMA, **change})
     with pytest.raises(ValueError, match="shared must be from 0"):
         decode.cache_bytes(4, d=8, kv_heads=1, shared=5)
+    with pytest.raises(ValueError, match="scale_bytes must be"):
+        decode.cache_bytes(4, d=8, kv_heads=1, scale_bytes=-1)

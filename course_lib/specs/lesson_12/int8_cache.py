@@ -1,26 +1,400 @@
-"""Exercise 12.2: double every number."""
+"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging import cases as draw
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64, output_rounding
+
+Array = np.ndarray
+Rows = tuple[Array, Array]  # numbers (B, H, n, d) and scales (B, H, n, 1)
+_AXES = ("sequence", "head", "token", "column")
+
+
+def _case(name: str, qkv: Any, *, dtype: str = "float32", **flags: Any) -> Case:
+    strided = flags.pop("strided", False)
+    tensors = [draw.tensor(x, dtype) for x in qkv]
+    if strided:
+        tensors = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
+    return Case(name, tuple(tensors), **flags)
+
+
+def _drawn(rng: Generator, heads: int, n: int, d: int, **how: Any) -> draw.Triple:
+    return draw.draw(rng, 1, n, d, heads=(2, heads), **how)
+
+
+def _uneven(rng: Generator) -> draw.Triple:
+    """Return tokens and heads of different sizes: an outlier a head of K and of V, and a midget."""
+    q, k, v = _drawn(rng, 3, 9, 8)
+    k[:, :, 4] *= 1000
+    v[:, :, 6] *= 1000
+    q[..., :4], k[:, :, 4, 4:] = 0, 0  # the outlier does not take all the weight
+    k[:, :, 2] *= 1e-4
+    v[:, :, 1] *= 1e-4
+    return q, k, v
+
+
+def _with_zeros(rng: Generator) -> draw.Triple:
+    q, k, v = _drawn(rng, 2, 6, 8)
+    k[0, 0, 3] = v[0, 1, 2] = v[1, 0, :] = 0
+    return q, k, v
 
 
 def _cases(rng: Generator) -> list[Case]:
-    n = int(rng.integers(5, 12))
-    return [
-        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
-        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
+    n = int(rng.integers(6, 14))
+    heads = 2, 3
+    hard = [
+        *draw.hard(rng, 1, 129, 16, heads=heads),
+        (
+            draw.FARTHEST_NAME,
+            draw.farthest(rng, 1, 129, 16, heads=heads),
+            frozenset({FAR, REMAINDER}),
+        ),
     ]
+    jump = draw.jumping(rng, 3, 129, 16, 2000.0, heads=(2,))  # of its three rows each is a head's
+    return [
+        _case("2 sequences of 5 tokens, 3 heads", _drawn(rng, 3, 5, 8)),
+        _case(f"2 sequences of {n} tokens, 2 heads", _drawn(rng, 2, n, 16)),
+        _case("one token", _drawn(rng, 3, 1, 8)),
+        _case("a token of K and one of V are 1000 times as large as the others", _uneven(rng)),
+        _case("rows of zeros in K and in V", _with_zeros(rng)),
+        _case("memory that lies as (B, n, H, d)", _drawn(rng, 3, 7, 8), strided=True),
+        _case("bfloat16 inputs", _drawn(rng, 3, 11, 16), dtype="bfloat16"),
+        _case("150 tokens whose scores climb by 20",
+              draw.sloped(rng, 1, 150, 16, 20.0, heads=(2, 2))),
+        *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
+        _case(hard[0][0], _a_row_a_head(*jump), shows=hard[0][2]),
+    ]  # fmt: skip
 
+
+def _a_row_a_head(q: Array, k: Array, v: Array) -> draw.Triple:
+    """Return rows of one head (B, n_q, d) as heads (B, n_q, 1, d) that have the same keys."""
+    k, v = (np.repeat(x[:, None], q.shape[1], axis=1) for x in (k, v))
+    return q[:, :, None], k, v
+
+
+# The right answer, and others ---------------------------------------------------------------------
+
+
+def _largest(x: Array, axes: Any = -1) -> Array:
+    return np.asarray(np.abs(x).max(axis=axes, keepdims=True))
+
+
+def _by(
+    largest: Array, x: Array, over: float = 127, to: Callable[[Array], Array] = np.rint
+) -> Rows:
+    """Return x in scales ``largest / over``; what int8 does not hold comes out at its other end.
+
+    In float32, as it is asked for: who cuts off sees whether 127 is a little less there.
+    """
+    scale = np.where(largest == 0, 1, largest / over).astype(np.float32)
+    numbers = to(x.astype(np.float32) / scale).astype(np.float64)
+    return (numbers + 128) % 256 - 128, scale.astype(np.float64)
+
+
+def _rows(x: Array) -> Rows:
+    return _by(_largest(x), x)
+
+
+def _softmax(s: Array) -> Array:
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _attend(
+    q: Array,
+    k: Rows,
+    v: Rows,
+    *,
+    power: float = 0.5,
+    weights: Callable[[Array], Array] = _softmax,
+) -> Array:
+    s = q @ (k[0] * k[1]).mT * q.shape[-1] ** -power
+    return weights(s) @ (v[0] * v[1])
+
+
+def _answer(
+    *,
+    rows: Callable[[Array], Rows] = _rows,
+    attend: Callable[[Array, Rows, Rows], Array] = _attend,
+    error: Callable[[Array, Array], Any] = lambda o, exact: np.abs(o - exact).max(),
+    compared: Literal["right", "alike", "kept"] = "right",
+    of_rows: Callable[[Array, Array], Any] | None = None,
+) -> Callable[..., Any]:
+    """Return a model: how ``rows`` are kept, who attends to them, and what the error is.
+
+    o is ``compared`` with the right attention over K and V, or with the model's own (alike); or
+    with that of what is kept.
+    """
+
+    def model(q: Any, k: Any, v: Any) -> Any:
+        q, k, v = (as_float64(x) for x in (q, k, v))
+        one = np.ones(1)
+        with np.errstate(all="ignore"):
+            k_rows, v_rows = rows(k), rows(v)
+            o = attend(q, k_rows, v_rows)
+            with_what = (k_rows, v_rows) if compared == "kept" else ((k, one), (v, one))
+            exact = (attend if compared == "alike" else _attend)(q, *with_what)
+            off = of_rows(k, k_rows[0] * k_rows[1]) if of_rows else error(o, exact)
+        return o, float(off), k_rows, v_rows
+
+    return model
+
+
+# Judging ------------------------------------------------------------------------------------------
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    import torch
+
+    if fault := find_fault(observed.result, (0.0, 0.0, 0.0, 0.0)):
+        return fault
+    o, error, *kept = observed.result
+    q, k, v = (x.float() for x in case.args)
+    if fault := find_fault(o, q, "`o`"):
+        return fault
+    for x, rows, truth, name in zip((k, v), kept, expected[2:], ("k_rows", "v_rows"), strict=True):
+        like = x.new_empty(x.shape, dtype=torch.int8), x[..., :1]
+        if finding := _rows_finding(as_float64(x), rows, like, truth, name):
+            return finding
+    held = [as_float64(numbers) * as_float64(scale) for numbers, scale in kept]
+    one = np.ones(1)
+    right = _attend(as_float64(q), (held[0], one), (held[1], one))
+    exact = _attend(as_float64(q), (as_float64(k), one), (as_float64(v), one))
+    may = 1e-5 * max(1.0, float(np.abs(right).max())) + output_rounding(q, *held)
+    if finding := array_finding(o, right, allowed=may, name="`o`", axes=_AXES):
+        return finding
+    may += 1e-5 * float(np.abs(exact).max()) + output_rounding(q, k, v)
+    off = np.abs(right - exact).max()
+    return array_finding(error, np.asarray(off), allowed=may, name="`error`")
+
+
+def _rows_finding(x: Array, rows: Any, like: Any, truth: Rows, name: str) -> Finding | None:
+    """Return what is wrong with the numbers and scales that are kept of rows x (B, H, n, d)."""
+    if fault := find_fault(rows, (0.0, 0.0), f"`{name}`"):
+        return fault
+    for i in range(2):
+        if fault := find_fault(rows[i], like[i], f"`{name}[{i}]`"):
+            return fault
+    numbers, scale = (as_float64(y) for y in rows)
+    empty = _largest(x) == 0
+    fine = np.where(empty, (scale > 0) & np.isfinite(scale), abs(scale / truth[1] - 1) < 1e-5)
+    scale = np.where(fine, truth[1], scale)
+    if finding := array_finding(scale, truth[1], allowed=0, name=f"`{name}[1]`", axes=_AXES):
+        return finding
+    nearest = abs(x / truth[1] - numbers) < 0.502  # of two as near either one
+    numbers = np.where(nearest, truth[0], numbers)
+    return array_finding(numbers, truth[0], allowed=0, name=f"`{name}[0]`", axes=_AXES)
+
+
+# What people do instead ---------------------------------------------------------------------------
+
+
+def _shared(axes: Any, keeps: bool) -> Callable[[Array], Rows]:
+    """Return rows whose scale is shared along ``axes``; ``keeps``: it is written for each row."""
+
+    def rows(x: Array) -> Rows:
+        numbers, scale = _by(_largest(x, axes), x)
+        return numbers, np.broadcast_to(scale, (*x.shape[:-1], 1)) if keeps else scale
+
+    return rows
+
+
+def _whole_row_zero(x: Array) -> Rows:
+    numbers, scale = _rows(x)
+    return numbers, np.where(_largest(x) == 0, 0, scale)
+
+
+def _zero_point(x: Array) -> Rows:
+    low, high = x.min(axis=-1, keepdims=True), x.max(axis=-1, keepdims=True)
+    scale = np.where(high == low, 1, (high - low) / 255)
+    return np.rint((x - low) / scale) - 128, scale
+
+
+def _in_other_steps(x: Array, **how: Any) -> Rows:
+    return _by(_largest(x), x, **how)
+
+
+def _clamped(x: Array) -> Rows:
+    scale = np.where(_largest(x) == 0, 1, _largest(x) / 128)
+    return np.clip(np.rint(x / scale), -128, 127), scale
+
+
+def _one(rows: Rows) -> Rows:
+    return rows[0], np.ones(1)
+
+
+def _behind(q: Array, k: Rows, v: Rows) -> Array:
+    """Return o with K's scales on the weights, where V's belong as well."""
+    s = q @ k[0].mT * q.shape[-1] ** -0.5
+    return np.asarray((_softmax(s) * k[1].mT) @ (v[0] * v[1]))
+
+
+def _normed_again(q: Array, k: Rows, v: Rows) -> Array:
+    """Return o whose weights are divided by their sum once V's scales are on them."""
+    p = _softmax(q @ (k[0] * k[1]).mT * q.shape[-1] ** -0.5) * v[1].mT
+    return np.asarray(p / p.sum(axis=-1, keepdims=True) @ v[0])
+
+
+def _query_too(q: Array, k: Rows, v: Rows) -> Array:
+    numbers, scale = _rows(q)
+    return _attend(numbers * scale, k, v)
+
+
+def _against(maximum: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    def weights(s: Array) -> Array:
+        e = np.exp((s - maximum(s)).astype(np.float32)).astype(np.float64)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+    return weights
+
+
+_SHARED_SCALE = (
+    (None, "one scale for the whole cache",
+     "one token with an outlier then costs all others their digits: a scale for each row, the "
+     "largest of its own d numbers / 127."),
+    ((-2, -1), "one scale for all tokens of a head",
+     "one token with an outlier then costs all others their digits, and the next token may need "
+     "another scale: a scale for each token."),
+    ((-3, -1), "one scale for all heads of a token",
+     "heads are of different sizes: a scale for each token and head."),
+    ((0, -1), "sequences share their scales",
+     "what another request holds at the same place says nothing: a scale for each row."),
+)  # fmt: skip
+_RANGE = (
+    "the range does not end at 127",
+    "divide by 127: then the largest number of a row is 127 or -127. 128 does not fit into int8 "
+    "and comes out as -128.",
+)
+_NOT_ROUNDED = (
+    "cut off, not rounded",
+    "to(torch.int8) cuts the fraction off, and floor goes down: with round a number is off by half "
+    "a scale at most, not by a whole one.",
+)
+_FREE = (
+    "an int8 cache is free",
+    "the error is 0 only between two answers of the same cache. Compare o with attention over K "
+    "and V as they came.",
+)
+_NOT_THE_LARGEST = (
+    "the error is not the largest difference",
+    "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
+)
+
+
+_OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
+    ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
+    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
+    ("the scale is upside down", "divide the scores by sqrt(d).", partial(_attend, power=-0.5)),
+    ("no maximum is subtracted", SAYS["no maximum is subtracted"],
+     partial(_attend, weights=_against(lambda s: 0))),
+    ("the maximum starts at 0", SAYS["the maximum starts at 0"],
+     partial(_attend, weights=_against(lambda s: np.maximum(s.max(-1, keepdims=True), 0)))),
+    (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
+     partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
+    (BASES, SAYS[BASES], partial(_attend, weights=lambda s: _softmax(np.log(2) * s))),
+)  # fmt: skip
+
+_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    *(
+        (name, says, _answer(rows=_shared(axes, keeps)))
+        for axes, name, says in _SHARED_SCALE
+        for keeps in (True, False)
+    ),
+    (
+        "a scale for each column",
+        "a column's largest number is known only when the last token is: a scale for each token "
+        "and head, over its d numbers.",
+        _answer(rows=lambda x: _by(_largest(x, -2), x)),
+    ),
+    *((*_RANGE, _answer(rows=partial(_in_other_steps, over=over))) for over in
+      (128, 127.5, 255, 256, 126)),
+    (*_RANGE, _answer(rows=_clamped)),
+    *(
+        (*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))
+        for to in (np.trunc, np.floor, np.ceil)
+    ),
+    (
+        "a row of zeros has scale 0",
+        "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
+        _answer(rows=_whole_row_zero),
+    ),
+    (
+        "the sign is forgotten in the scale",
+        "the largest number of a row may be negative: take the largest absolute value.",
+        _answer(rows=lambda x: _by(x.max(axis=-1, keepdims=True), x)),
+    ),
+    (
+        "a zero point is subtracted",
+        "the range is symmetric here: 0 stays 0, and a row is numbers * scale.",
+        _answer(rows=_zero_point),
+    ),
+    ("K's scales are forgotten", "a score is q · numbers, times the scale of that row of K.",
+     _answer(attend=lambda q, k, v: _attend(q, _one(k), v))),
+    ("V's scales are forgotten", "a value is numbers * scale: multiply each weight by its scale.",
+     _answer(attend=lambda q, k, v: _attend(q, k, _one(v)))),
+    ("all scales are forgotten", "a row is numbers * scale, of K and of V.",
+     _answer(attend=lambda q, k, v: _attend(q, _one(k), _one(v)))),
+    ("K's and V's scales are exchanged", "K's scales belong to the scores, V's to the weights.",
+     _answer(attend=lambda q, k, v: _attend(q, (k[0], v[1]), (v[0], k[1])))),
+    ("K's scales come behind the softmax", "they are part of the scores: multiply before softmax.",
+     _answer(attend=_behind)),
+    (
+        "V's scales are in the wrong place",
+        "each value has its scale: it multiplies a weight once the weights are divided by their "
+        "sum.",
+        _answer(attend=_normed_again),
+    ),
+    ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
+     _answer(attend=_query_too)),
+    (*_FREE, _answer(error=lambda o, exact: 0.0)),
+    (*_FREE, _answer(compared="kept")),
+    *(
+        (*_NOT_THE_LARGEST, _answer(error=error))
+        for error in (
+            lambda o, exact: np.abs(o - exact).mean(),
+            lambda o, exact: np.sqrt(((o - exact) ** 2).mean()),
+            lambda o, exact: ((o - exact) ** 2).mean(),
+            lambda o, exact: np.abs(o - exact).sum(),
+            lambda o, exact: np.linalg.norm(o - exact),
+            lambda o, exact: (o - exact).max(),
+            lambda o, exact: (exact - o).max(),
+            lambda o, exact: np.abs(o - exact).min(),
+        )
+    ),
+    *(
+        ("the error is relative", "error is a difference of o, not divided by anything.",
+         _answer(error=error))
+        for error in (
+            lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max(),
+            lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max(),
+        )
+    ),
+    ("the error is that of K", "what counts is how far o is off: compare attention's outputs.",
+     _answer(of_rows=lambda k, kept: np.abs(k - kept).max())),
+    *(
+        (name, says, _answer(attend=attend, compared=compared))
+        for name, says, attend in _OF_ATTENTION
+        for compared in ("right", "alike")
+    ),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "12.2",
     cases=_cases,
-    truth=lambda x: x + x,
-    judge=within(1e-9),
-    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
-    mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
+    truth=_answer(),
+    judge=_judge,
+    kind="torch",
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )

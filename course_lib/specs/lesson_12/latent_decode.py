@@ -1,26 +1,329 @@
-"""Exercise 12.1: double every number."""
+"""Exercise 12.1: latent attention in its absorbed form: the cached rows are met as they are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging import cases as draw
+from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.picture import Bar, TrafficBars
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import as_float64, score_rounding
+
+Array = np.ndarray
+_SMALL = "makes nothing as large as K of all heads"
+
+
+def _case(
+    rng: Generator,
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    size: float = 1.0,
+    hard: draw.Triple | None = None,
+    double: bool = False,
+    strided: bool = False,
+    **flags: Any,
+) -> Case:
+    """Return a case of (B, H, n, d_nope, d_rope, rank, d_v); ``hard`` q and k are the rotary part.
+
+    ``strided``: a token's two rows are one, and so are a head's two matrices, as they are kept.
+    """
+    import torch
+
+    batch, heads, n, d_nope, d_rope, rank, d_v = shape
+    q_nope = rng.standard_normal((batch, heads, d_nope))
+    q_rope, k_rope, _ = hard or draw.draw(rng, heads, n, d_rope, heads=(batch,), size=size)
+    if hard:
+        q_rope = (
+            2 * q_rope
+        )  # it is divided by sqrt(d_nope + d_rope), and was drawn for sqrt(d_rope)
+        q_nope[:, ::3] = 0
+    latent = rng.standard_normal((batch, n, rank)) * size + 0.25
+    w_uk, w_uv = (rng.standard_normal((heads, d, rank)) * rank**-0.5 for d in (d_nope, d_v))
+    dtype = torch.float64 if double else torch.float32
+    arrays = (q_nope, q_rope, latent, k_rope, w_uk, w_uv)
+    tensors = [torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in arrays]
+    if strided:
+        tensors[2:4] = torch.cat(tensors[2:4], -1).split([rank, d_rope], -1)
+        tensors[4:6] = torch.cat(tensors[4:6], 1).split([d_nope, d_v], 1)
+    return Case(name, tuple(tensors), **flags)
 
 
 def _cases(rng: Generator) -> list[Case]:
-    n = int(rng.integers(5, 12))
-    return [
-        Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
-        Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
+    n = int(rng.integers(6, 12))
+    hard = [
+        *draw.hard(rng, 3, 129, 16, heads=(2,)),
+        (
+            draw.FARTHEST_NAME,
+            draw.farthest(rng, 3, 129, 16, heads=(2,)),
+            frozenset({FAR, REMAINDER}),
+        ),
     ]
+    return [
+        _case(rng, "2 sequences of 5 tokens, 3 heads", (2, 3, 5, 8, 4, 16, 6)),
+        _case(rng, f"3 sequences of {n} tokens, 2 heads", (3, 2, n, 6, 10, 12, 7)),
+        _case(rng, "one token: all the weight is its own", (2, 4, 1, 6, 2, 9, 5)),
+        _case(rng, "cached rows and weights that lie in memory as one", (2, 3, 7, 8, 4, 16, 6),
+              strided=True),
+        _case(rng, "a latent of fewer numbers than a head", (2, 3, 7, 12, 4, 5, 8)),
+        _case(rng, "large scores (cached rows times 4), float64", (2, 3, 9, 6, 4, 16, 5), size=4,
+              double=True),
+        *(
+            _case(rng, f"{name}, float64", (2, 3, 129, 48, 16, 24, 5), hard=qkv, double=True,
+                  shows=shows)
+            for name, qkv, shows in hard
+        ),
+        _case(rng, "2 sequences of 1024 tokens, 16 heads: counted", (2, 16, 1024, 128, 8, 80, 96),
+              counted=True),
+    ]  # fmt: skip
 
+
+def _softmax(s: Array) -> Array:
+    with np.errstate(all="ignore"):
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        weights: Array = e / e.sum(axis=-1, keepdims=True)
+    return weights
+
+
+def _answer(
+    *,
+    scale: Callable[[int, int, int], Any] = lambda nope, rope, rank: (nope + rope) ** -0.5,
+    weights: Callable[[Array, Array], Array] = lambda s_nope, s_rope: _softmax(s_nope + s_rope),
+    absorbed: Callable[[Array, Array], Array] = lambda q, w: np.einsum("bhd,hdr->bhr", q, w),
+    met: Callable[[Array, Array], tuple[Array, Array]] = lambda q_latent, q_rope: (
+        q_latent,
+        q_rope,
+    ),
+    seen: Callable[[Array], Array] = lambda rows: rows,
+    projected: Callable[[Array, Array], Array] = lambda o, w: np.einsum("bhr,hvr->bhv", o, w),
+) -> Callable[..., Any]:
+    """Return a model: ``scale`` of (d_nope, d_rope, rank), for each part one if they are two.
+
+    ``weights`` are made of the scores of both parts, (B, H, n); ``met`` is what of a query meets
+    the latent row and the rotary key; ``seen`` are the cached rows (B, n, ...) that count.
+    """
+
+    def model(q_nope: Any, q_rope: Any, latent: Any, k_rope: Any, w_uk: Any, w_uv: Any) -> Array:
+        q_nope, q_rope, latent, k_rope, w_uk, w_uv = (
+            as_float64(x) for x in (q_nope, q_rope, latent, k_rope, w_uk, w_uv)
+        )
+        by = np.broadcast_to(scale(q_nope.shape[-1], q_rope.shape[-1], latent.shape[-1]), 2)
+        queries = met(absorbed(q_nope, w_uk), q_rope)
+        rows = seen(latent), seen(k_rope)
+        s = (x * (q @ k.mT) for x, q, k in zip(by, queries, rows, strict=True))
+        with np.errstate(all="ignore"):
+            return projected(weights(*s) @ rows[0], w_uv)
+
+    return model
+
+
+def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    q = case.args[0]
+    if fault := find_fault(observed.result, q.new_empty(expected.shape)):
+        return fault
+    return array_finding(
+        observed.result,
+        expected,
+        allowed=_allowed(case.args, expected),
+        name="`o`",
+        axes=("sequence", "head", "column"),
+    ) or _building_finding(case, observed)
+
+
+def _allowed(args: tuple[Any, ...], truth: Array) -> float:
+    """Return what o may be off by, in the inputs' precision."""
+    q_nope, q_rope, latent, k_rope, w_uk, w_uv = (as_float64(x) for x in args)
+    biggest = max(1.0, float(np.abs(truth).max()))
+    if args[0].element_size() == 8:
+        return 1e-9 * biggest
+    q = np.concatenate([np.einsum("bhd,hdr->bhr", q_nope, w_uk), q_rope], axis=-1)
+    k = np.concatenate([latent, k_rope], axis=-1)
+    return 1e-5 * biggest + 2 * score_rounding(q, k, np.einsum("bnr,hvr->bhnv", latent, w_uv))
+
+
+def _building_finding(case: Case, observed: Observed) -> Finding | None:
+    """Return a finding if half of what K of all heads takes is written, in whatever pieces."""
+    if observed.ledger is None:
+        return None
+    q_nope, _, latent, _, _, _ = case.args
+    keys = q_nope.nbytes * latent.shape[1]  # (B, H, n, d_nope)
+    made = sum(x.n_bytes for x in observed.ledger.crossings if x.direction == "written")
+    if made <= keys // 2:
+        return None
+    largest = max(
+        (x for x in observed.ledger.crossings if x.direction == "written"), key=lambda x: x.n_bytes
+    )
+    return Finding(
+        _SMALL,
+        f"the numbers are right, but {made} bytes of new tensors are written, the largest by "
+        f"`{largest.op}` ({largest.n_bytes} bytes). K of all heads, without the rotary part, has "
+        f"{keys}.",
+        look="multiply q by w_uk: one row a head, not one a head and token; do the same behind the "
+        "average with w_uv. And let the heads be rows of one matrix, so that nothing is repeated.",
+        picture=TrafficBars("Bytes written", (Bar("new tensors", made, keys // 2),)),
+    )
+
+
+def _reshaped(w: Array) -> Array:
+    """Return w (H, d, rank) as (H, d, rank) once more, read as if it lay as (H, rank, d)."""
+    heads, d, rank = w.shape
+    return w.reshape(heads, rank, d).mT
+
+
+def _crosswise(q_latent: Array, q_rope: Array) -> tuple[Array, Array]:
+    """Return what [q_rope, q_latent] meets in a row [latent, k_rope]."""
+    q = np.concatenate([q_rope, q_latent], axis=-1)
+    rank = q_latent.shape[-1]
+    return q[..., :rank], q[..., rank:]
+
+
+def _over_heads(s_nope: Array, s_rope: Array) -> Array:
+    return _softmax((s_nope + s_rope).mT).mT
+
+
+def _against(maximum: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+    """Return weights against another maximum, divided by their sum."""
+
+    def weights(s_nope: Array, s_rope: Array) -> Array:
+        s = s_nope + s_rope
+        e = np.exp(s - maximum(s))
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+    return weights
+
+
+def _not_divided(s_nope: Array, s_rope: Array) -> Array:
+    s = s_nope + s_rope
+    return np.asarray(np.exp(s - s.max(axis=-1, keepdims=True)))
+
+
+_SCALE = (
+    "the scale of the absorbed query",
+    "absorbed, a query is longer, but its product with a key is the number that it was: the scale "
+    "stays 1/sqrt(d_nope + d_rope). In DeepSeek-V2 that is 1/sqrt(192), not 1/sqrt(576).",
+)
+_ONE_PART = (
+    "the scale counts one part only",
+    "a query has d_nope + d_rope numbers, and the scale is 1/sqrt of all of them.",
+)
+_ONE_SCALED = (
+    "only one part is scaled",
+    "the two parts are one product: add them, then scale the sum.",
+)
+_ROTARY = (
+    "the rotary part is missing",
+    "w_uk makes the part of a key that knows no position: add q_rope with k_rope to each score.",
+)
+_SOFTMAXES = (
+    "each part has a softmax of its own",
+    "the parts of a score are added: then comes one softmax.",
+)
+_RESHAPED = (
+    "a weight is reshaped where it should be transposed",
+    "reshape reads the numbers on in the order in which they lie: w_uv[h] is (d_v, rank), and its "
+    "transpose is w_uv[h].T.",
+)
+_ONE_HEAD = (
+    "all heads use one head's matrix",
+    "the cached row is shared, w_uk and w_uv are not: head h has w_uk[h] and w_uv[h].",
+)
+_SEQUENCES = (
+    "all sequences see one sequence's rows",
+    "sequence b looks at latent[b] and k_rope[b].",
+)
+_NOT_ALL = (
+    "a cached token is left out",
+    "the newest token looks at all n cached rows, its own among them: nothing is hidden.",
+)
+
+
+def _first(x: Array) -> Array:
+    return np.broadcast_to(x[:1], x.shape)
+
+
+_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    (*_SCALE, _answer(scale=lambda nope, rope, rank: (rank + rope) ** -0.5)),
+    (*_SCALE, _answer(scale=lambda nope, rope, rank: rank**-0.5)),
+    (*_SCALE, _answer(scale=lambda nope, rope, rank: (nope + rope + rank) ** -0.5)),
+    (*_ONE_PART, _answer(scale=lambda nope, rope, rank: nope**-0.5)),
+    (*_ONE_PART, _answer(scale=lambda nope, rope, rank: rope**-0.5)),
+    (
+        "each part has a scale of its own",
+        "the two parts are one product of d_nope + d_rope numbers: add them, then scale the sum.",
+        _answer(scale=lambda nope, rope, rank: (nope**-0.5, rope**-0.5)),
+    ),
+    (*_ONE_SCALED, _answer(scale=lambda nope, rope, rank: ((nope + rope) ** -0.5, 1))),
+    (*_ONE_SCALED, _answer(scale=lambda nope, rope, rank: (1, (nope + rope) ** -0.5))),
+    ("the scale is missing", "divide the scores by sqrt(d_nope + d_rope).",
+     _answer(scale=lambda nope, rope, rank: 1)),
+    ("the scale is upside down", "divide the scores by sqrt(d_nope + d_rope).",
+     _answer(scale=lambda nope, rope, rank: (nope + rope) ** 0.5)),
+    ("scaled twice", "divide the scores by sqrt(d_nope + d_rope), once.",
+     _answer(scale=lambda nope, rope, rank: 1 / (nope + rope))),
+    (*_ROTARY, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope))),
+    (*_ROTARY, _answer(scale=lambda nope, rope, rank: (nope**-0.5, 0))),
+    (
+        "only the rotary part is used",
+        "a score is the sum of both parts: add q_nope, multiplied by w_uk, with the latent row.",
+        _answer(weights=lambda s_nope, s_rope: _softmax(s_rope)),
+    ),
+    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) + _softmax(s_rope))),
+    (*_SOFTMAXES,
+     _answer(weights=lambda s_nope, s_rope: (_softmax(s_nope) + _softmax(s_rope)) / 2)),
+    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) * _softmax(s_rope))),
+    (
+        "the parts of the query meet the wrong parts of the row",
+        "q multiplied by w_uk belongs to the latent row, q_rope to k_rope: put both together in "
+        "one order.",
+        _answer(met=_crosswise),
+    ),
+    (*_RESHAPED, _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _reshaped(w)))),
+    (*_RESHAPED, _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _reshaped(w)))),
+    (*_ONE_HEAD, _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _first(w)))),
+    (*_ONE_HEAD, _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _first(w)))),
+    (
+        "the values are cut out of the latent row",
+        "what is averaged is a latent row: w_uv[h] makes the value of head h of it.",
+        _answer(projected=lambda o, w: o[..., : w.shape[1]]),
+    ),
+    (*_SEQUENCES, _answer(seen=_first)),
+    (*_NOT_ALL, _answer(seen=lambda rows: rows[:, :-1])),
+    (*_NOT_ALL, _answer(seen=lambda rows: rows[:, 1:])),
+    (
+        "the softmax runs over the heads",
+        "each head's weights add up to 1 over the tokens: the last axis of (B, H, n).",
+        _answer(weights=_over_heads),
+    ),
+    ("not divided by l", "the weights do not add up to 1: divide by their sum.",
+     _answer(weights=_not_divided)),
+    ("no maximum is subtracted", SAYS["no maximum is subtracted"],
+     _answer(weights=_against(lambda s: 0))),
+    *(
+        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _answer(weights=_against(other)))
+        for other in (
+            lambda s: s.min(axis=-1, keepdims=True),
+            lambda s: s.mean(axis=-1, keepdims=True),
+            lambda s: s[..., :1],
+        )
+    ),
+    (BASES, SAYS[BASES], _answer(weights=lambda *s: _softmax(np.log(2) * sum(s)))),
+    ("the maximum starts at 0", SAYS["the maximum starts at 0"],
+     _answer(weights=_against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0)))),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "12.1",
     cases=_cases,
-    truth=lambda x: x + x,
-    judge=within(1e-9),
-    spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
-    mistakes=(Mistake("squared", "Twice x is x + x, not x times x.", lambda x: x * x),),
+    truth=_answer(),
+    judge=_judge,
+    kind="torch",
+    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )

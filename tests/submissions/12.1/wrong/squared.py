@@ -1,4 +1,0 @@
-# Multiplies x by itself.
-# Expected: misconception: squared
-def latent_decode(x):
-    return x * x
