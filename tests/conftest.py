@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -60,11 +61,19 @@ def given(monkeypatch) -> Callable[..., None]:
     return make
 
 
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory) -> Iterator[Path]:
+    """Give names of stores in one folder: thousands of tests need a name, few write a file."""
+    folder = tmp_path_factory.mktemp("stores")
+    return (folder / f"{number}.json" for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_store(tmp_path, monkeypatch) -> Path:
+def own_store(stores, monkeypatch) -> Path:
     """Keep a test's attempts and predictions away from the developer's own."""
-    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "course_progress.json"))
-    return tmp_path / "course_progress.json"
+    store = next(stores)
+    monkeypatch.setenv("COURSE_STORE", str(store))
+    return store
 
 
 @pytest.fixture(scope="session")

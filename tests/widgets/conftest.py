@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep predictions of the tests out of the student's store."""
-    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
 
 
 @pytest.fixture(scope="session")
