@@ -18,28 +18,28 @@ def pages() -> list[Any]:
 
 
 @pytest.fixture
-def mount(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
-    """Return ``mount(widget, width=, ...) -> page``; errors and requests fail the test.
+def blank(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
+    """Return ``blank(width=, ...) -> page``; errors on it, and asking the network, fail the test.
 
-    Each call gets a page that this test has not had yet, with a document of its own.
+    Each call gives an empty page that this test has not had yet.
     """
-    from course_lib.widgets.base import standalone_page
-
     used: list[Any] = []
     wrong: list[str] = []
     listeners = {
         "console": lambda m: m.type == "error" and wrong.append(m.text),
         "pageerror": lambda error: wrong.append(str(error)),
-        "request": lambda request: wrong.append(f"request: {request.url}"),
+        "request": lambda r: r.url.startswith("file:") or wrong.append(f"request: {r.url}"),
     }
 
-    def mount(widget: Any, *, width: int = 900, dark: bool = False, reduced: bool = False) -> Any:
+    def blank(
+        *, width: int = 900, height: int = 900, dark: bool = False, reduced: bool = False
+    ) -> Any:
         if len(used) == len(pages):
-            pages.append(browser.new_context().new_page())
+            pages.append(browser.new_context(offline=True).new_page())
             pages[-1].set_default_timeout(5000)
         page = pages[len(used)]
         used.append(page)
-        page.set_viewport_size({"width": width, "height": 900})
+        page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced else "no-preference",
@@ -47,16 +47,28 @@ def mount(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
         page.mouse.move(0, 0)
         for event, listener in listeners.items():
             page.on(event, listener)
-        page.set_content(standalone_page(widget))
-        page.wait_for_selector(".fac")
         return page
 
-    yield mount
+    yield blank
     for page in used:
         page.goto("about:blank")  # what was drawn and defined there is gone, and its errors told
         for event, listener in listeners.items():
             page.remove_listener(event, listener)
     assert not wrong, f"the page complained or asked the network: {wrong}"
+
+
+@pytest.fixture
+def mount(blank: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``mount(widget, width=, ...) -> page``: the widget alone on a page of `blank`."""
+    from course_lib.widgets.base import standalone_page
+
+    def mount(widget: Any, **settings: Any) -> Any:
+        page = blank(**settings)
+        page.set_content(standalone_page(widget))
+        page.wait_for_selector(".fac")
+        return page
+
+    return mount
 
 
 @pytest.fixture
