@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run
 import pytest
 from lesson_of import lessons_of
 from warm_children import WarmChildren
+from warm_kernels import WarmKernels
 
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
@@ -59,11 +61,19 @@ def given(monkeypatch) -> Callable[..., None]:
     return make
 
 
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory) -> Iterator[Path]:
+    """Give names of stores in one folder: thousands of tests need a name, few write a file."""
+    folder = tmp_path_factory.mktemp("stores")
+    return (folder / f"{number}.json" for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_store(tmp_path, monkeypatch) -> Path:
+def own_store(stores, monkeypatch) -> Path:
     """Keep a test's attempts and predictions away from the developer's own."""
-    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "course_progress.json"))
-    return tmp_path / "course_progress.json"
+    store = next(stores)
+    monkeypatch.setenv("COURSE_STORE", str(store))
+    return store
 
 
 @pytest.fixture(scope="session")
@@ -74,11 +84,36 @@ def nurse(tmp_path_factory) -> Iterator[WarmChildren]:
     nurse.close()
 
 
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory) -> Iterator[WarmKernels]:
+    """Give the process that forks this run's kernels of notebooks (`warm_kernels` says why)."""
+    kernels = WarmKernels(tmp_path_factory.mktemp("kernels"))
+    yield kernels
+    kernels.close()
+
+
+def can_fork() -> bool:
+    """Return whether a process with torch may be forked here; a GPU's driver survives no fork."""
+    return hasattr(os, "pidfd_open") and not _mode.cuda_devices()
+
+
 @pytest.fixture(autouse=True)
 def warm_children(request, monkeypatch) -> None:
-    """Let the children of `course_lib.child` be forked; a GPU's driver survives no fork."""
-    if hasattr(os, "pidfd_open") and not _mode.cuda_devices():
+    """Let the children of `course_lib.child` be forked."""
+    if can_fork():
         monkeypatch.setattr(process, "_start", request.getfixturevalue("nurse").start)
+
+
+@pytest.fixture
+def own_kernel(request, monkeypatch, tmp_path) -> None:
+    """Run notebooks with nobody's settings, in this environment; their kernels are forks, too."""
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    monkeypatch.delenv("JUPYTER_PATH", raising=False)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    if can_fork():
+        request.getfixturevalue("nurse").of_a_kernel(tmp_path / "ipython")
+        spec = request.getfixturevalue("kernels").jupyter_path
+        monkeypatch.setenv("JUPYTER_PATH", str(spec))
 
 
 @pytest.fixture(scope="session")

@@ -72,10 +72,8 @@ def test_what_a_notebook_says_openly_gives_no_answer_away(file):
 
 
 @pytest.fixture(scope="module")
-def page(chromium, tmp_path_factory) -> Iterator[Any]:
+def page(browser, tmp_path_factory) -> Iterator[Any]:
     """A JupyterLab on a copy of the built notebooks that draws all cells at once."""
-    from playwright.sync_api import sync_playwright
-
     folder = tmp_path_factory.mktemp("built")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name)
@@ -83,14 +81,13 @@ def page(chromium, tmp_path_factory) -> Iterator[Any]:
     settings.mkdir(parents=True)
     (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
     write_notebook(folder / "start.ipynb", [])
-    with serve(folder / "start.ipynb") as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with serve(folder / "start.ipynb") as address:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.set_default_timeout(60_000)
         page.goto(address, wait_until="domcontentloaded")
         page.wait_for_function(IDLE)
         yield page
-        browser.close()
+        page.close()
 
 
 @pytest.mark.browser

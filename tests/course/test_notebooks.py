@@ -17,21 +17,12 @@ import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
-from course_lib import _mode
 from course_lib.lessons import all_lessons
 
 LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
 EXERCISES = sorted(path.parent.name for path in (ROOT / "sources").glob("*/exercises.py"))
 SECONDS = 120  # for one notebook, on two busy cores
 LEAK = re.compile(r"<matplotlib\.|\bText\(|Container object of")  # what a plot's last line returns
-
-
-@pytest.fixture(autouse=True)
-def own_kernel(monkeypatch, tmp_path) -> None:
-    """Run the kernel of this environment, with nobody's settings and a store of its own."""
-    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
-    monkeypatch.delenv("JUPYTER_PATH", raising=False)
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
 def run(name: str, *folders: str) -> list[list[nbformat.NotebookNode]]:
@@ -106,15 +97,14 @@ def test_no_object_is_shown_by_two_cells(name):
 
 
 @pytest.mark.timeout(2 * SECONDS)
+@pytest.mark.usefixtures("own_kernel")
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_runs_every_stub_is_not_attempted_and_every_solution_passes(name, nurse, tmp_path):
+def test_a_lesson_runs_every_stub_is_not_attempted_and_every_solution_passes(name):
     """No cell of a lesson raises, and none ends in the repr of something drawn.
 
     As shipped, Run All of the exercises reaches the end, and every check says that nothing was
     tried yet.
     """
-    if not _mode.cuda_devices():
-        nurse.of_a_kernel(tmp_path / "ipython")
     lesson, stubs, solutions = run(name, "notebooks", "exercises", "solutions")
     for cell in lesson:
         outputs = cell.get("outputs", [])

@@ -3,46 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep predictions of the tests out of the student's store."""
-    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+@pytest.fixture(scope="session")
+def pages() -> list[Any]:
+    """The pages that this run's tests take turns with: a new one is a process and 0.7 CPU seconds.
+
+    They close with the browser.
+    """
+    return []
 
 
 @pytest.fixture
-def mount(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Return ``mount(widget, width=, ...) -> page``; errors and requests fail the test."""
-    from course_lib.widgets.base import standalone_page
+def blank(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
+    """Return ``blank(width=, ...) -> page``; errors on it, and asking the network, fail the test.
 
-    contexts: list[Any] = []
+    Each call gives an empty page that this test has not had yet.
+    """
+    used: list[Any] = []
     wrong: list[str] = []
+    listeners = {
+        "console": lambda m: m.type == "error" and wrong.append(m.text),
+        "pageerror": lambda error: wrong.append(str(error)),
+        "request": lambda r: r.url.startswith("file:") or wrong.append(f"request: {r.url}"),
+    }
 
-    def mount(widget: Any, *, width: int = 900, dark: bool = False, reduced: bool = False) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
+    def blank(
+        *, width: int = 900, height: int = 900, dark: bool = False, reduced: bool = False
+    ) -> Any:
+        if len(used) == len(pages):
+            pages.append(browser.new_context(offline=True).new_page())
+            pages[-1].set_default_timeout(5000)
+        page = pages[len(used)]
+        used.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced else "no-preference",
         )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(5000)
-        page.on("console", lambda m: m.type == "error" and wrong.append(m.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: wrong.append(f"request: {request.url}"))
+        page.mouse.move(0, 0)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        return page
+
+    yield blank
+    for page in used:
+        page.goto("about:blank")  # what was drawn and defined there is gone, and its errors told
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+    assert not wrong, f"the page complained or asked the network: {wrong}"
+
+
+@pytest.fixture
+def mount(blank: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``mount(widget, width=, ...) -> page``: the widget alone on a page of `blank`."""
+    from course_lib.widgets.base import standalone_page
+
+    def mount(widget: Any, **settings: Any) -> Any:
+        page = blank(**settings)
         page.set_content(standalone_page(widget))
         page.wait_for_selector(".fac")
         return page
 
-    yield mount
-    for context in contexts:
-        context.close()
-    assert not wrong, f"the page complained or asked the network: {wrong}"
+    return mount
 
 
 @pytest.fixture

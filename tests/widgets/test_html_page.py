@@ -12,10 +12,8 @@ from course_lib.cli import main
 
 
 @pytest.fixture(autouse=True)
-def own_kernel(monkeypatch, tmp_path):
+def own_folder(monkeypatch, tmp_path, own_kernel):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 

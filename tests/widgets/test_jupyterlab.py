@@ -117,7 +117,7 @@ def test_a_widget_lives_in_jupyterlab(browser, lab, name):
 
 
 @pytest.mark.parametrize("app", ["lab", "notebook"])
-def test_all_widgets_share_a_notebook(browser, tmp_path, app):
+def test_all_widgets_share_a_notebook(browser, tmp_path, own_store, app):
     """Keys stay in the widget, links of the prose find the parts, predictions reach the store."""
     pytest.importorskip({"lab": "jupyterlab", "notebook": "notebook"}[app])
     nested = "ipywidgets.VBox([TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])])"
@@ -143,12 +143,11 @@ def test_all_widgets_share_a_notebook(browser, tmp_path, app):
             assert page.evaluate("() => document.activeElement.dataset.facPart") == part
 
         predict(page)
-        store = tmp_path / "store.json"
         for _ in range(100):
-            if store.exists():
+            if own_store.exists():
                 break
             page.wait_for_timeout(100)
-        stored = json.loads(store.read_text())
+        stored = json.loads(own_store.read_text())
         assert [entry["answer"] for entry in stored["predictions"]["lab"]] == [7]
     assert not wrong
 

@@ -54,14 +54,14 @@ def test_a_link_marks_its_part_and_no_other(mount, name):
 
 
 @pytest.mark.browser
-def test_a_link_reaches_into_the_frames_of_an_exported_page(browser, tmp_path):
+def test_a_link_reaches_into_the_frames_of_an_exported_page(blank, tmp_path):
     """Of two equal widgets the nearer one is marked; other links are left alone."""
     frame = widgets.TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]]).fallback_html()
     frame = frame.replace('loading="lazy"', "")
     file = tmp_path / "page.html"
     prose = '<p><a href="#fac-stepper-notes">notes</a> <a href="#below">below</a></p>'
     file.write_text(f"<!doctype html><body>{frame}{prose}{frame}<p id=below>", encoding="utf-8")
-    page = browser.new_context(offline=True).new_page()
+    page = blank()
     page.goto(file.as_uri())
     for number in (0, 1):
         page.frame_locator("iframe").nth(number).locator(".fac").wait_for()
@@ -70,4 +70,3 @@ def test_a_link_reaches_into_the_frames_of_an_exported_page(browser, tmp_path):
     assert marked == [0, 1]
     page.get_by_text("below").click()
     assert page.url.endswith("#below")
-    page.context.close()

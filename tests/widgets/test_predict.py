@@ -90,10 +90,10 @@ def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
 @pytest.mark.browser
 @pytest.mark.parametrize("guess", [0, 1, 33, 64, 65, 1e9])
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_pointer_of_a_guess_stands_where_it_belongs(browser, guess, dark):
+def test_the_pointer_of_a_guess_stands_where_it_belongs(blank, guess, dark):
     p = Predict(f"1-at-{guess}-{dark}", "How many?", unit="x")
     p.answer = guess
-    page = browser.new_page(viewport={"width": 480, "height": 300})
+    page = blank(width=480, height=300)
     style = "background:#111;color:#eee" if dark else "background:#fff;color:#222"
     page.set_content(f"<body style='{style};margin:8px'>{p.comparison(65)._repr_html_()}")
     found = page.evaluate(
@@ -110,7 +110,6 @@ def test_the_pointer_of_a_guess_stands_where_it_belongs(browser, guess, dark):
     assert pointer == pytest.approx(axis * guess / high, abs=5)
     assert bar == pytest.approx(max(2, axis * 65 / high), abs=3)
     assert overflow <= 0
-    page.close()
 
 
 def test_numbers_of_numpy_and_torch_are_numbers():

@@ -84,9 +84,9 @@ def test_the_track_of_a_slider_does_not_glare_in_the_dark(mount):
 
 
 @pytest.mark.parametrize("system", ["light", "dark"])
-def test_a_frame_wears_the_theme_of_its_page(browser, system):
+def test_a_frame_wears_the_theme_of_its_page(blank, system):
     """A light page on a dark system holds a light widget, and follows when the page changes."""
-    page = browser.new_context(color_scheme=system).new_page()
+    page = blank(dark=system == "dark")
     frame = widgets.SramBudget().fallback_html(picture=False)
     page.set_content(f"<!doctype html><body style='background: white'>{frame}</body>")
     inside = page.frame_locator("iframe").locator("body")
@@ -97,7 +97,6 @@ def test_a_frame_wears_the_theme_of_its_page(browser, system):
     page.evaluate("() => { document.body.style.background = '#111111'; }")
     page.wait_for_timeout(100)
     assert inside.evaluate(look) == ["rgb(17, 17, 17)", "rgb(236, 236, 236)"]
-    page.context.close()
 
 
 PICTURE_FIRST = (
