@@ -57,6 +57,15 @@ def shortest_first(waiting: Waiting, *rest: Any, **sizes: Any) -> Decision:
     return continuous(dict(sorted(waiting.items(), key=lambda one: one[1])), *rest, **sizes)
 
 
+def batches(waiting: Waiting, running: Running, *rest: Any, **sizes: Any) -> Decision:
+    """Static batching with pages: as many as fit begin together, and the next once all have ended.
+
+    (Who has ended leaves at once: the best that can be said of static batching.)
+    """
+    full = any(todo for _, todo in running.values())
+    return continuous({} if full else waiting, running, *rest, **sizes)
+
+
 def admit_all(
     waiting: Waiting, running: Running, free_pages: int, *, budget: int, page_size: int
 ) -> Decision:
@@ -78,7 +87,7 @@ def static(most: int) -> Callable[..., Decision]:
         if running and not any(todo for _, todo in running.values()):
             return {}, list(running)
         if not running:
-            size = free_pages // pages(most, page_size)
+            size = max(1, free_pages // pages(most, page_size))
             running = {i: (0, todo) for i, todo in list(waiting.items())[:size]}
         return _answers_first(running, budget), []
 
