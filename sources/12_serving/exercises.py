@@ -71,8 +71,8 @@ check(int8_cache)
 # 5. If pages run out, and only then, somebody leaves before it has ended. It waits again with all
 #    of its tokens, those it was given included, and they are computed anew. (Each request fits the
 #    pool alone.)
-# 6. While a request gets nothing and has a prompt to compute, at most 5 that came later finish
-#    theirs.
+# 6. As long as a request has a prompt to compute, at most 5 that came later finish theirs, in steps
+#    that give them more tokens than it.
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #

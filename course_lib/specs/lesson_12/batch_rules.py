@@ -163,14 +163,18 @@ def _pages_there(compute: dict[int, int], leave: list[int], state: State) -> Non
 
 def _preempted(leave: list[int], ended: list[int], state: State) -> None:
     preempted = [i for i in leave if i not in ended]
-    free = state.free_pages + state.given_back(ended)
-    wanted = sum(
-        state.new_pages(i, min(todo, state.budget)) for i, (_, todo) in state.running.items()
-    )
-    if preempted and wanted <= free:
+
+    def may_stay(one: int) -> bool:
+        """Whether there are pages for all who run if the others leave, and this one does not."""
+        gone = [i for i in leave if i != one]
+        free = state.free_pages + state.given_back(gone)
+        stay = [i for i in state.running if i not in gone]
+        return sum(state.new_pages(i, min(state.todo[i], state.budget)) for i in stay) <= free
+
+    if preempted and all(map(may_stay, preempted)):
         says = (
-            f"request {preempted[0]} loses its pages, and what was computed of it, although there "
-            f"are enough for all who run ({wanted} new ones needed, {free} free)."
+            f"request {preempted[-1]} loses its pages, and what was computed of it, although there "
+            "would be enough for all who run."
         )
         raise Broken(NEEDED, says)
 
