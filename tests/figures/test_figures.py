@@ -24,6 +24,7 @@ from course_lib.figures import (
     museum,
     naive_steps,
     regimes,
+    serving,
     tile_choice,
     training,
     trips,
@@ -68,6 +69,7 @@ FIGURES = {
     "fusion": fusion.draw_fusion,
     "cache": lambda: decode.draw_cache(257, 128),
     "splits": decode.draw_splits,
+    "serving": lambda: serving.draw_serving(n=12),
 }
 TABLES = {
     "steps": naive_steps.formula_and_counters,

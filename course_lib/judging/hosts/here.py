@@ -148,13 +148,20 @@ class _Subject:
     thing: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return _as_it_crosses(self._call(args, kwargs))
+        except BadFrame as error:
+            says = f"what came back cannot be read as a result ({error})."
+            raise _Raised(Called(failure=Failure(("the form",), says))) from None
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called = calling.call(self.thing, args, kwargs)
         if called.failure:
             raise _Raised(called)
         return called.result
 
     def make(self, *args: Any, **kwargs: Any) -> _Subject:
-        return _Subject(self(*args, **kwargs))
+        return _Subject(self._call(args, kwargs))
 
     def method(self, name: str) -> _Subject:
         return _Subject(getattr(self.thing, name))

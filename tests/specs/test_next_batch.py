@@ -1,0 +1,168 @@
+"""12.3: a dialogue in which each null model fails by name, and honest policies have room to spare.
+
+Wrong submissions of all kinds, and right ones of other styles, are in ``tests/submissions/12.3``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from corpus import corpus, sample
+from helpers import function_of, module_from, report_on, solutions, stubs
+
+from course_lib.accounting.serving import Request, simulate
+from course_lib.attention import scheduling
+from course_lib.checking import report_for
+from course_lib.classroom import grade_one
+from course_lib.handin.submissions import Submission
+from course_lib.judging.engine import first_failure
+from course_lib.judging.hosts.here import Here
+from course_lib.judging.report import Verdict
+from course_lib.specs import find
+from course_lib.specs.lesson_12 import batch_rules, next_batch
+
+EXERCISE = find("12.3")
+HONEST = [one.name for one in corpus("right", "12.3")]
+NULLS = {
+    "static, whoever has ended stays": (scheduling.static(48), batch_rules.LEAVES),
+    "static, at its best": (scheduling.batches, next_batch.GAIN),
+    "admit all": (scheduling.admit_all, batch_rules.ONCE),
+    "shortest first": (scheduling.shortest_first, next_batch.FAIR),
+}
+
+
+def drawn(seed: int):
+    """Return the two cases that are drawn: a crowd, and a mixture."""
+    return EXERCISE.cases(np.random.default_rng(seed))[-2:]
+
+
+def with_the_name(policy):
+    def next_batch(waiting, running, free_pages, *, budget, page_size):
+        return policy(waiting, running, free_pages, budget=budget, page_size=page_size)
+
+    return next_batch
+
+
+def test_the_solution_passes_and_the_stub_is_not_attempted():
+    assert report_for(solutions(12).next_batch, seed=2).passed
+    assert report_for(stubs(12).next_batch, seed=2).verdict is Verdict.NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", NULLS)
+def test_each_null_model_fails_by_its_name(name, seed):
+    policy, rule = NULLS[name]
+    report = report_for(with_the_name(policy), seed=seed)
+    assert report.failed_property == rule, report.text()
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_policies_have_room_to_spare(name, monkeypatch):
+    monkeypatch.setattr(next_batch, "MOST_PASSED", 2)
+    policy = function_of(sample(f"12.3/right/{name}"))
+    for case in [*drawn(11), *drawn(12)]:
+        run = next_batch._served(policy, case.args[0], case.kwargs)
+        at_best = simulate(scheduling.batches, case.args[0], **case.kwargs)
+        assert run.seconds < 0.8 * at_best.seconds
+
+
+def test_shortest_first_is_far_past_the_bound(monkeypatch):
+    monkeypatch.setattr(next_batch, "MOST_PASSED", 10)
+    for seed in range(4):
+        crowd, _ = drawn(seed)
+        with pytest.raises(batch_rules.Broken, match="overtaken"):
+            next_batch._served(scheduling.shortest_first, crowd.args[0], crowd.kwargs)
+
+
+def test_the_function_is_told_nothing_of_what_is_to_come():
+    """Two traces that differ in the future only look alike until the difference has happened."""
+    told: list[list] = []
+
+    def listens(waiting, running, free_pages, **limits):
+        told[-1].append((dict(waiting), dict(running), free_pages))
+        return scheduling.continuous(waiting, running, free_pages, **limits)
+
+    now = [Request(0, 0.0, 5, 6), Request(1, 0.0, 7, 6)]
+    later = [replace(now[0], output=20), now[1], Request(2, 0.02, 3, 3)]
+    for requests in (now, later):
+        told.append([])
+        next_batch._served(listens, requests, {"pages": 12, "page_size": 4, "budget": 12})
+    assert told[0][:5] == told[1][:5]
+    assert told[0][5:7] != told[1][5:7]
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ("None", "not None"),
+        ("{}", "return two things"),
+        ("([(0, 1)], [])", "a dict {id: tokens}, not a list"),
+        ("({0: 1}, 0)", "a list of ids, not an int"),
+        ("({0: 1}, {0})", "a list of ids, not a set"),
+        ("({0: 0}, [])", "0 tokens for request 0"),
+        ("({0: -3}, [])", "-3 tokens for request 0"),
+        ("({0: True}, [])", "a whole number, not True"),
+        ("({0: 1.5}, [])", "a whole number, not 1.5"),
+        ("({'0': 1}, [])", "not '0'"),
+        ("({(0, 1): 1}, [])", "one of the whole numbers that you were given"),
+        ("({9: 1}, [])", "there is no request 9"),
+        ("({}, [0])", "it waits and has no pages"),
+        ("({}, [])", "nothing is computed"),
+        ("({0: 10 ** 30}, [])", "a whole number"),
+        ("(dict.fromkeys(range(2000), 1), [])", "there is no request"),
+        ("np.zeros((2, 2))", "return two things"),
+        ("([], [], [])", "return two things"),
+        ("(x for x in ({}, []))", "return two things"),
+    ],
+)
+def test_what_is_no_decision_is_answered_with_a_sentence(returned, sentence):
+    code = f"import numpy as np\n\n\ndef next_batch{EXERCISE.signature}:\n    return {returned}\n"
+    report = report_for(module_from(code).next_batch, seed=1)
+    assert report.verdict is Verdict.INCORRECT
+    assert sentence.lower() in report.text(width=10_000).lower(), report.text()
+
+
+def test_a_loop_without_end_is_stopped():
+    def endless(waiting, running, free_pages, *, budget, page_size):
+        while True:
+            pass
+
+    short = replace(EXERCISE, seconds=0.3)
+    report = first_failure(short, Here(short, endless), drawn(1))
+    assert report.failed_property == "comes to an end"
+
+
+@pytest.mark.parametrize(
+    ("name", "requests"), [("answers_cost_nothing", 2), ("ended_go_on", 1), ("newest_first", 12)]
+)
+def test_a_failure_is_shown_on_few_requests_in_four_steps_at_the_most(name, requests):
+    lines = report_on(sample(f"12.3/wrong/{name}")).text(width=10_000).splitlines()
+    rows = [line for line in lines if re.match(r" +\d+ +\{", line)]
+    assert 1 <= len(rows) <= 4
+    ids = {int(i) for row in rows for i in re.findall(r"(\d+):", row)}
+    assert len(ids) <= requests, rows
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("12.3/right/plain", ""), ("12.3/wrong/admit_all", batch_rules.ONCE),
+     ("12.3/wrong/a_set_leaves", batch_rules.FORM)],
+)  # fmt: skip
+def test_the_dialogue_goes_on_through_the_wall_of_the_sandbox(name, rule, workshop):
+    handed_in = Submission("ada", ((f"{name[-5:]}.py", sample(name).text.encode()),))
+    (line,) = grade_one.grade(workshop, handed_in, [EXERCISE], b"a secret")
+    assert (line["outcome"], line["property"]) == ("incorrect" if rule else "passed", rule)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [("raise SystemExit", "SystemExit"), ("return {}[0]", "KeyError")],
+)
+def test_what_a_function_raises_in_the_sandbox_is_its_own(body, kind, workshop):
+    code = f"def next_batch{EXERCISE.signature}:\n    {body}\n"
+    handed_in = Submission("ada", (("answer.py", code.encode()),))
+    (line,) = grade_one.grade(workshop, handed_in, [EXERCISE], b"a secret")
+    assert (line["outcome"], line["property"]) == ("error", kind)
