@@ -1,65 +1,100 @@
-"""A server's memory and its speed over time, static batching against continuous (lesson 12)."""
+"""Who sits where, and a server's memory over time, for several ways to batch (lesson 12)."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from course_lib.accounting.serving import Costs, Request, Run, simulate, trace
-from course_lib.attention.scheduling import continuous, static
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.serving import Request, Run, Step, trace
 from course_lib.style.axes import name_above
 from course_lib.style.look import PAGE_INK, styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
+from course_lib.style.table import Table
 
 PAGES, PAGE_SIZE, BUDGET = 64, 16, 256
 MOST = 256  # tokens that a request of `requests` can have at most: 128 of the prompt, 128 answered
+_MOST_DRAWN = 150  # steps of a run
+
+Ride = tuple[int, int, int]  # a seat, the first step, and the step after the last
 
 
-def requests(seed: int = 0, n: int = 60) -> list[Request]:
-    """Return the requests of the lesson: one each 20 ms on the average."""
-    return trace(np.random.default_rng(seed), n, every=0.02)
+def requests(seed: int = 0, n: int = 60, every: float = 0.02) -> list[Request]:
+    """Return the requests of the lesson: ``n``, one each ``every`` seconds on the average."""
+    return trace(np.random.default_rng(seed), n, every=every)
 
 
-def runs(seed: int = 0, n: int = 60) -> dict[str, Run]:
-    """Return what static and continuous batching make of `requests`, with equal pools.
-
-    Static batching sets room for `MOST` tokens aside for each; continuous has pages.
-    """
-    serve = partial(
-        simulate, requests=requests(seed, n), pages=PAGES, page_size=PAGE_SIZE, budget=BUDGET
-    )
-    return {"static": serve(static(MOST), reserved=MOST), "continuous": serve(continuous)}
+def paged() -> Run:
+    """Return the recorded run of `requests` by pages as they are needed, and prompts in chunks."""
+    record = load_measurements("simulated_serving")
+    rows = ((*row[:-1], tuple(row[-1])) for row in record["rows"])
+    steps = tuple(Step(*row) for row in rows)
+    return Run(steps, dict(enumerate(record["waits"])), record["seconds"])
 
 
 @styled
-def draw_serving(seed: int = 0, n: int = 60) -> Any:
-    """Draw the rows that are needed and those that are wasted, over time, for both."""
-    both = runs(seed, n)
-    figure, axes = new_figure(2, 1, figsize=(8, 4.6), sharex=True)
-    for panel, (name, run) in zip(axes, both.items(), strict=True):
-        _draw_memory(panel, run)
-        name_above(panel, f"{name}: {run.tokens_per_second:,.0f} tokens a second, "
-                   f"{run.wasted:.0%} of what is held is wasted")  # fmt: skip
-    axes[1].set_xlabel("seconds, by the cost model")
-    slow, fast = both.values()
-    times = fast.tokens_per_second / slow.tokens_per_second
+def draw_seats(ways: Mapping[str, Sequence[Ride]]) -> Any:
+    """Draw for each way who sits where in which step; an empty seat stays empty."""
+    figure, axes = new_figure(len(ways), 1, figsize=(8, 1.5 * len(ways)), sharex=True)
+    last = max(stop for rides in ways.values() for *_, stop in rides)
+    panels = np.atleast_1d(axes)
+    for panel, (name, rides) in zip(panels, ways.items(), strict=True):
+        seats, steps = 1 + max(seat for seat, *_ in rides), max(stop for *_, stop in rides)
+        for seat in range(seats):
+            panel.barh(seat, steps, 0.8, facecolor="none", edgecolor=hex_of("naive"), hatch="////",
+                       linewidth=0.5)  # fmt: skip
+        for letter, (seat, start, stop) in zip("ABCDEFGHIJ", rides, strict=False):
+            panel.barh(seat, stop - start, 0.8, start, color=hex_of("k"), edgecolor=PAGE_INK)
+            panel.text((start + stop) / 2, seat, letter, ha="center", va="center", color="white",
+                       fontweight="bold")  # fmt: skip
+        idle = seats * steps - sum(stop - start for _, start, stop in rides)
+        name_above(panel, f"{name}: {steps} steps, {idle} empty places")
+        panel.set(xlim=(0, last), ylim=(seats - 0.5, -0.5), xticks=range(last + 1))
+        panel.set_yticks(range(seats), [f"seat {seat + 1}" for seat in range(seats)])
+    panels[-1].set_xlabel("steps")
+    takes = ", ".join(f"{name} {max(stop for *_, stop in rides)}" for name, rides in ways.items())
     return figure.says(
-        f"Continuous batching answers {times:.1f} times as fast with the same memory",
-        f"Simulated, not measured: {n} requests, {PAGES} pages of {PAGE_SIZE} tokens, 8 billion "
-        f"weights on an {Costs().gpu}. Full: rows that are needed. Striped: held and wasted. "
-        "Dotted: the pool.",
+        f"Steps until everybody has ended: {takes}",
+        "Striped: a seat that is there and computes nothing.",
+        alt="For each way, a row for every seat, in which the requests are bars over the steps.",
     )
 
 
-def _draw_memory(axes: Any, run: Run) -> None:
-    times = [step.at for step in run.steps] + [run.seconds]
-    needed = [step.rows for step in run.steps]
-    room = [step.room for step in run.steps]
-    axes.stairs(room, times, baseline=needed, fill=True, facecolor="none", hatch="////",
-                edgecolor=hex_of("naive"), linewidth=0)  # fmt: skip
-    axes.stairs(needed, times, fill=True, color=hex_of("k"))
-    axes.axhline(PAGES * PAGE_SIZE, color=PAGE_INK, linestyle=":", linewidth=2)
-    axes.set(ylim=(0, PAGES * PAGE_SIZE * 1.08), ylabel="rows")
+@styled
+def draw_memory(runs: Mapping[str, Run], *, pages: int = PAGES, page_size: int = PAGE_SIZE) -> Any:
+    """Draw the rows that are needed and those that are wasted, over time, for each run."""
+    figure, axes = new_figure(len(runs), 1, figsize=(8, 1.9 * len(runs)), sharex=True)
+    pool = pages * page_size
+    for panel, (name, run) in zip(np.atleast_1d(axes), runs.items(), strict=True):
+        steps = run.steps[:: 1 + len(run.steps) // _MOST_DRAWN]
+        times = [step.at for step in steps] + [run.seconds]
+        needed, room = [step.rows for step in steps], [step.room for step in steps]
+        panel.stairs(room, times, baseline=needed, fill=True, facecolor="none", hatch="////",
+                     edgecolor=hex_of("naive"), linewidth=0)  # fmt: skip
+        panel.stairs(needed, times, fill=True, color=hex_of("k"))
+        panel.axhline(pool, color=PAGE_INK, linestyle=":", linewidth=2)
+        panel.set(ylim=(0, pool * 1.08), ylabel="rows", yticks=[0, pool // 2, pool])
+        name_above(panel, f"{name}: {run.tokens_per_second:,.0f} tokens a second")
+    np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model")
+    speeds = [run.tokens_per_second for run in runs.values()]
+    return figure.says(
+        f"The same requests and the same memory, {max(speeds) / min(speeds):.1f} times as fast",
+        f"Simulated, not measured: {pages} pages of {page_size} rows, 8 billion weights on an "
+        "H100. Full: rows that are needed. Striped: held, and wasted. Dotted: the pool.",
+        alt="For each way, the rows of the cache that are needed and held, over the seconds.",
+    )
+
+
+def compare(runs: Mapping[str, Run]) -> Table:
+    """Return what the runs come to: speed, waiting, waste."""
+    rows = [
+        (name, run.tokens_per_second, len(run.steps), run.longest_wait, run.wasted,
+         sum(len(step.preempted) for step in run.steps))
+        for name, run in runs.items()
+    ]  # fmt: skip
+    columns = ("", "tokens a second", "steps", "longest wait, s", "held and wasted", "thrown out")
+    formats = {"tokens a second": ",.0f", "longest wait, s": ".2f", "held and wasted": ".0%"}
+    return Table(columns, rows, formats, bars={"tokens a second": "flash"}, note="Simulated.")

@@ -1,7 +1,17 @@
 # %% title [markdown]
 # # 12 · Serving: exercises
 #
-# Run a cell with Shift+Enter.
+# You write what a server keeps and what it decides: a decode step on latent rows, a cache in one
+# byte a number, the scheduler, and the choice of a kernel.
+#
+# | | | minutes |
+# |---|---|---|
+# | 12.1 | latent attention, absorbed | 15 |
+# | 12.2 | an int8 cache with scales | 12 |
+# | 12.3 | who goes next: continuous batching in chunks | 45 |
+# | 12.4 | which kernel can serve, and why not the others | 10 |
+#
+# Stuck? `hint(choose_backend)` gives a hint, three at most for each exercise.
 
 # %% imports
 import torch
@@ -196,16 +206,67 @@ def next_batch(waiting, running, free_pages, *, budget, page_size):
 check(next_batch)
 
 # %% about-12-4 [markdown]
-# ## 12.4 · Double every number (5 minutes)
+# ## 12.4 · Which kernel can serve? (★★, 10 minutes)
 #
-# Return twice `x`, an array of any shape. Stuck? `hint(choose_backend)`.
+# A situation asks for eight things at once, and no kernel has everything. So servers go through a
+# list and take the first entry that can do *all* that is asked; if there is none, they say why.
+# Write that loop.
+#
+# `need` is a dict of what is asked, `backends` a list of dicts of what is supported, in the order
+# in which they are tried. Both have the same keys; a backend has a `"name"` besides.
+#
+# | key | `need` | `backend` | supported if |
+# |---|---|---|---|
+# | gpu | 80 (A100), 89 (L4), 90 (H100), 100 (B200) | oldest and newest | it lies between them, ends included |
+# | dtype | of q, k, v: `"bf16"` | a list | it is in the list |
+# | cache | what K and V are kept in: `"fp8"` | a list | it is in the list |
+# | d | 128; 576 is a latent row | a list | it is in the list |
+# | mask | `"none"`, `"causal"`, `"window"`, or `"rule"`: any function of the two numbers | a list | it is in the list |
+# | page | slots of a page, or None: K and V lie in one piece | a list, perhaps empty | it is in the list, or None is asked |
+# | mixed | prefill and decode in one launch? | True or False | it has it, or it is not asked |
+# | backward | gradients? | True or False | it has it, or it is not asked |
+#
+# Return two things: the **name** of the first backend that supports all of it (None if there is
+# none), and the **reasons**: a dict that has, for *every* backend that cannot serve, the list of
+# the keys at which it fails. Whoever can serve is not in it.
+#
+# The cell below shows a list of eleven (what each is documented to support, with sources in the
+# file that the note names), and six situations. **Before you write, choose by eye** for each of the
+# six. The check takes them, and lists of kernels that do not exist.
+
+# %% backends
+from course_lib.accounting.backends import BACKENDS, SITUATIONS, checklist
+
+for name, asked in SITUATIONS.items():
+    print(f"{name}:\n    {asked}")
+checklist()
 
 
 # %% ex-12-4
-def choose_backend(x):
-    """Return an array of x's shape: every number of x, doubled."""
+def choose_backend(need, backends):
+    """Return (name, reasons): the first that serves, and why each other one cannot.
+
+    need: a dict. backends: a list of dicts with the same keys and "name". name: str or None;
+    reasons: dict from names to lists of keys.
+    """
     ### BEGIN SOLUTION
-    return x + x
+    name, reasons = None, {}
+    for row in backends:
+        oldest, newest = row["gpu"]
+        fits = {
+            "gpu": oldest <= need["gpu"] <= newest,
+            "page": need["page"] is None or need["page"] in row["page"],
+        }
+        for key in ("dtype", "cache", "d", "mask"):
+            fits[key] = need[key] in row[key]
+        for key in ("mixed", "backward"):
+            fits[key] = row[key] or not need[key]
+        missing = [key for key in fits if not fits[key]]
+        if missing:
+            reasons[row["name"]] = missing
+        elif name is None:
+            name = row["name"]
+    return name, reasons
     ### END SOLUTION
 
 

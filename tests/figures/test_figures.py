@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.serving import simulate
+from course_lib.attention.scheduling import continuous
 from course_lib.figures import (
     backward,
     blocks,
@@ -69,7 +73,8 @@ FIGURES = {
     "fusion": fusion.draw_fusion,
     "cache": lambda: decode.draw_cache(257, 128),
     "splits": decode.draw_splits,
-    "serving": lambda: serving.draw_serving(n=12),
+    "seats": lambda: serving.draw_seats({"tram": [(0, 0, 2), (1, 0, 7), (0, 2, 6)]}),
+    "serving": lambda: serving.draw_memory({"paged": serving.paged()}),
 }
 TABLES = {
     "steps": naive_steps.formula_and_counters,
@@ -89,6 +94,7 @@ TABLES = {
     "calls": lambda: dram.calls(lambda n, causal, heads: (1.0, 2.0)),
     "orders": dram.orders,
     "decode": decode.against_others,
+    "batching": lambda: serving.compare({"paged": serving.paged()}),
 }
 
 
@@ -132,3 +138,19 @@ def test_findings_of_records_are_what_the_records_say():
     assert re.findall(r"[\d.]+ times", regimes.draw_regimes().finding) == ratios
     speeds = tile_choice.descriptor_speeds().values()
     assert f"{max(speeds) / min(speeds):.1f}" in tile_choice.draw_speeds().finding
+
+
+def test_lesson_12s_recorded_run_is_what_the_courses_policy_makes():
+    run = simulate(continuous, serving.requests(), pages=serving.PAGES,
+                   page_size=serving.PAGE_SIZE, budget=serving.BUDGET)  # fmt: skip
+    assert serving.paged() == run, "run benchmarks/serving.py"
+
+
+def test_empty_seats_are_counted_and_the_faster_run_is_named():
+    drawn = serving.draw_seats({"coach": [(0, 0, 2), (1, 0, 7)], "tram": [(0, 0, 2), (0, 2, 9)]})
+    words = " ".join(text.get_text() for axes in drawn.axes for text in axes.findobj(Text))
+    assert "coach: 7 steps, 5 empty places" in words
+    assert "tram: 9 steps, 0 empty places" in words
+    run = serving.paged()
+    slow = replace(run, seconds=2 * run.seconds)
+    assert "2.0 times" in serving.draw_memory({"a": slow, "b": run}).finding
