@@ -194,7 +194,7 @@ def _cases(rng: Generator) -> list[Case]:
     size, budget = int(rng.integers(4, 7)), int(rng.integers(32, 41))
     pool = 128 // size
     return [
-        case("one request, alone", _requests((5, 3)), 4, 4, 8),
+        case("one request, which fills the pool", _requests((10, 3)), 3, 4, 8),
         case("a prompt longer than the budget", _requests((21, 3)), 8, 4, 8),
         case(
             "an answer, and then a long prompt", _requests((3, 12), (30, 2), every=0.006), 8, 8, 8
