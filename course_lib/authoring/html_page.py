@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Iterator
@@ -65,13 +66,15 @@ def page(notebook: Path) -> str:
             client.execute()
     except CellExecutionError as error:
         raise FileProblem(f"{notebook}: a cell raises {error.ename}: {error.evalue}") from None
-    book.metadata.pop("widgets", None)  # nbclient needs their state while it runs; a page does not
+    state = _widget_state(book.metadata.pop("widgets", {}))  # nbclient needs it; a page does not
     for cell in book.cells:
         if cell.cell_type == "markdown":
             cell.source = _IMAGE.sub(r"\1", cell.source)
         for output in cell.get("outputs", []):
-            if "text/html" in output.get("data", {}):  # a widget's stand-in: no kernel will come
-                output["data"].pop(_VIEW, None)
+            data = output.get("data", {})
+            if view := data.pop(_VIEW, None):  # no kernel will come: what stands in for it stays
+                still = _still(view["model_id"], state)
+                data.setdefault("text/html", f"<pre>{html.escape(still)}</pre>")
     loader = DictLoader({"course.html.j2": _TEMPLATE})
     exporter = HTMLExporter(
         template_file="course.html.j2",
@@ -83,6 +86,25 @@ def page(notebook: Path) -> str:
     text, _ = exporter.from_notebook_node(book, {"metadata": {"name": notebook.stem}})
     text = re.sub(r'<script src="">\s*</script>\s*', "", text)  # the addresses emptied above
     return text.replace("</head>", f"{_LOOK}{_dark_theme(exporter)}</head>", 1)
+
+
+def _widget_state(metadata: Any) -> dict[str, dict[str, Any]]:
+    """Return the state of every widget of an executed notebook, by its id."""
+    models = metadata.get("application/vnd.jupyter.widget-state+json", {}).get("state", {})
+    return {name: model["state"] for name, model in models.items()}
+
+
+def _still(model: str, state: dict[str, dict[str, Any]]) -> str:
+    """Return what a widget that is not the course's shows now: its values and its output."""
+    mine = state.get(model.removeprefix("IPY_MODEL_"), {})
+    shown = [_still(child, state) for child in mine.get("children", ())]
+    if description := mine.get("description"):
+        labels, index = mine.get("_options_labels"), mine.get("index")
+        value = mine.get("value") if labels is None or index is None else labels[index]
+        shown.append(f"{description} = {value}\n")
+    for output in mine.get("outputs", ()):
+        shown.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+    return "".join(shown)
 
 
 def _dark_theme(exporter: Any) -> str:

@@ -124,3 +124,17 @@ def test_expected_errors_of_exercises_are_kept(tmp_path):
     nbformat.write(book, tmp_path / "exercise.ipynb")
     assert main(["html", "exercise.ipynb", "-o", "out.html"]) == 0
     assert "as planned" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_slider_of_ipywidgets_leaves_what_it_showed(tmp_path):
+    """It needs a kernel to move; its values and what its function printed stay on the page."""
+    notebook = tmp_path / "slider.ipynb"
+    cell = (
+        "from ipywidgets import interact\n@interact(layers=(1, 96), n=[1024, 2048])\n"
+        "def keep(layers=12, n=2048):\n    print(layers * n, '< all')"
+    )
+    write_notebook(notebook, [cell])
+    assert main(["html", str(notebook)]) == 0
+    page = (tmp_path / "slider.html").read_text(encoding="utf-8")
+    assert "layers = 12\nn = 2048\n24576 &lt; all" in page
+    assert "interactive(children" not in page
