@@ -18,6 +18,7 @@ import torch
 from course_lib import EagerLedger, Predict, Quiz, demo
 from course_lib.accounting.measurements import load_measurements
 from course_lib.style.table import Table
+from course_lib.widgets import Race
 
 
 # %% question [markdown]
@@ -369,6 +370,14 @@ trips.reveal(
 # crate. It drives the whole crate there and back.
 #
 # In exercise 1.4 you remove these two trips.
+#
+# Press play, and watch the truck: one lane, everything that the ledger counted,
+# areas at one scale. (The clock is bytes divided by an H100's bandwidth. Nothing
+# here was timed. The two boxes below are memories on the chip: lesson 02.) Then
+# drag the corner of S, and see what grows.
+
+# %% race
+Race(n, d, lanes=("naive",), eager=ledger, dtype="fp32")
 
 # %% dearest [markdown]
 # ## Which line costs most?

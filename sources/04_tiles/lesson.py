@@ -21,7 +21,7 @@ from course_lib.accounting.sram import largest_square_tile, tile_bytes
 from course_lib.accounting.traffic import attention_flops, derived_counts
 from course_lib.accounting.traffic import flash_compulsory, flash_tile_loads, naive_four_trips
 from course_lib.style.table import Table
-from course_lib.widgets import HBMAccountant, SramBudget, TileSchedule
+from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 
 # %% question [markdown]
 # ## The question
@@ -460,6 +460,13 @@ p_reads.reveal(
     "192 / 64 = 3 programs, and each needs every key. Q is read once: a "
     "program keeps its Q tile for the whole walk.",
 )
+
+# %% race-text [markdown]
+# Play the books: the loads and stores above, one after the other, beside naive
+# attention at the same scale. Count how often the walk passes K.
+
+# %% race
+Race.replay(memory, beside="naive")
 
 # %% model-meets-ledger-text [markdown]
 # Lesson 02 left these repeated loads out. Here is the model for them: the

@@ -107,7 +107,7 @@ for way in ("1 by_mask", "8 specialised"):
     print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
 
 # %% roofline-chart
-from course_lib.widgets import RooflineChart
+from course_lib.widgets import Race, RooflineChart
 
 chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
@@ -156,6 +156,14 @@ p_heads.reveal(
     "A program runs on one SM. 32 programs cannot use more than 32 of them. "
     "With N = 8192 in tiles of 128 there are 64 times as many.",
 )
+
+# %% race-text [markdown]
+# Play one causal head with 8 programs side by side. Each walks over its own keys,
+# so K and V are read many times (the tape), and the program of the last rows walks
+# longest. Then let more of them run at once: does the tape change?
+
+# %% race
+Race(2048, 128, 128, 64, causal=True, at_once=8, lanes=("flash",))
 
 # %% moves-two [markdown]
 # **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do

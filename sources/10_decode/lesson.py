@@ -43,7 +43,7 @@ from course_lib.attention import OnlineState, naive
 from course_lib.figures import decode as measured
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.style.table import Table
-from course_lib.widgets import KVCacheCalculator, RooflineChart, TileSchedule
+from course_lib.widgets import KVCacheCalculator, Race, RooflineChart, TileSchedule
 
 # %% picture [markdown]
 # ## The picture: readers at a desk
@@ -159,6 +159,12 @@ p_naive.reveal(
 # (That is the least, by formula. Eager PyTorch moves more: it may repeat K and V for every head of
 # the group.) So what made prefill fast cannot make decode fast. The online softmax stays useful: it
 # lets different programs do parts of the keys, as you will see. But first what does help: the dial.
+#
+# Play the race of one head with one query row: both lanes lay nearly the same tape, and it is all K
+# and V.
+
+# %% race
+Race(4096, 128, decode=True)
 
 # %% what-changes [markdown]
 # ## What turns the dial?
