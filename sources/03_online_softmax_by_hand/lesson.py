@@ -593,6 +593,45 @@ p_masked.reveal(
 # A kernel handles a block of queries at once. Every query has notes of its own:
 # m and ℓ become columns of numbers, O becomes a small matrix. Not one line
 # changes its meaning.
+#
+# Two rows by hand first. Row A has the scores 1, 3 and then 2, 5; row B has 4, 0
+# and then 1, 2. Each key has a value of two numbers. The first pile is done, the
+# second arrives. Only row A meets a larger score, so each row needs an α of its
+# own.
+
+# %% two-rows
+first, second = np.array([[1.0, 3], [4, 0]]), np.array([[2.0, 5], [1, 2]])  # (2, 2)
+m = first.max(axis=1)  # (2,): [3, 4]
+o = np.exp(first - m[:, None]) @ np.array([[10.0, 1], [20, 2]])  # (2, 2), not divided yet
+
+m_new = np.maximum(m, second.max(axis=1))  # (2,): [5, 4]
+alpha = np.exp(m - m_new)  # (2,)
+print("alpha:", alpha.round(3))
+
+# %% predict-column
+p_column = Predict(
+    "3-column",
+    "o is (2, 2): a row of it for each query. alpha is (2,). What does o * alpha multiply by "
+    "alpha[0] = 0.135?",
+    options=["the first row", "the first column", "nothing: NumPy refuses"],
+)
+p_column
+
+# %% column
+print("o:", o.round(2), "o * alpha:", (o * alpha).round(2), sep="\n")
+print("o * alpha[:, None]:", (o * alpha[:, None]).round(2), sep="\n")
+
+# %% reveal-column
+p_column.reveal(
+    "the first column",
+    "NumPy lines shapes up from the right: (2,) stands over the columns, and nobody complains. "
+    "alpha[:, None] is a column, (2, 1): one number for each row.",
+)
+
+# %% block-text [markdown]
+# What belongs to a row (m, ℓ, α, the division) meets a matrix as a column, with
+# `[:, None]`. What belongs to a key lies along the columns. The class below does
+# all of it.
 
 # %% block-of-rows
 n_q, n_k, d = 4, 256, 16

@@ -391,6 +391,57 @@ else:
 # **The rule of this course:** where float32 accuracy is claimed, write
 # `tl.dot(a, b, input_precision="ieee")`. For float16 inputs it changes nothing.
 
+# %% tools [markdown]
+# ## Four small tools
+#
+# The kernel below needs them, and so will yours in lesson 07.
+#
+# - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
+# - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector
+#   then; `[:, None]` makes it a column that a tile can meet.
+# - `tl.minimum(a, b)`: the smaller of two numbers (`tl.min` looks through a tile).
+# - `out.dtype.element_ty`: the type of what a pointer points to. A tile is
+#   converted to it before it is stored.
+#
+# And one for you: `tl.static_assert(condition, "words")` stops while the kernel is
+# *built*, before any program runs. An exercise that is not begun says so with it;
+# the line goes when you write yours.
+
+
+# %% tools-kernel
+@triton.jit
+def stairs_kernel(x, top, out, n, ROWS: tl.constexpr, COLS: tl.constexpr):
+    tl.static_assert(ROWS <= COLS, "a row would see nothing new")
+    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLS)
+    at = rows[:, None] * COLS + cols[None, :]  # (rows, cols)
+    tile = tl.load(x + at)
+    last = tl.minimum(rows + 2, n - 1)  # (rows,): the last column that each row sees
+    tile = tl.where(cols[None, :] <= last[:, None], tile, float("-inf"))
+    m = tl.max(tile, 1)  # (rows,)
+    tl.store(top + rows, m)
+    tl.store(out + at, tl.exp(tile - m[:, None]).to(out.dtype.element_ty))
+
+
+# %% predict-tools
+p_tools = Predict(
+    "6-tools",
+    "ROWS = 4, COLS = 8, n = 5, and x holds its own column numbers, 0 to 7, in each row. What is "
+    "the largest number in `top`?",
+)
+p_tools
+
+# %% run-tools
+x = torch.arange(8.0, device=device).repeat(4, 1)
+top, out = torch.empty(4, device=device), torch.empty(4, 8, device=device, dtype=torch.float16)
+stairs_kernel[(1,)](x, top, out, 5, ROWS=4, COLS=8)
+print("top:", top.tolist(), " out:", out.dtype)
+
+# %% reveal-tools
+p_tools.reveal(
+    top.max().item(),
+    "Row 0 sees columns 0 to 2, row 1 one more. `tl.minimum` stops rows 2 and 3 at column 4.",
+)
+
 # %% accumulator [markdown]
 # ## A loop that carries a tile
 #

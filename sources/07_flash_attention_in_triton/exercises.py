@@ -273,6 +273,17 @@ check(ragged_attention)
 # -inf - (-inf) is NaN (lesson 03). Such a row must give `o = 0` and `lse = -inf`. One way is given:
 # subtract `m_safe`, and divide by `l_safe`.
 
+# %% staircase-7-4
+# @title A picture: 6 queries, 10 keys, and where the second tile of queries stops
+from course_lib.figures.staircase import draw_staircase
+
+draw_staircase(6, 10, block_q=2, block_k=4, tile=1)
+
+# %% staircase-7-4-say [markdown]
+# Read `end` off the staircase for the first and the third tile of queries too. Then find what it is
+# made of: the tile's number, `BLOCK_Q`, `n_q` and `n_k`. (`boundary` is for 8.2: no key before it
+# needs a mask.)
+
 # %% ex-7-4
 @triton.jit
 def flash_kernel(

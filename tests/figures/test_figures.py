@@ -29,6 +29,7 @@ from course_lib.figures import (
     naive_steps,
     regimes,
     serving,
+    staircase,
     tile_choice,
     training,
     trips,
@@ -62,6 +63,7 @@ FIGURES = {
     "museum": lambda: museum.draw_museum(ANSWERS, 3.0, (2, 4)),
     "programs": lambda: blocks.draw_programs(21, 8),
     "addresses": lambda: blocks.draw_addresses(np.array([1, 2]), np.array([3, 4, 5]), 10),
+    "staircase": lambda: staircase.draw_staircase(6, 10, 2, 4, 1),
     "visits": lambda: visits.draw_visits(seen(4), 16, 4),
     "walks": lambda: backward.draw_walks(3, causal=True),
     "losses": training.draw_losses,
@@ -123,6 +125,7 @@ def test_a_table_has_rows_in_both_forms(name):
         (museum.draw_museum, (ANSWERS, 3.0, (2, 4)), (ANSWERS, 3.0, (0, 9)), ("2 of 4", "0 of 4")),
         (decode.draw_cache, (257, 128), (256, 128), ("127 rows", "0 rows")),
         (decode.draw_splits, (1,), (64, 4096), ("10.3 times", "1.1 times")),
+        (staircase.draw_staircase, (6, 10, 2, 4, 1), (6, 4, 2, 4, 0), ("from 8 on", "from 0 on")),
         (visits.draw_visits, (seen(4), 16, 4), (seen(8), 32, 4), ("62%", "56%")),
     ],
 )  # fmt: skip
