@@ -6,7 +6,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most. It is not where most people look.
 #
-# **Time:** 35 minutes of reading, 27 for the exercises.
+# **Time:** 38 minutes of reading, 27 for the exercises.
 
 # %% imports
 import math
@@ -96,6 +96,42 @@ weights = e / e.sum()
 print("exp    ", e.round(5))
 print("weights", weights.round(4), "sum", weights.sum())
 print("result ", (weights @ values).round(2))
+
+# %% sentence [markdown]
+# ### Where Q, K and V come from
+#
+# *The cat did not eat, as it was ill.* Who was ill? You looked back from
+# *it* to *cat*. Attention is that look, with numbers.
+#
+# Each token arrives with a row of numbers, x: what the model knows of it so far.
+# Three matrices turn it into a query, a key and a value. A model learns them; the
+# ones below are made up, so that you can follow. x has two numbers: *is a living
+# being* and *stands for one*.
+
+# %% sentence-code
+words = "the cat did not eat as it was ill".split()
+x = np.zeros((9, 2))  # (N, 2)
+x[words.index("cat"), 0] = 3  # a being
+x[words.index("it"), 1] = 2  # stands for one
+
+w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
+w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
+q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
+s = q @ k.T / np.sqrt(2)  # (9, 9): the scores
+p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # (9, 9): the weights
+it = words.index("it")
+print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
+
+# %% sentence-picture
+# @title A picture: at whom "it" looks
+from course_lib.figures.sentence import draw_sentence
+
+draw_sentence(words, p[it], it)
+
+# %% sentence-say [markdown]
+# *it* now carries the mark of a living being. The other eight queries are all
+# zeros: they look for nothing, so they look at everybody alike. (A real model has
+# dozens of such lookers side by side, its *heads*, and dozens of layers of them.)
 
 # %% why-max [markdown]
 # **Why subtract the largest score?** In algebra it changes nothing: numerator
