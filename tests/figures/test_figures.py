@@ -27,6 +27,7 @@ from course_lib.figures import (
     ladder,
     museum,
     naive_steps,
+    pages,
     regimes,
     sentence,
     serving,
@@ -98,6 +99,7 @@ TABLES = {
     "calls": lambda: dram.calls(lambda n, causal, heads: (1.0, 2.0)),
     "orders": dram.orders,
     "decode": decode.against_others,
+    "pages": pages.paged_times,
     "batching": lambda: serving.compare({"paged": serving.paged()}),
 }
 
