@@ -196,6 +196,7 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
     assert "Page 0 was shared: copied to page 4 first." in page.inner_text(".fac")
+    assert page.locator(".fac-pages-copy").count() == 1
     press(page, "free A")
     assert set(frame_of(page)["tables"]) == {"B", "C"}
     before = frame_of(page)["lengths"]["C"]
@@ -214,6 +215,8 @@ def test_another_page_size_lays_the_same_operations_anew(mount):
         box.press("Enter")
         assert f"on {pages} pages of {size}: {empty} of" in page.inner_text(".fac")
         assert frame_of(page)["page_size"] == size
+        outline = page.locator(".fac-pages-mine").get_attribute("d")
+        assert outline.count("M") == 1  # A's five pages of 1 share one, or it would hide them
 
 
 @pytest.mark.browser

@@ -140,17 +140,17 @@ function render({ model, el }) {
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
-    const grid = { top: y + 2.2 * fs, tall, gap, slot: (width - 2) / across, across };
+    const below = y, grid = { top: y + 3.5 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 0.5 * fs }, `${plural(c.pages, "page")} of ${get("page_size")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 1.8 * fs }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
     });
     links((add) => {
       for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
-        const half = (from[1] + to[1]) / 2;
-        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}C${from[0]} ${half} ${to[0]} ${half} ${to}` });
+        const half = (below + to[1]) / 2; // straight down behind the other tables, then to its page
+        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}V${below}C${from[0]} ${half} ${to[0]} ${half} ${to}` });
       }
     });
     return y + 0.4 * fs;
@@ -209,18 +209,39 @@ function render({ model, el }) {
       if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
       if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
-      if (who.includes(name)) mine += box(x, y, wide, tall);
       if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
+    }
+    const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
+    while (own.length) {
+      const first = own.shift();
+      let many = 1; // pages too narrow for an outline each share one
+      while (wide < 8 && own[0] === first + many && own[0] % each) many += own.splice(0, 1).length;
+      mine += box(...place(first), many * wide, tall);
     }
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
-    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: 1 + wide, cy: top + tall / 2, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
+    drawSize(add, top, wide, slot * across, slot, fs);
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
     }
+    if (now.copied) {
+      const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + Math.max(3, wide / size / 2), y + 0.3 * tall]);
+      const low = Math.max(y1, y2) + 1.3 * tall, mid = (x1 + x2) / 2, turn = (180 / Math.PI) * Math.atan2(y2 - low, x2 - mid);
+      add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${y1}Q${mid} ${low} ${x2} ${y2}` });
+      add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${y2}) rotate(${turn})` });
+    }
     return top + Math.ceil(pages() / each) * (tall + gap) - gap;
+  }
+
+  /** A measure above the first page: how many slots it has. */
+  function drawSize(add, top, wide, room, slot, fs) {
+    const size = get("page_size"), says = `a page: ${plural(size, "slot")}`, y = top - 0.7 * fs, end = 1 + wide;
+    const left = end + 10 * fs > room; // no room for the words behind it
+    add("measure", "path", { class: "fac-pages-measure", d: `M1 ${top}V${y - 0.35 * fs}M1 ${y}H${end}V${top}` });
+    add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
   }
 
   /** The same memory in one piece for each request, as far as it goes. */
