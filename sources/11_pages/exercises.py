@@ -14,12 +14,12 @@ from course_lib import check, hint, progress
 # %% about-11-1 [markdown]
 # ## 11.1 · What pages reserve, and what of it is empty (★, 8 minutes)
 #
-# Nobody knows how long an answer will be. A cache that reserves room for the longest possible one
-# stays empty where answers are short. A cache in **pages** takes a page of `page_size` slots when the
-# next token needs one. What is left empty then? Count it, for sequences of given lengths.
+# A cache in **pages** takes a page of `page_size` slots when the next token needs one. How many bytes
+# are reserved then, and how many of them are empty? Count, for sequences (the requests' texts so
+# far) of given lengths.
 #
 # - A slot has room for one token: a row of K and a row of V, of `head_dim` numbers each, for each of
-#   `kv_heads` key heads in each of `layers` layers; `b` bytes a number.
+#   `kv_heads` K/V heads in each of `layers` layers; `b` bytes a number.
 # - A page belongs to one sequence (nothing is shared here), and is reserved whole.
 # - A sequence takes a page only when there is a token for it: none for length 0.
 # - Wasted is what is reserved and holds no token.
@@ -45,16 +45,16 @@ check(page_waste)
 # %% about-11-2 [markdown]
 # ## 11.2 · Gather a sequence from its pages (★, 8 minutes)
 #
-# All sequences keep their rows in one pool of pages, in whatever page was free at the time. The
-# **logical** order, token after token, is in a sequence's table alone: token `t` stands in slot
-# `t % page_size` of page `table[t // page_size]`. The **physical** order of the pages says nothing.
+# All sequences keep their rows in one pool of pages, in whatever page was free at the time. Token `t`
+# stands in slot `t % page_size` of page `table[t // page_size]`. So the **logical** order, token after
+# token, is in the table alone; the **physical** order, that of the pool, says nothing.
 #
 # ```
 # page_size 4, length 6, table [7, 2, -1, 900]        page 7: t0 t1 t2 t3     page 2: t4 t5 .. ..
 # ```
 #
-# Return the rows of one sequence in logical order, in a new tensor of `pages`' dtype: what lesson
-# 10's decode would take. (A kernel does not gather: it looks up the table as it goes. That is 11.3.)
+# Return the rows of one sequence in logical order, in a new tensor of `pages`' dtype. (A good kernel
+# does not gather: it looks up the table as it goes. That is 11.3.)
 #
 # - The last page may be full or not; `length` may be 0.
 # - Entries past the last page in use are garbage, numbers of any size: do not follow them.
@@ -235,6 +235,13 @@ check(paged_decode)
 # Example: pages of 4. `append("a")` three times fills slots 0, 1 and 2 of a page, say 7. After
 # `fork("a", "b")` both tables are `[7]`. `append("b")` is `(3, 3, 7)`: page 3, slot 3, copy from 7
 # first. Now `append("a")` is `(7, 3, None)`: nobody else holds page 7 any more.
+#
+# To see what yours does, step by step, with overwritten tokens marked, run in a new cell:
+#
+# ```python
+# from course_lib.widgets import PageTable
+# PageTable.replay(PagePool, [("append", "a", 3), ("fork", "a", "b"), ("append", "b")])
+# ```
 
 
 # %% ex-11-4
@@ -315,7 +322,7 @@ check(PagePool)
 # K and V of a token depend on all tokens before it. So a new request can use a cached page, without
 # computing or storing it again, if it begins with the same tokens, **from token 0 on**, up to the end
 # of that page. A server keeps what it has cached in a **radix tree**: what requests have in common is
-# there once, and an edge holds as many tokens as nobody departs from.
+# there once, and an edge holds the tokens up to where two of them part, or one ends.
 #
 # ```
 # cached: 5 8 2 9        tree = {5: ([5, 8, 2], {9: ([9], {}),
@@ -326,7 +333,7 @@ check(PagePool)
 # A tree is a dict: the next token leads to `(edge, below)`, a list of tokens that begins with that
 # token, and the tree behind it (`{}`: nothing goes on). No two edges of a tree begin alike.
 #
-# How many tokens of `prompt` need not be computed, and how many bytes of cache are saved?
+# How many tokens of `prompt` need not be computed, and how many bytes of cache do they save?
 #
 # - Pages of `page_size` tokens are shared whole, or not at all. Edges end anywhere, also within pages.
 # - A prompt may leave the tree, or end, within an edge.
@@ -369,10 +376,10 @@ check(shared_prefix)
 # %% about-11-star [markdown]
 # ## 11★ · Evict, and keep the sinks (★★★, 20 minutes)
 #
-# A text may go on for ever; a cache may not. Which rows can go? Only the newest ones to stay, a window,
-# is not enough: Xiao et al. (2023, "StreamingLLM") found that models put much weight on the first few
-# tokens, whatever they say, and that perplexity jumps when these **sinks** are evicted. So the first
-# `sinks` rows stay, and the last `window` rows, and what lies between them goes.
+# A text may go on for ever; a cache may not. To keep only the newest rows, a window, is not enough:
+# Xiao et al. (2023, "StreamingLLM") found that models put much weight on the first few tokens,
+# whatever they say, and break down when these **sinks** are evicted. So the first `sinks` rows stay,
+# and the last `window` rows; what lies between them goes.
 #
 # **Positions.** A rotary embedding rotates each query and key by its position, and the score then
 # depends on the distance. In the text, the distance to the sinks grows beyond anything the model was
@@ -384,8 +391,8 @@ check(shared_prefix)
 # 2. Rotate their keys and the query by these positions, with `rotate`, which is given.
 # 3. Attend (`torch.nn.functional.scaled_dot_product_attention` may do it).
 #
-# `sinks` may be 0; `window` is at least 1. What is evicted belongs to somebody else: the check puts NaN
-# there, and a weight of 0 does not help.
+# `sinks` may be 0; `window` is at least 1. Evicted rows hold NaN in the check: do not read them, for a
+# weight of 0 does not help.
 
 # %% given-rotate
 def rotate(x, positions):
