@@ -64,7 +64,7 @@ p_70b.reveal(
 # - A **layout** says *where* K and V lie in memory.
 # - A **policy** says *who*: which request comes next, whose tokens stay, what is kept for later.
 #
-# FlashAttention is a kernel. This lesson is about a layout, and about two policies.
+# FlashAttention is a kernel. This lesson is about a layout, and policies that it makes easy.
 
 # %% predict-flash
 p_flash = Predict(
@@ -471,8 +471,8 @@ p_prefix.reveal(
 )
 
 # %% prefix-say [markdown]
-# This saves more than room: those 32 tokens need no prefill. It is a *policy*, and pages make it
-# easy. SGLang, a serving library, calls it RadixAttention; the kernel is the same as before.
+# This saves more than room: those 32 tokens need no prefill. It is a *policy*. SGLang, a serving library,
+# calls it RadixAttention; the kernel is the same as before.
 
 # %% evict-heading [markdown]
 # ## When the text itself is too long: windows and sinks
@@ -536,6 +536,7 @@ rows = [
     ("the announcement", "HuggingFace Transformers", "14 to 24"),
     ("the announcement, three answers each", "HuggingFace Transformers", "8.5 to 15"),
     ("the announcement", "Text Generation Inference", "2.2 to 2.5"),
+    ("the announcement, three answers each", "Text Generation Inference", "3.3 to 3.5"),
     ("the paper, at equal latency", "FasterTransformer, Orca", "2 to 4"),
 ]
 Table(("where", "against", "times the throughput"), rows,
