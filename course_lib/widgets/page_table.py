@@ -79,7 +79,7 @@ class PageTable(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "page_table.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "page_table.css")
     parts = ("pages-memory", "pages-acts", "pages-size")
-    height_px = 640
+    height_px = 620
 
     page_size = traitlets.Int(16).tag(sync=True)
     slots = traitlets.Int(256).tag(sync=True)

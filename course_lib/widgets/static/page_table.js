@@ -136,13 +136,13 @@ function render({ model, el }) {
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)}`);
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.15 : 2) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.05 : 1.8) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
-    const below = y, grid = { top: y + 3.5 * fs, tall, gap, slot: (width - 2) / across, across };
+    const below = y, grid = { top: y + 3.4 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 1.8 * fs }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 1.7 * fs }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
