@@ -5,18 +5,17 @@
 # No GPU.
 #
 # **You will be able to:** say what a server computes in each step, and who waits for it; cut a long
-# prompt so that nobody's next token stops; say why one tile does not fit a mixed batch; attend to
-# latent rows as they are cached; keep a cache in one byte a number and see what it costs; choose a
-# kernel, with the reason.
+# prompt so that nobody's next token stops; attend to latent rows as they are cached; keep a cache in
+# one byte a number and see what it costs; choose a kernel, with the reason.
 #
 # **Time:** 50 minutes for this lesson, 85 for its exercises.
 
 # %% question [markdown]
 # ## The question
 #
-# So far somebody told us what to compute: these queries, those keys. Now we are the server.
-# Requests come when they like. Each has a prompt, whose length we see, and wants an answer, **whose
-# length nobody knows before it ends**. There is one GPU, one pool of pages, and the next step.
+# So far somebody told us what to compute. Now we are the server. Requests come when they like. Each
+# has a prompt, whose length we see, and wants an answer, **whose length nobody knows before it
+# ends**. There is one GPU, one pool of pages, and the next step.
 #
 # **Who goes next?**
 
@@ -24,7 +23,6 @@
 import numpy as np
 import torch
 
-from course_lib import Predict, Quiz
 from course_lib.accounting import decode_traffic as model
 from course_lib.accounting.backends import checklist
 from course_lib.accounting.hardware import GPUS
@@ -32,6 +30,7 @@ from course_lib.accounting.serving import Costs, simulate
 from course_lib.attention import naive
 from course_lib.figures import serving
 from course_lib.style.table import Table
+from course_lib.widgets import Predict, Quiz, ServerMemory
 
 # %% picture [markdown]
 # ## The picture: a coach and a tram
@@ -97,8 +96,7 @@ p_tram.reveal(
 
 # %% free-seat [markdown]
 # What does an empty seat cost? A decode step waits for memory (lesson 10), and it reads *all weights
-# of the model*, for one request as for sixty. An empty seat does not make it shorter by much. **So
-# fill the step.**
+# of the model*, for one request as for sixty. **So fill the step.**
 #
 # A server is judged by three numbers, and they pull in different directions:
 #
@@ -109,18 +107,16 @@ p_tram.reveal(
 # %% prompt-heading [markdown]
 # ## The long prompt at the door
 #
-# 60 requests decode, each with 2000 rows in the cache. A prompt of 8192 tokens comes. On the tram it
-# gets on at once: all of it is computed in the next step, together with the others' tokens.
+# 60 requests decode, each with 2000 rows in the cache. A prompt of 8192 tokens comes. On the tram
+# all of it is computed in the next step, together with the others' tokens.
 #
-# How long is a step? Our *cost model* is lesson 02's roofline: its bytes over the bandwidth, or its
-# FLOPs over the speed, whichever takes longer.
+# How long is a step? Our *cost model* is lesson 02's roofline: bytes over bandwidth or FLOPs over
+# speed, whichever takes longer.
 #
-# - Bytes: all weights once, 8 billion in bf16, 16 GB; and the cached rows of those who compute,
-#   128 KiB each in all 32 layers: here 15.7 GB.
-# - FLOPs: 2 for each weight and token.
+# - Bytes: all weights, 8 billion in bf16, 16 GB; and the cached rows, 128 KiB each in all 32 layers:
+#   15.7 GB.
+# - FLOPs: 2 for each weight and token. (Attention's own are left out, and launches.)
 # - An H100 reads 3350 GB and computes 989 TFLOP in a second.
-#
-# Attention's own FLOPs and the launches are left out.
 
 # %% predict-prompt
 p_prompt = Predict(
@@ -149,79 +145,46 @@ p_prompt.reveal(
 )
 
 # %% chunk-say [markdown]
-# So the prompt is cut into **chunks**: *chunked prefill* (Sarathi, 2023). Look at the last two lines:
-# with 512 tokens a step nobody notices the prompt. The usual step leaves the arithmetic idle, so
-# these tokens ride along **for free**, on weights that are read anyway.
+# So the prompt is cut into **chunks**: *chunked prefill* (Sarathi, 2023). With 512 tokens a step
+# nobody notices it. The usual step leaves the arithmetic idle, so these tokens ride along **for
+# free**, on weights that are read anyway.
 #
-# How many ride for free? A weight has 2 bytes and makes 2 FLOPs a token, so T tokens make T FLOPs a
-# byte, and the ridge of an H100 is at 295 (lesson 02). Here the caches double the bytes, and so the
-# tokens that are free.
+# How many are free? A weight has 2 bytes and makes 2 FLOPs a token: T tokens make T FLOPs a byte, and
+# the ridge of an H100 is at 295 (lesson 02). Here the caches double the bytes, and so the free
+# tokens.
 #
 # So each step gets a **budget** of tokens: first one for everybody who decodes, the rest for chunks
-# of prompts. (vLLM's default, by its documentation.)
+# of prompts (vLLM's default, by its documentation).
 #
-# The price: a chunk attends to all chunks before it, and reads their K and V again. The table above
-# leaves that out. How much is it?
-
-# %% predict-reread
-p_reread = Predict(
-    "12-reread",
-    "A prompt of 8192 tokens in chunks of 512. Each chunk reads the rows of all chunks before it. "
-    "How many rows is that in all, as a multiple of 8192?",
-    unit="times",
-)
-p_reread
+# The price: a chunk attends to all chunks before it, and reads their K and V again. The table leaves
+# that out. It is 7.5 times the prompt's rows in all:
 
 # %% reread-run
 before = sum(range(0, 8192, 512))  # the rows before each of the 16 chunks
-print(f"{before:,} rows: {before * costs.row_bytes / 1e9:.1f} GB in 16 steps")
+print(f"{before:,} rows, {before / 8192} times 8192: {before * costs.row_bytes / 1e9:.1f} GB")
 print(f"weights in 16 steps: {16 * costs.weights * costs.b / 1e9:.0f} GB")
-
-# %% reveal-reread
-p_reread.reveal(
-    before / 8192,
-    "On the average a chunk has 7.5 before it. Little beside the weights; smaller chunks read more.",
-)
 
 # %% mixed-heading [markdown]
 # ## A mixed batch, and the kernel it asks for
 #
 # Now a step holds 60 answers, with one query each, and a chunk, with 512. The products with weights
-# do not mind: 572 rows are 572 rows. **Attention does**, since each request has keys of its own.
-# Groups of 4 heads are packed (lesson 10): an answer has 4 rows of queries, the chunk 4 · 512. What
-# does that fill of a tile?
-
-# %% predict-tile
-p_tile = Predict(
-    "12-tile",
-    "One launch, one tile size: 128 rows, good for prefill. What share of the rows in the answers' "
-    "tiles is idle?",
-    unit="%",
-)
-p_tile
+# do not mind: 572 rows are 572 rows. **Attention does**, since each request has keys of its own. With
+# groups of 4 heads packed (lesson 10), an answer has 4 rows of queries, the chunk 4 · 512. What does
+# one tile size for all do to them?
 
 # %% tiles
 table = [(tile, 100 * (1 - 4 / tile), 4 * 512 // tile) for tile in (16, 64, 128)]
 columns = ("rows a tile", "answers: idle rows, %", "chunk: K and V loaded, times")
 Table(columns, table, {columns[1]: ".0f"}, note="By formula.")
 
-# %% reveal-tile
-p_tile.reveal(
-    100 * (1 - 4 / 128),
-    "Small tiles suit the answers, and make the chunk load its keys 128 times. No size suits both.",
-)
-
 # %% mixed-say [markdown]
-# **So what is in the step decides which kernel runs.** Three ways out:
+# No size suits both, so **what is in the step decides which kernel runs.** Three ways out:
 #
-# 1. *Two launches*: a decode kernel for the answers (keys split, small tiles), a prefill kernel for
-#    the chunks.
-# 2. *One launch, planned*: before it, the host deals out the work so that all programs end together
-#    (FlashInfer). *POD-Attention* (2024) puts prefill and decode on the same SM at the same time:
-#    one waits for memory while the other multiplies.
+# 1. *Two launches*: a decode kernel for the answers, a prefill kernel for the chunks.
+# 2. *One launch, planned*: the host deals out the work beforehand so that all programs end together
+#    (FlashInfer). *POD-Attention* (2024) puts prefill and decode on one SM at the same time: one
+#    waits for memory while the other multiplies.
 # 3. *One varlen kernel* (lesson 10), and a tile that suits neither quite.
-#
-# Not every kernel can take a mixed batch: it is a column of the checklist below.
 
 # %% wall-heading [markdown]
 # ## Memory is the wall
@@ -231,13 +194,12 @@ p_tile.reveal(
 #
 # - **Set aside the longest it could get.** Then most of it stays empty (lesson 11).
 # - **Admit as long as there are pages.** Then one day everybody needs one more, and there is none.
-#   Somebody is thrown out, *preempted*: the pages are freed, and the tokens computed again later.
+#   Somebody is *preempted*: the pages are freed, and the tokens computed again later.
 #
-# Let us try, with *policies*. A policy is asked before each step. It is told who waits,
-# `{id: tokens of the prompt}`; who runs, `{id: (rows in the cache, tokens to compute)}`, where 0 to
-# compute means that the answer has ended; and how many pages are free. It says how many tokens of
-# whom are computed, and who leaves. Here are our two. Both set aside room for 256 tokens a request,
-# the longest there can be.
+# A *policy* is asked before each step. It is told who waits, `{id: tokens of the prompt}`; who runs,
+# `{id: (rows in the cache, tokens to compute)}`, with 0 to compute once the answer has ended; and how
+# many pages are free. It says how many tokens of whom are computed, and who leaves. Here are two.
+# Both set aside room for 256 tokens a request, the longest there can be.
 
 
 # %% coach
@@ -261,10 +223,10 @@ def tram(waiting, running, free_pages, *, budget, page_size):
 
 
 # %% serve
-def serve(policy, pages=64, every=0.02):
-    """Serve 60 requests, one each `every` seconds, from so many pages of 16 rows."""
-    requests = serving.requests(every=every)
-    return simulate(policy, requests, pages=pages, page_size=16, budget=8192, reserved=256)
+def serve(policy):
+    """Serve 60 requests, one each 20 ms or so, from 64 pages of 16 rows."""
+    requests = serving.requests()
+    return simulate(policy, requests, pages=64, page_size=16, budget=8192, reserved=256)
 
 
 # %% predict-sim
@@ -288,8 +250,8 @@ p_sim.reveal(
 
 # %% paged-say [markdown]
 # A third policy takes *pages as they are needed*, computes prompts in chunks with a budget of 256
-# tokens a step, and throws out the newest when no page is left. You will write it in 12.3; what
-# follows is a recorded run of the course's own.
+# tokens a step, and throws out the newest when no page is left. You will write it in 12.3; the runs
+# below are recorded ones of the course's own.
 
 # %% predict-paged
 p_paged = Predict(
@@ -300,13 +262,14 @@ p_paged = Predict(
 )
 p_paged
 
-# %% paged
-# @title A picture: the third policy, pages as they are needed
-runs["pages as needed, chunks"] = serving.paged()
-serving.draw_memory(runs)
+# %% instrument [markdown]
+# ## The instrument: three policies, one clock
+#
+# Full is what is needed, striped what is held for nothing, dotted the pool. The last number of a lane
+# is its longest step in which somebody's answer was computed.
 
-# %% paged-table
-serving.compare(runs)
+# %% server-memory
+ServerMemory()
 
 # %% reveal-paged
 p_paged.reveal(
@@ -317,18 +280,19 @@ p_paged.reveal(
 
 # %% sim-say [markdown]
 # Two gains, and they multiply: free seats are taken, and memory is held only for what is there.
-# Neither made a kernel faster. Now play: give the pool 256 pages, or let requests come faster or
-# slower. When is the tram hardly better than the coach?
-
-# %% play
-pages, every = 64, 0.02  # the pool; the seconds from one arrival to the next
-serving.compare({"coach": serve(coach, pages, every), "tram": serve(tram, pages, every)})
+# Neither made a kernel faster. Now play, and guess before each move:
+#
+# 1. Let a request come every 40 ms. Who is still slowed down by memory?
+# 2. Go back to 20 ms, and give the pool 256 pages. What is left of the third policy's lead?
+# 3. Let prompts be up to 896 tokens long. Whose steps get longer? (Who computes a prompt whole, while
+#    others wait for a token?)
+#
+# When 12.3 is done, `ServerMemory(next_batch)` gives your own policy a lane.
 
 # %% thrown-out [markdown]
-# Who is thrown out is a choice, too. The *newest* has the least to compute again, and the oldest is
-# sure to get through. (vLLM computes again as well, rather than copy the pages away, by its
-# documentation.) And who is admitted first? "The shortest first" makes the average wait shorter, and
-# a long prompt may wait for ever. 12.3 has a rule against that.
+# Who is preempted is a choice, too. The *newest* has the least to compute again, and the oldest is
+# sure to get through. And who is admitted first? "The shortest first" makes the average wait shorter,
+# but a long prompt may wait for ever. 12.3 has a rule against that.
 
 # %% latent-heading [markdown]
 # ## A thinner book: latent attention
@@ -342,22 +306,12 @@ serving.compare({"coach": serve(coach, pages, every), "tram": serve(tram, pages,
 # | with 8 K/V heads (GQA) | 2 · 8 · 128 = 2,048 | 4,096 |
 # | latent: one row for all heads | 512 + 64 = **576** | **1,152** |
 #
-# 57 times less than the first line. And yet each head has keys and values of its own: they are
-# **made** from the row. Head h's key is W_h · c, where c are the 512 kept numbers and W_h is a learnt
-# matrix, 128 × 512.
+# 57 times less than the first line. Yet each head has keys and values of its own, **made** from the
+# row: head h's key is W_h · c, where c are the 512 kept numbers and W_h is a learnt matrix, 128 × 512.
 #
-# Must each step then make K of all heads again, for every token of the cache? No. Move the brackets:
-# **q · (W c) = (Wᵀ q) · c**. The matrix is *absorbed* into the query, once, and the query meets the
-# kept rows as they are. Below in small: 3 heads of 4 numbers, rows of 8, 6 tokens.
-
-# %% predict-absorb
-p_absorb = Predict(
-    "12-absorb",
-    "128 heads, d = 128, 8192 tokens in the cache, one query. The left side makes K first. How many "
-    "numbers is that?",
-    options=["about 1 million", "about 134 million", "about 4 million"],
-)
-p_absorb
+# Must each step make K of all heads again, for every cached token? No. Move the brackets:
+# **q · (W c) = (Wᵀ q) · c**. The matrix is *absorbed* into the query, and the query meets the kept
+# rows as they are. In small: 3 heads of 4 numbers, rows of 8, 6 tokens.
 
 # %% absorb
 rng = np.random.default_rng(12)
@@ -371,17 +325,13 @@ print("largest difference of the scores:", np.abs(expanded - absorbed).max())
 print(f"K of 128 heads, 8192 tokens: {128 * 8192 * 128:,} numbers")
 print(f"absorbed queries: {128 * 512:,} numbers")
 
-# %% reveal-absorb
-p_absorb.reveal(
-    "about 134 million", "In every step. The right side makes a query of 65,536 numbers instead."
-)
-
 # %% absorb-say [markdown]
-# The values are treated alike, on the other side of the softmax: 12.1. Two things are not obvious.
+# So nothing has to be made of the cached rows. The values are treated alike, on the other side of the
+# softmax: 12.1. Two things are not obvious.
 #
-# **The other 64 numbers.** Keys are told their positions by a *rotation*, by an angle that depends
-# on the token (rotary embedding). It would stand between q and W c, another one for every key, so it
-# cannot be absorbed. So a small rotated key, 64 numbers, is kept beside c, and its score is added.
+# **The other 64 numbers.** Keys are told their positions by a *rotation* (rotary embedding), another
+# one for every token. It would stand between q and W c, and cannot be absorbed. So a small rotated
+# key, 64 numbers, is kept beside c, and its score is added.
 #
 # **The scale.** Absorbed, a query has 512 + 64 = 576 numbers.
 
@@ -412,25 +362,24 @@ print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 # %% dial-say [markdown]
 # So "decode waits for memory" has an exception: one query stands just below the ridge, and with one
 # draft there is no doubt. FlashMLA's authors put even the first on the other side. Their H800 holds
-# 865 TFLOP/s under load, a ridge at 258, and they round 1.89 · 128 FLOP/byte to 2 · 128 = 256:
-# **compute-bound**, they say (write-up, April 2025).
+# 865 TFLOP/s under load, a ridge at 258; they round 242 to 2 · 128 = 256, and say **compute-bound**
+# (write-up, April 2025).
 
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
 #
-# [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this. What
-# follows is from its README and its write-up of April 2025.
+# [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this. By
+# its README and its write-up of April 2025:
 #
 # - **It takes** queries of 576 numbers, a *paged* cache of latent rows (pages of 64), block table and
-#   lengths. A row is loaded once: it is the key, and its first 512 numbers are the value.
-# - **A plan first**: one call deals the pages to SMs, and all layers of the step use it. Splits of
-#   the keys are merged by lse, as in lesson 10.
+#   lengths. A row is key and value at once: its first 512 numbers are the value.
+# - **A plan first**: one call deals the pages to SMs, for all layers of a step. Splits of the keys are
+#   merged by lse, as in lesson 10.
 # - **The obstacle**: one tile of O is 64 × 512 fp32 numbers, 32,768 registers of an SM's 65,536.
-#   FlashAttention-3 overlaps products and exponentials by working on two tiles; here a second one
-#   does not fit.
-# - **The way out** ("seesaw"): the one tile is cut into a left and a right half, for two groups of
-#   warps. Each makes the weights of another block of keys, and both use both. Still lesson 03:
-#   rescale when the maximum rises.
+#   FlashAttention-3 overlaps products and exponentials with two tiles. Here a second does not fit.
+# - **The way out** ("seesaw"): the tile is cut into a left and a right half, for two groups of warps.
+#   Each makes the weights of another block of keys, and both use both. Still lesson 03: rescale when
+#   the maximum rises.
 # - **Speed** on an H800, by its README: up to 660 TFLOP/s where arithmetic is the wall, 3000 GB/s
 #   where memory is.
 
@@ -493,22 +442,21 @@ p_int8.reveal(
 # numbers make 132 in place of 256, 52 %.
 #
 # FlashMLA's fp8 cache keeps a token in 656 bytes in place of 1,152: 512 numbers in fp8, a scale for
-# each 128 of them (4 · 4 bytes), and **the 64 rotary numbers in bf16**, "for accuracy" (README). The
-# products are in bf16: each number is converted first. Where memory is the wall there is time for
-# that; where arithmetic is, it costs.
+# each 128 of them, and **the 64 rotary numbers in bf16**, "for accuracy" (README). Each number is
+# converted to bf16 before it is multiplied. That is work, and where arithmetic is the wall it costs
+# time.
 
 # %% sparse [markdown]
 # ## Not reading at all: sparse attention, in a page
 #
-# A cached row can also be *skipped*. DeepSeek-V3.2-Exp (September 2025) does it, in three parts:
+# A cached row can also be *skipped*. DeepSeek-V3.2-Exp (September 2025) does it:
 #
 # 1. A small **indexer**, with few heads and in fp8, gives every cached token a score for this query.
-#    Cheap for each token, but it looks at all of them.
 # 2. The best 2048 are chosen.
 # 3. Attention reads these, and no others. FlashMLA's sparse kernel takes their places as a tensor
 #    `indices`, page times page size plus slot: lesson 11's table with pages of one token.
 #
-# By hand: of 131,072 rows attention reads 2048, 64 times fewer. The indexer's reading stays.
+# By hand: of 131,072 rows attention reads 2048, 64 times fewer. The indexer still looks at all.
 #
 # **This is not FlashAttention's kind of saving.** FlashAttention is exact. Here most tokens get
 # weight zero: another answer. The model is *trained* for it: the indexer first learns to imitate the
@@ -523,15 +471,14 @@ p_int8.reveal(
 # | | A100, L4 | H100 | B200 | latent rows: H100, B200 |
 # |---|---|---|---|---|
 # | vLLM (1) | FA2 | FA3 | FlashInfer | FA3, FlashInfer |
-# | SGLang (2) | FlashInfer, else Triton | FA3 | TRT-LLM | FA3, TRT-LLM |
-# | FlashInfer, "auto" (3) | FA2 | FA3, else FA2 | FA2 | – |
-# | PyTorch SDPA (4) | FA2 | cuDNN, else FA2 | cuDNN, else FA2 | – |
+# | SGLang (1) | FlashInfer, else Triton | FA3 | TRT-LLM | FA3, TRT-LLM |
+# | FlashInfer, "auto" (2) | FA2 | FA3, else FA2 | FA2 | – |
+# | PyTorch SDPA (3) | FA2 | cuDNN, else FA2 | cuDNN, else FA2 | – |
 #
 # FA2 and FA3 are FlashAttention-2 and -3 (FlashInfer has kernels of its own after both); TRT-LLM are
-# kernels of NVIDIA's TensorRT-LLM. Sources: (1) documentation of attention backends, commit 0013943;
-# (2) documentation of attention backends; (3) its source, where "auto" is decided; on a B200 its other
-# kernels are chosen by name; (4) source of the dispatcher, commit 001f694: cuDNN if it is
-# newer than 9.15.
+# NVIDIA's. Sources: (1) their documentation of attention backends, vLLM's at commit 0013943; (2) its
+# source; on a B200 its other kernels are chosen by name; (3) source of the dispatcher, commit
+# 001f694: cuDNN if it is newer than 9.15.
 #
 # vLLM and PyTorch choose by the same loop: *go through a list in order of priority, check each entry
 # against what is asked, take the first that passes; if none does, say the reasons.* So what matters
@@ -543,9 +490,8 @@ checklist()
 # %% checklist-say [markdown]
 # By hand: an A100 (gpu 80), bf16, d = 128, causal, pages of 16, a mixed batch. FlashMLA and
 # FlashAttention-3 want gpu 90, FlashAttention-4 at least 100. FlashAttention-2 has pages of 256 slots
-# or a multiple. (vLLM brings a build of its own that takes 16; so its line above says FA2.)
-# FlashInfer passes. **Special kernels stand at the top and fail often; general ones stand below.**
-# In 12.4 you write the loop.
+# or a multiple. (vLLM's own build of it takes 16, hence its line above.) FlashInfer passes. **Special
+# kernels stand at the top and fail often; general ones stand below.** In 12.4 you write the loop.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -556,10 +502,9 @@ checklist()
 # heads on one row bring 242 FLOP/byte (formula). One scale for all ruins int8 where heads differ
 # (run, on random numbers).
 #
-# **Not shown.** Any of it on a GPU: the clock was the roofline, without attention's FLOPs, launches
-# or the scheduler's own time. What real streams of requests look like: other lengths and pools give
-# other factors. Whether answers stay good with an fp8 cache or with 2048 chosen tokens: that is
-# measured on models. FlashMLA's numbers are its authors'.
+# **Not shown.** Any of it on a GPU: the clock was the roofline. What real streams of requests look
+# like: other lengths give other factors. Whether answers stay good with an fp8 cache or with 2048
+# chosen tokens: that is measured on models. FlashMLA's numbers are its authors'.
 
 # %% questions [markdown]
 # ## Questions
@@ -582,6 +527,20 @@ Quiz(
             False,
             "That is why more fit; the unit is tokens a second.",
         ),
+    ],
+)
+
+# %% quiz-arrivals
+Quiz(
+    "With 256 pages and a request every 20 ms, the tram is as fast as pages and chunks. Why?",
+    options=[
+        ("Both fill the pool.", False, "Look at the third lane: it stays below the dotted line."),
+        (
+            "Whoever comes is served at once: the arrivals set the pace.",
+            True,
+            "Memory was no wall.",
+        ),
+        ("The GPU can do no more.", False, "Let requests come faster, and see."),
     ],
 )
 
