@@ -41,6 +41,7 @@ WIDGETS = {
     "Quiz": "Quiz('Which?', [('a', True, 'Yes.'), ('b', False, 'No.'), ('c', False, 'No.')])",
     "Race": "Race()",
     "RooflineChart": "RooflineChart()",
+    "ServerMemory": "ServerMemory()",
     "SramBudget": "SramBudget()",
     "TileSchedule": "TileSchedule(n_q=64, n_k=64, block_q=4, block_k=4, mask='causal')",
     "TileStepper": "TileStepper()",

@@ -94,6 +94,20 @@ def static(most: int) -> Callable[..., Decision]:
     return next_batch
 
 
+def refill(most: int) -> Callable[..., Decision]:
+    """Return continuous batching without pages: room for ``most`` tokens is set aside for each."""
+
+    def next_batch(
+        waiting: Waiting, running: Running, free_pages: int, *, budget: int, page_size: int
+    ) -> Decision:
+        ended = [i for i, (_, todo) in running.items() if todo == 0]
+        room = free_pages // pages(most, page_size) + len(ended)
+        admitted = {i: (0, todo) for i, todo in list(waiting.items())[:room]}
+        return _answers_first(running | admitted, budget), ended
+
+    return next_batch
+
+
 def _answers_first(running: Running, budget: int) -> dict[int, int]:
     compute = {}
     for i, (_, todo) in sorted(running.items(), key=lambda one: one[1][1] > 1):

@@ -7,32 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.serving import Request, Run, Step, trace
+from course_lib.accounting.serving import Request, Run, trace
 from course_lib.style.axes import name_above
 from course_lib.style.look import PAGE_INK, styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
-from course_lib.style.table import Table
 
-PAGES, PAGE_SIZE, BUDGET = 64, 16, 256
-MOST = 256  # tokens that a request of `requests` can have at most: 128 of the prompt, 128 answered
+PAGES, PAGE_SIZE = 64, 16
 _MOST_DRAWN = 150  # steps of a run
 
 Ride = tuple[int, int, int]  # a seat, the first step, and the step after the last
 
 
-def requests(seed: int = 0, n: int = 60, every: float = 0.02) -> list[Request]:
-    """Return the requests of the lesson: ``n``, one each ``every`` seconds on the average."""
-    return trace(np.random.default_rng(seed), n, every=every)
-
-
-def paged() -> Run:
-    """Return the recorded run of `requests` by pages as they are needed, and prompts in chunks."""
-    record = load_measurements("simulated_serving")
-    rows = ((*row[:-1], tuple(row[-1])) for row in record["rows"])
-    steps = tuple(Step(*row) for row in rows)
-    return Run(steps, dict(enumerate(record["waits"])), record["seconds"])
+def requests() -> list[Request]:
+    """Return the requests of the lesson: 60, one each 20 ms or so, 256 tokens at most."""
+    return trace(np.random.default_rng(0), 60, every=0.02)
 
 
 @styled
@@ -86,15 +75,3 @@ def draw_memory(runs: Mapping[str, Run], *, pages: int = PAGES, page_size: int =
         "H100. Full: rows that are needed. Striped: held, and wasted. Dotted: the pool.",
         alt="For each way, the rows of the cache that are needed and held, over the seconds.",
     )
-
-
-def compare(runs: Mapping[str, Run]) -> Table:
-    """Return what the runs come to: speed, waiting, waste."""
-    rows = [
-        (name, run.tokens_per_second, len(run.steps), run.longest_wait, run.wasted,
-         sum(len(step.preempted) for step in run.steps))
-        for name, run in runs.items()
-    ]  # fmt: skip
-    columns = ("", "tokens a second", "steps", "longest wait, s", "held and wasted", "thrown out")
-    formats = {"tokens a second": ",.0f", "longest wait, s": ".2f", "held and wasted": ".0%"}
-    return Table(columns, rows, formats, bars={"tokens a second": "flash"}, note="Simulated.")

@@ -291,8 +291,8 @@ p_prefix.reveal(
 # The line but one is **MLA**, DeepSeek's *multi-head latent attention*: a *low-rank* cache. A token
 # keeps one row of 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of
 # it as their value. That is 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is
-# memory-bound" is a rule with an exception: MLA stands just below the ridge. Its own
-# kernel is called FlashMLA; this course does not take it apart yet.
+# memory-bound" is a rule with an exception: MLA stands just below the ridge. Its own kernel is called
+# FlashMLA; lesson 12 has a page on it.
 
 # %% pack-heading [markdown]
 # ## A promise is not a load: pack the group

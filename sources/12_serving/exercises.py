@@ -143,20 +143,24 @@ check(int8_cache)
 # of its prompt come the 7 tokens for which there is budget. The rules:
 #
 # 1. At most `budget` tokens a step, and no more new pages than are free, together with those of who
-#    leaves. (The budget is never smaller than the number of all pages.)
+#    leaves. (The budget is never smaller than the number of all pages: it
+#    suffices for every answer.)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
 # 5. If pages run out, and only then, somebody leaves before it has ended. It waits again with all
 #    of its tokens, those it was given included, and they are computed anew. (Each request fits the
 #    pool alone.)
-# 6. As long as a request has a prompt to compute, at most 5 that came later finish theirs, in steps
-#    that give them more tokens than it.
+# 6. No prompt is overtaken for ever: while a request has one to compute, at most 5 that came later
+#    finish theirs. (Counted are steps that give them more tokens than it.)
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #
 # How long an answer gets, and who comes next, you are not told. The check holds the clock and
 # plays a step for each of your decisions: what you do not return is not remembered anywhere.
+#
+# Has it passed? Then `from course_lib.widgets import ServerMemory` and `ServerMemory(next_batch)`
+# draw what it makes of the lesson's requests, beside the coach and the tram.
 
 
 # %% ex-12-3

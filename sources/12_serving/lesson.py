@@ -4,20 +4,18 @@
 # **You need:** lesson 02 (the roofline), lesson 10 (prefill, decode, the dial), lesson 11 (pages).
 # No GPU.
 #
-# **You will be able to:** say what a server computes in each step, and what that does to the speed
-# and to whoever waits; cut a long prompt so that nobody's next token stops; say why one tile does
-# not fit a mixed batch; read what latent attention keeps, and why its decode waits for arithmetic;
-# keep a cache in one byte a number and see what it costs; choose a kernel for a situation, with the
-# reason.
+# **You will be able to:** say what a server computes in each step, and who waits for it; cut a long
+# prompt so that nobody's next token stops; attend to latent rows as they are cached; keep a cache in
+# one byte a number and see what it costs; choose a kernel, with the reason.
 #
 # **Time:** 50 minutes for this lesson, 85 for its exercises.
 
 # %% question [markdown]
 # ## The question
 #
-# So far somebody told us what to compute: these queries, those keys. Now we are the server.
-# Requests come when they like. Each has a prompt, whose length we see, and wants an answer, **whose
-# length nobody knows before it ends**. There is one GPU, one pool of pages, and the next step.
+# So far somebody told us what to compute. Now we are the server. Requests come when they like. Each
+# has a prompt, whose length we see, and wants an answer, **whose length nobody knows before it
+# ends**. There is one GPU, one pool of pages, and the next step.
 #
 # **Who goes next?**
 
@@ -25,7 +23,6 @@
 import numpy as np
 import torch
 
-from course_lib import Predict, Quiz
 from course_lib.accounting import decode_traffic as model
 from course_lib.accounting.backends import checklist
 from course_lib.accounting.hardware import GPUS
@@ -33,39 +30,38 @@ from course_lib.accounting.serving import Costs, simulate
 from course_lib.attention import naive
 from course_lib.figures import serving
 from course_lib.style.table import Table
+from course_lib.widgets import Predict, Quiz, ServerMemory
 
 # %% picture [markdown]
 # ## The picture: a coach and a tram
 #
-# A **coach** leaves with whoever is there. At each stop somebody has arrived; he leaves his seat,
-# and it stays empty. Nobody gets on. When the *last* one has arrived, the coach turns back and
-# takes the next party.
+# A **coach** leaves with whoever is there. At its stops people get off, and their seats stay empty.
+# When the *last* one has got off, it takes the next party.
 #
-# A **tram** stops as well. But at each stop those who have arrived get off, and those who wait get
-# on.
+# A **tram** lets people off as well. But at every stop those who wait get on.
 #
-# A seat is room for one request in the step's batch, a stop is a step: everybody on board gets one
+# A seat is room for one request, a stop is a *step* of the server: everybody on board gets one
 # token. The coach is **static batching**, the tram **continuous batching** (Orca, 2022, called it
 # *iteration-level scheduling*).
 
 # %% by-hand [markdown]
 # ## A number by hand: four requests, two seats
 #
-# A wants 2 tokens, B 7, C 4, D 3. Two seats. First the coach:
+# A wants 2 tokens, B 7, C 4, D 3. There are two seats. First the coach:
 #
 # | steps | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 |
 # |---|---|---|---|---|---|---|---|---|---|---|---|
 # | seat 1 | A | A | – | – | – | – | – | C | C | C | C |
 # | seat 2 | B | B | B | B | B | B | B | D | D | D | – |
 #
-# **11 steps.** 22 places, 16 of them used. And C, who was there from the start, gets a first token
+# **11 steps**, and 6 of the 22 places are empty. C, who was there from the start, gets a first token
 # in step 8. Now draw the same table for the tram, on paper.
 
 # %% predict-tram
 p_tram = Predict(
     "12-tram",
-    "The tram: who has ended leaves at once, who waits takes the seat in the next step, A B C D in "
-    "this order. After how many steps has everybody ended?",
+    "The tram: a seat that gets free is taken in the next step, in the order A B C D. After how "
+    "many steps has everybody ended?",
     unit="steps",
 )
 p_tram
@@ -95,39 +91,38 @@ serving.draw_seats(both)
 # %% reveal-tram
 p_tram.reveal(
     both["tram"][-1][2],
-    "C gets on when A gets off, in step 3. Both ways compute the same 16 tokens; the coach "
-    "computes "
-    "them in 11 steps.",
+    "C gets on in step 3, when A has got off. The same 16 tokens, in fewer steps.",
 )
 
 # %% free-seat [markdown]
-# Does an empty seat cost anything? Time, no: lesson 10's decode step waits for memory, and one
-# request less is a few bytes less. But the step has read *all the weights of the model*, 16 GB of
-# them, and gave them fewer users. **What a step costs is nearly fixed. So fill it.**
+# What does an empty seat cost? A decode step waits for memory (lesson 10), and it reads *all weights
+# of the model*, for one request as for sixty. **So fill the step.**
 #
 # A server is judged by three numbers, and they pull in different directions:
 #
 # - **throughput**: tokens a second, of all together;
-# - **time to the first token**: how long a request waits before its answer begins;
-# - **time between tokens**: how fluently it is read then.
+# - **time to the first token**: how long a request waits for its answer to begin;
+# - **time between tokens**: how smoothly the answer then comes.
 
 # %% prompt-heading [markdown]
 # ## The long prompt at the door
 #
 # 60 requests decode, each with 2000 rows in the cache. A prompt of 8192 tokens comes. On the tram
-# it gets on at once, and its prefill is computed in the next step, with the others' tokens.
+# all of it is computed in the next step, together with the others' tokens.
 #
-# How long is a step? The course's *cost model* is lesson 02's roofline: the bytes (all weights
-# once, the caches of those who compute) over the bandwidth, or the FLOPs (2 for each weight and
-# token) over the speed, whichever takes longer. Attention's own FLOPs and the launches are left
-# out.
+# How long is a step? Our *cost model* is lesson 02's roofline: bytes over bandwidth or FLOPs over
+# speed, whichever takes longer.
+#
+# - Bytes: all weights, 8 billion in bf16, 16 GB; and the cached rows, 128 KiB each in all 32 layers:
+#   15.7 GB.
+# - FLOPs: 2 for each weight and token. (Attention's own are left out, and launches.)
+# - An H100 reads 3350 GB and computes 989 TFLOP in a second.
 
 # %% predict-prompt
 p_prompt = Predict(
     "12-prompt",
-    "8 billion weights in bf16 on an H100. All 60 wait for the step that takes the whole prompt "
-    "along. "
-    "How many times as long as a usual step is it?",
+    "All 60 wait for the step that takes the whole prompt along. How many times as long as a usual "
+    "step is it?",
     unit="times",
 )
 p_prompt
@@ -138,118 +133,73 @@ rows, usual = 60 * 2000, costs.seconds(60, 60 * 2000)
 table = []
 for chunk in (8192, 2048, 1024, 512, 256):
     step = costs.seconds(60 + chunk, rows + chunk)
-    table.append((chunk, 8192 // chunk, 1e3 * step, step / usual, 8192 / chunk * 1e3 * step))
-columns = ("tokens of the prompt a step", "steps", "a step, ms", "of a usual step", "prompt, ms")
-formats = {"a step, ms": ",.1f", "of a usual step": ".1f", "prompt, ms": ",.0f"}
+    table.append((chunk, 1e3 * step, step / usual, 8192 // chunk, 8192 // chunk * 1e3 * step))
+columns = ("prompt's tokens a step", "a step, ms", "usual steps", "steps", "prompt, ms")
+formats = {"a step, ms": ",.1f", "usual steps": ".1f", "prompt, ms": ",.0f"}
 Table(columns, table, formats, note=f"By the cost model. A usual step: {1e3 * usual:.1f} ms.")
 
 # %% reveal-prompt
 p_prompt.reveal(
     costs.seconds(60 + 8192, rows + 8192) / usual,
-    "The usual step waits for bytes; this one waits for arithmetic: 2 FLOPs for each of 8 billion "
-    "weights and each of 8192 tokens.",
+    "The usual step waits for bytes. This one waits for arithmetic: 16 billion FLOPs a token.",
 )
 
 # %% chunk-say [markdown]
-# So the prompt is cut into **chunks**: *chunked prefill* (Sarathi, 2023). Look at the last lines:
-# with 512 tokens a step nobody notices it. Not because 512 is few, but because the decode step left
-# the arithmetic idle: these tokens ride along **for free**, on weights that were being read anyway.
+# So the prompt is cut into **chunks**: *chunked prefill* (Sarathi, 2023). With 512 tokens a step
+# nobody notices it. The usual step leaves the arithmetic idle, so these tokens ride along **for
+# free**, on weights that are read anyway.
 #
-# How many ride for free? It is the ridge of lesson 02 once more. A weight has 2 bytes and makes 2
-# FLOPs a token: T tokens are T FLOPs a byte, and the ridge of an H100 is at 295. With the caches to
-# be read as well, it is more. So each step gets a **budget** of tokens: first one for everybody who
-# decodes, the rest for chunks of prompts. (vLLM does it so by default: decodes first, then prompts
-# as far as the budget reaches. Its documentation, 2025.)
+# How many are free? A weight has 2 bytes and makes 2 FLOPs a token: T tokens make T FLOPs a byte, and
+# the ridge of an H100 is at 295 (lesson 02). Here the caches double the bytes, and so the free
+# tokens.
 #
-# The price: a chunk attends to all chunks before it, so their K and V are read again for each.
-
-# %% predict-reread
-p_reread = Predict(
-    "12-reread",
-    "A prompt of 8192 tokens in chunks of 512: each chunk reads the rows of all chunks before it. "
-    "How many rows of K and V is that, as a multiple of 8192?",
-    unit="times",
-)
-p_reread
+# So each step gets a **budget** of tokens: first one for everybody who decodes, the rest for chunks
+# of prompts (vLLM's default, by its documentation).
+#
+# The price: a chunk attends to all chunks before it, and reads their K and V again. The table leaves
+# that out. It is 7.5 times the prompt's rows in all:
 
 # %% reread-run
-before = sum(range(0, 8192, 512))  # rows that are there when each chunk comes
-row_bytes = Costs().row_bytes
-print(f"{before:,} rows, {before * row_bytes / 1e9:.1f} GB in 16 steps; weights 16 GB in each step")
-
-# %% reveal-reread
-p_reread.reveal(
-    before / 8192,
-    "Half of 15: the first chunk reads nothing, the last one 15 chunks. Beside the weights it is "
-    "little. Smaller chunks read more.",
-)
+before = sum(range(0, 8192, 512))  # the rows before each of the 16 chunks
+print(f"{before:,} rows, {before / 8192} times 8192: {before * costs.row_bytes / 1e9:.1f} GB")
+print(f"weights in 16 steps: {16 * costs.weights * costs.b / 1e9:.0f} GB")
 
 # %% mixed-heading [markdown]
 # ## A mixed batch, and the kernel it asks for
 #
-# So a step holds 60 requests with one query and one with 512. The products with weights do not
-# mind: 572 rows are 572 rows. **Attention does**, since each request has keys of its own. What does
-# FlashAttention's tile of queries find? With groups of 4 heads packed (lesson 10), an answer has 4
-# rows, the chunk 4 · 512.
-
-# %% predict-tile
-p_tile = Predict(
-    "12-tile",
-    "One launch, one tile size for all: 128 rows, good for prefill. What share of the rows in the "
-    "60 answers' tiles is idle?",
-    unit="%",
-)
-p_tile
+# Now a step holds 60 answers, with one query each, and a chunk, with 512. The products with weights
+# do not mind: 572 rows are 572 rows. **Attention does**, since each request has keys of its own. With
+# groups of 4 heads packed (lesson 10), an answer has 4 rows of queries, the chunk 4 · 512. What does
+# one tile size for all do to them?
 
 # %% tiles
-table = []
-for tile in (16, 64, 128):
-    table.append((tile, 60 * tile - 60 * 4, 100 * (1 - 4 / tile), 4 * 512 // tile))
-columns = (
-    "rows a tile",
-    "idle rows of 60 answers",
-    "idle, %",
-    "the chunk's K and V are loaded, times",
-)
-Table(columns, table, {"idle, %": ".0f", "idle rows of 60 answers": ","}, note="By formula.")
-
-# %% reveal-tile
-p_tile.reveal(
-    100 * (1 - 4 / 128),
-    "Small tiles suit the answers and make the chunk load its keys 128 times; large ones suit the "
-    "chunk. No single size suits both.",
-)
+table = [(tile, 100 * (1 - 4 / tile), 4 * 512 // tile) for tile in (16, 64, 128)]
+columns = ("rows a tile", "answers: idle rows, %", "chunk: K and V loaded, times")
+Table(columns, table, {columns[1]: ".0f"}, note="By formula.")
 
 # %% mixed-say [markdown]
-# **So what is in the step decides which kernel runs.** There are three ways out:
+# No size suits both, so **what is in the step decides which kernel runs.** Three ways out:
 #
-# 1. *Two launches*: a decode kernel for the answers (keys split, small tiles), a prefill kernel for
-#    the chunks. The usual way. Each launch may leave a part of the GPU idle at its end.
-# 2. *One launch, planned*: the host deals tiles of different sizes to programs, so that all end
-#    together. FlashInfer plans so. *POD-Attention* (2024) puts prefill and decode side by side on
-#    each SM, so that one waits for memory while the other multiplies.
-# 3. *One varlen kernel with a compromise*. Idle rows cost little while memory is what we wait for
-#    (lesson 10), so a tile of 64 may be good enough.
-#
-# In all three the kernel is told the starts of queries and keys, since no two requests are alike.
-# Which kernels can do that at all, is a column of the checklist below.
+# 1. *Two launches*: a decode kernel for the answers, a prefill kernel for the chunks.
+# 2. *One launch, planned*: the host deals out the work beforehand so that all programs end together
+#    (FlashInfer). *POD-Attention* (2024) puts prefill and decode on one SM at the same time: one
+#    waits for memory while the other multiplies.
+# 3. *One varlen kernel* (lesson 10), and a tile that suits neither quite.
 
 # %% wall-heading [markdown]
 # ## Memory is the wall
 #
-# Seats are not what a server runs out of. Pages are. A request holds its rows *until it ends*,
-# takes a new page every 16 tokens, and nobody knows for how long. Two ways to be wrong:
+# A server runs out of pages before it runs out of seats. A request holds its rows *until it ends*,
+# and nobody knows when. Two ways to be wrong:
 #
-# - **Set aside the longest it could get.** Then nobody is ever thrown out. And most of what is set
-#   aside stays empty (lesson 11).
+# - **Set aside the longest it could get.** Then most of it stays empty (lesson 11).
 # - **Admit as long as there are pages.** Then one day everybody needs one more, and there is none.
-#   Somebody must be thrown out, *preempted*: his pages are freed, and his tokens computed again
-#   later.
+#   Somebody is *preempted*: the pages are freed, and the tokens computed again later.
 #
-# Let us try. Below are two policies. A policy is asked before each step: who waits (`id: tokens of
-# the prompt`), who runs (`id: (rows in the cache, tokens to compute)`; 0 tokens: the answer has
-# ended), and how many pages are free. It says whose tokens are computed, and who leaves. Both set
-# aside room for 256 tokens a request, the longest there can be.
+# A *policy* is asked before each step. It is told who waits, `{id: tokens of the prompt}`; who runs,
+# `{id: (rows in the cache, tokens to compute)}`, with 0 to compute once the answer has ended; and how
+# many pages are free. It says how many tokens of whom are computed, and who leaves. Here are two.
+# Both set aside room for 256 tokens a request, the longest there can be.
 
 
 # %% coach
@@ -273,18 +223,17 @@ def tram(waiting, running, free_pages, *, budget, page_size):
 
 
 # %% serve
-def serve(policy, pages=64, every=0.02):
-    """Serve 60 requests, one each `every` seconds, from so many pages of 16 rows."""
-    requests = serving.requests(every=every)
-    return simulate(policy, requests, pages=pages, page_size=16, budget=8192, reserved=256)
+def serve(policy):
+    """Serve 60 requests, one each 20 ms or so, from 64 pages of 16 rows."""
+    requests = serving.requests()
+    return simulate(policy, requests, pages=64, page_size=16, budget=8192, reserved=256)
 
 
 # %% predict-sim
 p_sim = Predict(
     "12-sim",
     "60 requests, one every 20 ms; answers of 4 to 128 tokens, most of them short. The pool has "
-    "room "
-    "for 4 requests of 256 tokens. How many times as many tokens a second does the tram make?",
+    "room for 4 requests of 256 tokens. How many times as many tokens a second does the tram make?",
     unit="times",
 )
 p_sim
@@ -296,65 +245,60 @@ serving.draw_memory(runs)
 # %% reveal-sim
 p_sim.reveal(
     runs["tram"].tokens_per_second / runs["coach"].tokens_per_second,
-    "The seats of those who ended early are used. But look at the stripes: in both, most of the "
-    "memory "
-    "is held for tokens that never come.",
+    "Free seats are taken. But look at the stripes: both hold most of the memory for nothing.",
 )
 
 # %% paged-say [markdown]
-# Now *pages as they are needed*, prompts in chunks of a budget of 256 tokens, and preemption when
-# the pool is full. That policy is yours to write: it is exercise 12.3. Here is what the course's
-# own makes of the first pool and these requests (a recorded run).
+# A third policy takes *pages as they are needed*, computes prompts in chunks with a budget of 256
+# tokens a step, and throws out the newest when no page is left. You will write it in 12.3; the runs
+# below are recorded ones of the course's own.
 
 # %% predict-paged
 p_paged = Predict(
     "12-paged",
-    "The same 60 requests, the same 64 pages, but nothing is set aside. How many times as many "
-    "tokens "
-    "a second as the tram?",
+    "The same requests and pages, but nothing is set aside. How many times as many tokens a second "
+    "as the tram?",
     options=["about as many: memory was not the wall", "about 1.7 times", "about 4 times"],
 )
 p_paged
 
-# %% paged
-# @title A picture: the third policy, pages as they are needed
-runs["pages as needed, chunks"] = serving.paged()
-serving.draw_memory(runs)
+# %% instrument [markdown]
+# ## The instrument: three policies, one clock
+#
+# Full is what is needed, striped what is held for nothing, dotted the pool. The last number of a lane
+# is its longest step in which somebody's answer was computed.
 
-# %% paged-table
-serving.compare(runs)
+# %% server-memory
+ServerMemory()
 
 # %% reveal-paged
 p_paged.reveal(
     "about 1.7 times",
-    "More requests fit, so each reading of the weights serves more of them. Some were thrown out "
-    "and "
-    "computed again, and it paid.",
+    "More requests fit, so more of them share each reading of the weights. Throwing some out and "
+    "computing them again cost less than that brought.",
 )
 
 # %% sim-say [markdown]
-# Two gains, and they multiply: the batch is refilled, and memory is held for what is there. Neither
-# made a kernel faster. Now play: give the pool 256 pages, or let the requests come faster. When is
-# the tram hardly better than the coach, and when can no policy be?
-
-# %% play
-pages, every = 64, 0.02  # the pool; the seconds from one arrival to the next
-serving.compare({"coach": serve(coach, pages, every), "tram": serve(tram, pages, every)})
+# Two gains, and they multiply: free seats are taken, and memory is held only for what is there.
+# Neither made a kernel faster. Now play, and guess before each move:
+#
+# 1. Let a request come every 40 ms. Who is still slowed down by memory?
+# 2. Go back to 20 ms, and give the pool 256 pages. What is left of the third policy's lead?
+# 3. Let prompts be up to 896 tokens long. Whose steps get longer? (Who computes a prompt whole, while
+#    others wait for a token?)
+#
+# When 12.3 is done, `ServerMemory(next_batch)` gives your own policy a lane.
 
 # %% thrown-out [markdown]
-# (When everybody who comes is served at once, nobody can be faster than the arrivals.)
-#
-# Who is thrown out is a choice, too. The *newest* has the least to lose, and the oldest is sure to
-# get through. vLLM throws out, and computes again instead of copying the pages away (its
-# documentation, 2025). And who is admitted first? "The shortest first" makes the average wait
-# shorter, and lets a long prompt wait for ever. 12.3 has a rule against it.
+# Who is preempted is a choice, too. The *newest* has the least to compute again, and the oldest is
+# sure to get through. And who is admitted first? "The shortest first" makes the average wait shorter,
+# but a long prompt may wait for ever. 12.3 has a rule against that.
 
 # %% latent-heading [markdown]
 # ## A thinner book: latent attention
 #
-# If memory is the wall, keep less. Lesson 10 met **MLA**, *multi-head latent attention*
-# (DeepSeek-V2, 2024). How thin is it? DeepSeek-V2 has 128 heads of d = 128. Kept for each token and
-# layer:
+# If memory is the wall, keep less. Lesson 10 met **MLA**, *multi-head latent attention*. How thin is
+# its cache? DeepSeek-V2 (2024) has 128 heads of d = 128. For each token and layer one could keep:
 #
 # | | numbers | bytes in bf16 |
 # |---|---|---|
@@ -362,23 +306,12 @@ serving.compare({"coach": serve(coach, pages, every), "tram": serve(tram, pages,
 # | with 8 K/V heads (GQA) | 2 · 8 · 128 = 2,048 | 4,096 |
 # | latent: one row for all heads | 512 + 64 = **576** | **1,152** |
 #
-# 57 times less than the first line, and it is *not* one head for all (which would be 256 numbers
-# and a weaker model): each head has keys and values of its own, **made** from the row. Head h's key
-# is W_h · c, with c the 512 kept numbers and W_h a learnt matrix, 128 × 512.
+# 57 times less than the first line. Yet each head has keys and values of its own, **made** from the
+# row: head h's key is W_h · c, where c are the 512 kept numbers and W_h is a learnt matrix, 128 × 512.
 #
-# But then each step would have to make K of all heads again, for every token of the cache? Move the
-# brackets: **q · (W c) = (Wᵀ q) · c**. Multiply the *query* by the matrix, once, and meet the kept
-# rows as they are. Below in small: 3 heads of 4 numbers, rows of 8, 6 tokens.
-
-# %% predict-absorb
-p_absorb = Predict(
-    "12-absorb",
-    "128 heads, d = 128, 8192 tokens in the cache. How many numbers does the left side (make K "
-    "first) "
-    "make for one query, and the right side (absorb W into the query) not?",
-    options=["about 1 million", "about 134 million", "about 4 million"],
-)
-p_absorb
+# Must each step make K of all heads again, for every cached token? No. Move the brackets:
+# **q · (W c) = (Wᵀ q) · c**. The matrix is *absorbed* into the query, and the query meets the kept
+# rows as they are. In small: 3 heads of 4 numbers, rows of 8, 6 tokens.
 
 # %% absorb
 rng = np.random.default_rng(12)
@@ -392,18 +325,13 @@ print("largest difference of the scores:", np.abs(expanded - absorbed).max())
 print(f"K of 128 heads, 8192 tokens: {128 * 8192 * 128:,} numbers")
 print(f"absorbed queries: {128 * 512:,} numbers")
 
-# %% reveal-absorb
-p_absorb.reveal(
-    "about 134 million", "All of K, in every step. The absorbed query is 65,536 numbers."
-)
-
 # %% absorb-say [markdown]
-# The values can be treated alike: brackets again, on the other side of the softmax. 12.1 asks you
-# for it. Two things are not obvious.
+# So nothing has to be made of the cached rows. The values are treated alike, on the other side of the
+# softmax: 12.1. Two things are not obvious.
 #
-# **The other 64 numbers.** Positions are put into keys by *rotating* them (rotary embedding), by an
-# angle that depends on the token. A rotation between q and W c cannot be absorbed: it is another
-# one for every key. So a small rotated key, 64 numbers, is kept beside c, and its score is added.
+# **The other 64 numbers.** Keys are told their positions by a *rotation* (rotary embedding), another
+# one for every token. It would stand between q and W c, and cannot be absorbed. So a small rotated
+# key, 64 numbers, is kept beside c, and its score is added.
 #
 # **The scale.** Absorbed, a query has 512 + 64 = 576 numbers.
 
@@ -418,15 +346,13 @@ p_scale
 # %% reveal-scale
 p_scale.reveal(
     "√192: 128 + 64",
-    "Moving brackets does not change a score, so it cannot change its scale: the query that the "
-    "model "
-    "was trained with has 128 numbers for W c and 64 rotated ones.",
+    "Moving brackets changes no score, so no scale either: the model was trained with queries of "
+    "128 numbers for W c and 64 rotated ones.",
 )
 
 # %% compute-bound [markdown]
-# **And the dial?** All 128 heads read the same row, so decode has 128 rows a key without any
-# drafts: multi-query attention with d = 576 for scores and 512 for values. By hand: 128 · 2 · (576
-# + 512) FLOPs for 1,152 bytes.
+# **And lesson 10's dial?** All 128 heads read the same row. It is multi-query attention, with 576
+# numbers for scores and 512 for values: 128 · 2 · (576 + 512) FLOPs for 1,152 bytes.
 
 # %% dial-run
 for name, queries in (("one query", 1), ("with one draft", 2)):
@@ -434,52 +360,47 @@ for name, queries in (("one query", 1), ("with one draft", 2)):
 print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 
 # %% dial-say [markdown]
-# So the rule "decode waits for memory" has an exception. The authors of FlashMLA reckon with the
-# clock that their H800 really holds under load, 865 TFLOP/s for 3.35 TB/s: a ridge at 258, and they
-# call the kernel **compute-bound** (their write-up, April 2025). With one draft there is no doubt.
-# A thin book is read by so many that arithmetic becomes the wall.
+# So "decode waits for memory" has an exception: one query stands just below the ridge, and with one
+# draft there is no doubt. FlashMLA's authors put even the first on the other side. Their H800 holds
+# 865 TFLOP/s under load, a ridge at 258; they round 242 to 2 · 128 = 256, and say **compute-bound**
+# (write-up, April 2025).
 
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
 #
-# [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this.
-# What follows is from its README and its write-up of April 2025.
+# [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this. By
+# its README and its write-up of April 2025:
 #
-# - **What it takes**: q with 576 numbers a head, a *paged* cache of latent rows (pages of 64), a
-#   block table, lengths. K and V are one tensor: V is its first 512 columns. They are loaded once.
-# - **A plan first**: one call deals the pages to SMs, once a step; all layers use the plan. Splits
-#   of the keys are merged by lse, as in lesson 10.
-# - **The obstacle**: one tile of O is 64 × 512 fp32 numbers, 32,768 registers. An SM has 65,536: a
-#   second tile, which FlashAttention-3 would use to overlap products and exponentials, does not
-#   fit.
-# - **The way out** ("seesaw"): the tile is cut into a left and a right half, for two groups of
-#   warps. Each computes the weights of another block of keys and both use both. Still lesson 03's
-#   algorithm: rescale when the maximum rises.
-# - **What it reaches** on an H800, as its README says: up to 660 TFLOP/s where arithmetic is the
-#   wall, 3000 GB/s where memory is.
-#
-# With d = 576 an ordinary FlashAttention kernel is out: it is compiled for d up to 256.
+# - **It takes** queries of 576 numbers, a *paged* cache of latent rows (pages of 64), block table and
+#   lengths. A row is key and value at once: its first 512 numbers are the value.
+# - **A plan first**: one call deals the pages to SMs, for all layers of a step. Splits of the keys are
+#   merged by lse, as in lesson 10.
+# - **The obstacle**: one tile of O is 64 × 512 fp32 numbers, 32,768 registers of an SM's 65,536.
+#   FlashAttention-3 overlaps products and exponentials with two tiles. Here a second does not fit.
+# - **The way out** ("seesaw"): the tile is cut into a left and a right half, for two groups of warps.
+#   Each makes the weights of another block of keys, and both use both. Still lesson 03: rescale when
+#   the maximum rises.
+# - **Speed** on an H800, by its README: up to 660 TFLOP/s where arithmetic is the wall, 3000 GB/s
+#   where memory is.
 
 # %% small-heading [markdown]
 # ## Fewer bytes a number: int8 and fp8 caches
 #
-# A cache in one byte a number is half as large, and decode waits for its bytes. Two formats:
+# One byte a number halves the cache, and what decode reads. Two formats:
 #
-# - **int8**: the whole numbers from −127 to 127, all one step apart, times a *scale*;
-# - **fp8** (e4m3): a floating point number with 3 bits behind the leading one: near 1 a step is
-#   1/8, near 256 it is 32.
+# - **int8**: whole numbers from −127 to 127 times a *scale*, so all steps are equally long;
+# - **fp8** (e4m3): a floating point number with 3 bits behind the leading one: a step is 1/8 near 1
+#   and 32 near 256.
 #
-# Let us round K, with *one scale for the whole tensor*, in which two heads stand, and look at the
-# output of the first. Then once more, when the keys of the **other** head are 100 times as long.
-# (In real models some heads and some tokens have much larger numbers than the rest.)
+# We round K, in which two heads stand, with *one scale for all*, and look at the output of the first
+# head. Then once more, when the keys of the **other** head are 100 times as long.
 
 # %% predict-int8
 p_int8 = Predict(
     "12-int8",
-    "The other head's keys are 100 times as long, ours are what they were. Whose output of our "
-    "head "
-    "is ruined?",
-    options=["int8's", "fp8's", "nobody's: our keys did not change"],
+    "The other head's keys are 100 times as long, ours are what they were. In which format is the "
+    "output of our head ruined?",
+    options=["int8", "fp8", "neither: our keys did not change"],
 )
 p_int8
 
@@ -510,92 +431,80 @@ Table(columns, table, dict.fromkeys(columns[1:], ".1f"), note="Largest error ove
 
 # %% reveal-int8
 p_int8.reveal(
-    "int8's",
-    "The one scale must hold the largest number of all. Then a step of int8 is longer than most "
-    "of our "
-    "numbers, and they are rounded to 0. The steps of fp8 shrink with the number.",
+    "int8",
+    "The one scale must hold the largest number of all. Then a step of int8 is longer than most of "
+    "our numbers, and they become 0. The steps of fp8 shrink with the number.",
 )
 
 # %% small-say [markdown]
-# And where all keys are alike, int8 is the better of the two: its steps are finer. So one scale for
-# everything is too coarse. Who should have a scale of his own? That is 12.2. A scale costs bytes,
-# too: 4 for each row of 128 numbers are 132 in place of 256, 52 %.
+# Where all keys are alike, int8 is the better one: its steps are finer. So one scale for everything
+# is too coarse. Whose should it be? That is 12.2. And scales are bytes: 4 beside each row of 128
+# numbers make 132 in place of 256, 52 %.
 #
 # FlashMLA's fp8 cache keeps a token in 656 bytes in place of 1,152: 512 numbers in fp8, a scale for
-# each 128 of them (4 · 4 bytes), and **the 64 rotary numbers stay in bf16**, 128 bytes, "for
-# accuracy" (README, 2025). It multiplies in bf16: the cache is small, the products are not.
-#
-# **An int8 cache is not free.** It costs error (measure it on your model, not on random numbers),
-# the scales, and work: each number is converted before it is multiplied. Where memory is the wall,
-# that work was idle anyway. Where arithmetic is, as with 128 latent heads, it is not.
+# each 128 of them, and **the 64 rotary numbers in bf16**, "for accuracy" (README). Each number is
+# converted to bf16 before it is multiplied. That is work, and where arithmetic is the wall it costs
+# time.
 
 # %% sparse [markdown]
 # ## Not reading at all: sparse attention, in a page
 #
-# A cached row can be thinner, or smaller, or *skipped*. DeepSeek-V3.2-Exp (September 2025) skips
-# (*DeepSeek Sparse Attention*):
+# A cached row can also be *skipped*. DeepSeek-V3.2-Exp (September 2025) does it:
 #
-# 1. A small **indexer**, with few heads and in fp8, gives every token of the cache a score for this
-#    query. It is cheap for each token, but it looks at all of them.
+# 1. A small **indexer**, with few heads and in fp8, gives every cached token a score for this query.
 # 2. The best 2048 are chosen.
 # 3. Attention reads these, and no others. FlashMLA's sparse kernel takes their places as a tensor
-#    `indices`: page number times page size plus slot. That is lesson 11's table with pages of one
-#    token.
+#    `indices`, page times page size plus slot: lesson 11's table with pages of one token.
 #
-# By hand: at 131,072 tokens it reads 2048 rows in place of 131,072, 64 times fewer. And the
-# indexer's reading stays.
+# By hand: of 131,072 rows attention reads 2048, 64 times fewer. The indexer still looks at all.
 #
 # **This is not FlashAttention's kind of saving.** FlashAttention is exact. Here most tokens get
-# weight zero, and the answer is another one. It works since the model was *trained* on so: the
-# indexer first learns to imitate the full attention's weights, then all learn together (the model's
-# report). A window (lesson 04) and eviction (11★) are its poorer relatives: they choose without
-# looking at the query.
+# weight zero: another answer. The model is *trained* for it: the indexer first learns to imitate the
+# weights of full attention, then all learn together (the model's report). A window (lesson 04) and
+# eviction (11★) skip rows, too, without looking at the query.
 
 # %% defaults-heading [markdown]
 # ## What servers choose by default
 #
-# As of the source's date; these lists change every few months.
+# As of 2026; such lists change every few months.
 #
 # | | A100, L4 | H100 | B200 | latent rows: H100, B200 |
 # |---|---|---|---|---|
 # | vLLM (1) | FA2 | FA3 | FlashInfer | FA3, FlashInfer |
-# | SGLang (2) | FlashInfer, else Triton | FA3 | TRT-LLM | FA3, TRT-LLM |
-# | FlashInfer, "auto" (3) | FA2 | FA3, else FA2 | FA2 | – |
-# | PyTorch SDPA (4) | FA2 | cuDNN, else FA2 | cuDNN, else FA2 | – |
+# | SGLang (1) | FlashInfer, else Triton | FA3 | TRT-LLM | FA3, TRT-LLM |
+# | FlashInfer, "auto" (2) | FA2 | FA3, else FA2 | FA2 | – |
+# | PyTorch SDPA (3) | FA2 | cuDNN, else FA2 | cuDNN, else FA2 | – |
 #
-# FA2 and FA3 are FlashAttention-2 and -3 (FlashInfer has kernels of its own after both), TRT-LLM is
-# NVIDIA's TensorRT-LLM, whose kernels FlashInfer brings along. Sources: (1) documentation of
-# attention backends, commit 0013943, 2026; (2) its documentation in a copy of 2026; (3) its source
-# in a copy of 2026: there B200 kernels are chosen by name, as vLLM does; (4) source of the
-# dispatcher, commit 001f694, 2026: cuDNN if it is newer than 9.15.
+# FA2 and FA3 are FlashAttention-2 and -3 (FlashInfer has kernels of its own after both); TRT-LLM are
+# NVIDIA's. Sources: (1) their documentation of attention backends, vLLM's at commit 0013943; (2) its
+# source; on a B200 its other kernels are chosen by name; (3) source of the dispatcher, commit
+# 001f694: cuDNN if it is newer than 9.15.
 #
-# How do they choose? vLLM's documentation and PyTorch's source describe the same loop: *go through
-# a list in order of priority, check each entry against what is asked, take the first that passes;
-# if none does, say every reason.* So what matters is the list of what each kernel supports:
+# vLLM and PyTorch choose by the same loop: *go through a list in order of priority, check each entry
+# against what is asked, take the first that passes; if none does, say the reasons.* So what matters
+# is what each kernel supports:
 
 # %% checklist
 checklist()
 
 # %% checklist-say [markdown]
-# Try one by hand: an A100 (gpu 80), bf16, d = 128, causal, pages of 16, a mixed batch. FlashMLA:
-# only gpu 90. FlashAttention-4: from 100. -3: only 90. -2: its own pages have 256 slots, or a
-# multiple. FlashInfer: passes. **Special kernels stand at the top and fail often; general ones
-# stand below.** 12.4 asks you for the loop, and for six situations.
+# By hand: an A100 (gpu 80), bf16, d = 128, causal, pages of 16, a mixed batch. FlashMLA and
+# FlashAttention-3 want gpu 90, FlashAttention-4 at least 100. FlashAttention-2 has pages of 256 slots
+# or a multiple. (vLLM's own build of it takes 16, hence its line above.) FlashInfer passes. **Special
+# kernels stand at the top and fail often; general ones stand below.** In 12.4 you write the loop.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
-# **Shown.** Refilling seats took 9 steps in place of 11 (by hand and run). In the simulation the
-# tram made about twice the coach's tokens a second, and pages as needed 1.7 times the tram's, with
-# one cost model, one stream of requests, one pool. 512 tokens of a prompt ride for free on 60
-# answers (by the same model). Absorbed scores equal expanded ones (run). 128 heads on one row bring
-# 242 FLOP/byte (formula). One scale for all heads ruins int8 where they differ (run, on random
-# numbers).
+# **Shown.** The tram needs 9 steps where the coach needs 11 (by hand and run). 512 tokens of a prompt
+# ride for free on 60 answers (cost model). In one simulation the tram made twice the coach's tokens a
+# second, and pages as needed 1.7 times the tram's. Absorbed scores equal expanded ones (run). 128
+# heads on one row bring 242 FLOP/byte (formula). One scale for all ruins int8 where heads differ
+# (run, on random numbers).
 #
-# **Not shown.** Any of it on a GPU: the clock was the roofline, without attention's FLOPs, launches
-# or the scheduler's own time. What a real stream of requests looks like; longer answers, other
-# pools give other factors. Whether an answer stays good with an fp8 cache or with 2048 chosen
-# tokens: that is measured on models, not on tensors. The numbers of FlashMLA are its authors'.
+# **Not shown.** Any of it on a GPU: the clock was the roofline. What real streams of requests look
+# like: other lengths give other factors. Whether answers stay good with an fp8 cache or with 2048
+# chosen tokens: that is measured on models. FlashMLA's numbers are its authors'.
 
 # %% questions [markdown]
 # ## Questions
@@ -604,16 +513,14 @@ checklist()
 
 # %% quiz-24
 Quiz(
-    "In June 2023 vLLM was announced with “up to 24 times the throughput of HuggingFace "
-    "Transformers”, "
-    "and up to 3.5 times that of a server (TGI). What does the 24 measure?",
+    "In June 2023 vLLM was announced with “up to 24x higher throughput” than HuggingFace "
+    "Transformers, and up to 3.5x higher than TGI, a server. What does the 24 measure?",
     options=[
         ("How much faster paged attention computes.", False, "Its kernel reads the same bytes."),
         (
             "Tokens a second, against a library without pages and without continuous batching.",
             True,
-            "Both numbers may be right: the server of the 3.5 batched continuously already. Always "
-            "ask: against what?",
+            "TGI batched continuously already: 3.5. Always ask: against what?",
         ),
         (
             "How much memory pages save.",
@@ -623,23 +530,27 @@ Quiz(
     ],
 )
 
-# %% quiz-batch
+# %% quiz-arrivals
 Quiz(
-    "Three seats; four requests want 5, 1, 1 and 4 tokens, in this order. After how many steps "
-    "has the "
-    "tram brought all of them home?",
-    answer=5,
-    explanation="The fourth gets on in step 2 and ends in step 5, with the first. The coach: 5 + 4 = 9.",
+    "With 256 pages and a request every 20 ms, the tram is as fast as pages and chunks. Why?",
+    options=[
+        ("Both fill the pool.", False, "Look at the third lane: it stays below the dotted line."),
+        (
+            "Whoever comes is served at once: the arrivals set the pace.",
+            True,
+            "Memory was no wall.",
+        ),
+        ("The GPU can do no more.", False, "Let requests come faster, and see."),
+    ],
 )
 
 # %% quiz-chunk
 Quiz(
-    "To make the first token of a long prompt come sooner, you raise the budget of a step from "
-    "512 to "
-    "8192 tokens. Who pays?",
+    "The first token of a long prompt should come sooner, so you raise the budget of a step from "
+    "512 to 8192 tokens. Who pays?",
     options=[
         ("Nobody: the same FLOPs are computed.", False, "The same, but all in one step."),
-        ("Whoever is decoding: his next token waits for the long step.", True, "133 ms, not 9."),
+        ("Whoever is decoding: the next token waits for it.", True, "133 ms, not 9."),
         ("The prompt itself.", False, "It is ready a little sooner: it reads its rows less often."),
     ],
 )
@@ -647,11 +558,10 @@ Quiz(
 # %% quiz-mla
 Quiz(
     "A model with 16 heads on latent rows (576 numbers, 512 of them values), bf16. How many FLOPs "
-    "a "
-    "byte does its absorbed decode have, about?",
+    "a byte does its absorbed decode have, about?",
     answer=30,
-    explanation="16 · 2 · (576 + 512) / 1152 = 30.2. It waits for memory. 128 heads are what makes the "
-    "difference.",
+    explanation="16 · 2 · (576 + 512) / 1152 = 30.2: it waits for memory. 128 heads make the "
+    "difference, not the latent row.",
 )
 
 # %% quiz-int8
@@ -662,25 +572,9 @@ Quiz(
         (
             "The error, the bytes of the scales, and the work of converting.",
             True,
-            "Where memory is the wall it is often worth it. It is a price all the same.",
+            "Measure the error on your model, not on random numbers.",
         ),
-        ("It must be trained for.", False, "Most caches are quantised after training."),
-    ],
-)
-
-# %% quiz-window
-Quiz(
-    "A model with sliding-window layers on a T4, fp16, d = 128, pages of 16, answers only. Which "
-    "entry of "
-    "the checklist serves it?",
-    options=[
-        ("FlashAttention-2", False, "It begins at gpu 80, an A100."),
-        ("SDPA efficient", False, "It knows the T4, but no pages, and no window of its own."),
-        (
-            "FlashInfer",
-            True,
-            "From 75 on, with windows and pages of 16. No gradients, and none are asked.",
-        ),
+        ("It must be trained for.", False, "12.2 rounds a cache that is there."),
     ],
 )
 
@@ -688,17 +582,17 @@ Quiz(
 # ## Your turn
 #
 # Open `exercises/12_serving.ipynb`. 12.1 is latent attention, absorbed; 12.2 a cache in int8; 12.3
-# the scheduler, judged on streams of requests that you have not seen; 12.4 the choice of a kernel.
+# the scheduler, judged on requests that you have not seen; 12.4 the choice of a kernel.
 
 # %% next [markdown]
 # ## What comes next
 #
-# One GPU is full. The next question is what several of them should send each other: the papers, K
-# and V, or the sticky notes, o and lse? The course ends here for now.
+# One GPU is full. What should several of them send each other: the papers, K and V, or the sticky
+# notes, o and lse? The course ends here for now.
 #
 # **To read:**
 # - Yu and others: *Orca* (OSDI 2022): the tram.
-# - Agrawal and others: *Sarathi-Serve* (2024),
+# - Agrawal and others: *Sarathi-Serve* (OSDI 2024),
 #   [arXiv:2403.02310](https://arxiv.org/abs/2403.02310): chunks, and whom they help.
 # - DeepSeek-AI: *DeepSeek-V2* (2024), [arXiv:2405.04434](https://arxiv.org/abs/2405.04434), section
 #   2.1: latent attention in two pages.

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.text import Text
 
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.serving import simulate
+from course_lib.accounting.serving import Run, simulate
 from course_lib.attention.scheduling import continuous
 from course_lib.figures import (
     backward,
@@ -52,6 +52,11 @@ def books(tiles: int, *, causal: bool) -> SimpleNamespace:
     return SimpleNamespace(visits=loads)
 
 
+def served() -> Run:
+    return simulate(continuous, serving.requests(), pages=serving.PAGES,
+                    page_size=serving.PAGE_SIZE, budget=256)  # fmt: skip
+
+
 def seen(tiles: int) -> dict[str, SimpleNamespace]:
     return {"all": books(tiles, causal=False), "causal": books(tiles, causal=True)}
 
@@ -79,7 +84,7 @@ FIGURES = {
     "cache": lambda: decode.draw_cache(257, 128),
     "splits": decode.draw_splits,
     "seats": lambda: serving.draw_seats({"tram": [(0, 0, 2), (1, 0, 7), (0, 2, 6)]}),
-    "serving": lambda: serving.draw_memory({"paged": serving.paged()}),
+    "serving": lambda: serving.draw_memory({"paged": served()}),
 }
 TABLES = {
     "steps": naive_steps.formula_and_counters,
@@ -100,7 +105,6 @@ TABLES = {
     "orders": dram.orders,
     "decode": decode.against_others,
     "pages": pages.paged_times,
-    "batching": lambda: serving.compare({"paged": serving.paged()}),
 }
 
 
@@ -149,17 +153,11 @@ def test_findings_of_records_are_what_the_records_say():
     assert f"{max(speeds) / min(speeds):.1f}" in tile_choice.draw_speeds().finding
 
 
-def test_lesson_12s_recorded_run_is_what_the_courses_policy_makes():
-    run = simulate(continuous, serving.requests(), pages=serving.PAGES,
-                   page_size=serving.PAGE_SIZE, budget=serving.BUDGET)  # fmt: skip
-    assert serving.paged() == run, "run benchmarks/serving.py"
-
-
 def test_empty_seats_are_counted_and_the_faster_run_is_named():
     drawn = serving.draw_seats({"coach": [(0, 0, 2), (1, 0, 7)], "tram": [(0, 0, 2), (0, 2, 9)]})
     words = " ".join(text.get_text() for axes in drawn.axes for text in axes.findobj(Text))
     assert "coach: 7 steps, 5 empty places" in words
     assert "tram: 9 steps, 0 empty places" in words
-    run = serving.paged()
+    run = served()
     slow = replace(run, seconds=2 * run.seconds)
     assert "2.0 times" in serving.draw_memory({"a": slow, "b": run}).finding

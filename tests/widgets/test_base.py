@@ -26,6 +26,7 @@ EVERY = {
     "Quiz": lambda: widgets.Quiz("Which?", [("a", True, "Because."), ("b", False, "No.")]),
     "Race": lambda: widgets.Race(),
     "RooflineChart": lambda: widgets.RooflineChart(),
+    "ServerMemory": lambda: widgets.ServerMemory(),
     "SramBudget": lambda: widgets.SramBudget(),
     "TileSchedule": lambda: widgets.TileSchedule(mask="causal", step=6),
     "TileStepper": lambda: widgets.TileStepper(),

@@ -32,6 +32,7 @@ from course_lib.widgets import (
     Quiz,
     Race,
     RooflineChart,
+    ServerMemory,
     SramBudget,
     TileSchedule,
     TileStepper,
@@ -41,6 +42,7 @@ from course_lib.widgets import (
 from course_lib.widgets.accountant_areas import placed
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
+from course_lib.widgets.server_memory import PLACES, told
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
 from course_lib.widgets.tile_stepper import LINES_PER_TILE
@@ -348,6 +350,17 @@ def tile_stepper(rng: random.Random) -> list[Case]:
     return cases
 
 
+def server_memory(rng: random.Random) -> list[Case]:
+    cases: list[Case] = []
+    for _ in range(20):
+        setting = {name: rng.choice(values) for name, values in PLACES.items()}
+        widget = ServerMemory(**setting)
+        for name, run in widget.runs().items():
+            lane = widget.data["lanes"][name]
+            cases += [("runAt", [lane, setting], run), ("told", [run], told(run).split("; "))]
+    return cases
+
+
 GOLDEN: dict[str, tuple[type, Callable[[random.Random], list[Case]]]] = {
     "accountant": (HBMAccountant, accountant),
     "kv_cache": (KVCacheCalculator, kv_cache),
@@ -355,6 +368,7 @@ GOLDEN: dict[str, tuple[type, Callable[[random.Random], list[Case]]]] = {
     "quiz": (Quiz, quiz),
     "race_lanes": (Race, race),
     "roofline": (RooflineChart, roofline),
+    "server_memory": (ServerMemory, server_memory),
     "sram_budget": (SramBudget, sram_budget),
     "tile_schedule": (TileSchedule, tile_schedule),
     "tile_stepper": (TileStepper, tile_stepper),

@@ -26,6 +26,7 @@ WIDGETS = {
     "Quiz": ("Quiz('Which?', [('a', True, 'Because.'), ('b', False, 'No.')])", "tries"),
     "Race": ("Race()", "at"),
     "RooflineChart": ("RooflineChart()", "n"),
+    "ServerMemory": ("ServerMemory()", "pages"),
     "SramBudget": ("SramBudget()", "block_q"),
     "TileSchedule": ("TileSchedule(mask='causal')", "step"),
     "TileStepper": ("TileStepper()", "step"),

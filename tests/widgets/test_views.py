@@ -100,7 +100,8 @@ def test_a_frame_wears_the_theme_of_its_page(blank, system):
 
 
 PICTURE_FIRST = (
-    "KVCacheCalculator", "PageTable", "RooflineChart", "SramBudget", "TileSchedule", "TileStepper",
+    "KVCacheCalculator", "PageTable", "RooflineChart", "ServerMemory", "SramBudget", "TileSchedule",
+    "TileStepper",
 )  # fmt: skip
 FIRST_MARK = """() => {
   const marks = [...document.querySelectorAll('.fac-stage :is(rect, path, circle)')]

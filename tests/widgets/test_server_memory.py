@@ -1,0 +1,115 @@
+"""ServerMemory: what is recorded is what the policies make, and what the lanes show of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from traitlets import TraitError
+
+from course_lib.accounting.serving import Policy, Run, Step
+from course_lib.attention.scheduling import continuous, refill, static
+from course_lib.widgets import ServerMemory, server_memory
+from course_lib.widgets.server_memory import ANSWER, BINS, WHOLE, condense, key, places, serve
+
+RESERVING: dict[str, Callable[[int], Policy]] = {"coach": static, "tram": refill}
+
+
+def step(at: float, seconds: float, rows: int, room: int, **others: int) -> Step:
+    counts = {"prefill": 0, "decode": 1, "answered": 1, "waiting": 0, "running": 1, **others}
+    return Step(at=at, seconds=seconds, rows=rows, room=room, **counts)
+
+
+def test_memory_is_an_average_over_the_time():
+    """Half of the pool is held for three quarters of the time, and half of that is needed."""
+    run = Run((step(0, 3, 25, 50), step(3, 1, 0, 0, decode=0)), {0: 3.0}, 4.0)
+    lane = condense(run, 100)
+    quarter = BINS // 4
+    assert lane["held"] == [50] * 3 * quarter + [0] * quarter
+    assert lane["needed"] == [25] * 3 * quarter + [0] * quarter
+    assert (lane["wasted"], lane["wait"], lane["step"]) == (50, 3.0, 3000.0)
+
+
+@pytest.mark.parametrize("setting", [(64, 20, 128), *random.Random(0).sample(list(places()), 3)])
+def test_the_record_is_what_the_policies_make(setting):
+    lanes = ServerMemory().data["lanes"]
+    most = setting[-1] + ANSWER
+    for name, policy in RESERVING.items():
+        run = serve(policy(most), *setting, budget=WHOLE, reserved=most)
+        assert lanes[name][key(*setting)] == run, "run benchmarks/serving.py"
+    assert lanes["pages and chunks"][key(*setting)] == serve(continuous, *setting)
+
+
+def test_every_setting_is_recorded_and_nothing_is_held_beyond_the_pool():
+    for lane in ServerMemory().data["lanes"].values():
+        assert set(lane) == {key(*setting) for setting in places()}
+        for run in lane.values():
+            assert len(run["needed"]) == len(run["held"]) == BINS
+            pairs = zip(run["needed"], run["held"], strict=True)
+            assert all(0 <= needed <= held <= 100 for needed, held in pairs)
+
+
+def test_a_policy_of_ones_own_gets_a_lane(monkeypatch):
+    monkeypatch.setattr(server_memory, "places", lambda: [(64, 20, 128)])
+    runs = ServerMemory(continuous).runs()
+    assert list(runs) == ["coach", "tram", "pages and chunks", "yours"]
+    assert runs["yours"] == runs["pages and chunks"]
+
+
+def test_table_and_figure_say_the_same():
+    widget = ServerMemory()
+    speeds = [run["speed"] for run in widget.runs().values()]
+    assert all(f"{speed} tokens a second" in widget.to_table() for speed in speeds)
+    titles = [axes.get_title(loc="left") for axes in widget.to_figure().axes]
+    assert [int(title.split()[-4].replace(",", "")) for title in titles] == speeds
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda: ServerMemory(size=1), ValueError, "no setting 'size'"),
+        (lambda: ServerMemory(pages=65), TraitError, "pages must be one of 64, 128, 256, 512"),
+    ],
+)
+def test_bad_values_get_one_sentence(act, error, sentence):
+    with pytest.raises(error, match=sentence):
+        act()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [320, 1280])
+def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
+    page = mount(ServerMemory(), width=width)
+    check_page(page)
+    assert "coach 400, tram 803" in page.inner_text(".fac")
+    page.get_by_label("a request every … ms").first.press("ArrowRight")
+    assert page.evaluate("facModel.get('every')") == 40
+    box = page.get_by_label("pages of 16 rows").nth(1)
+    box.fill("100")
+    box.press("Enter")
+    assert "One of 64, 128, 256, 512, please." in page.inner_text(".fac")
+    knob, floor = (page.locator(what).first.bounding_box() for what in (".fac-knob", ".fac-fill-k"))
+    x, bottom = knob["x"] + knob["width"] / 2, floor["y"] + floor["height"]
+    y = knob["y"] + knob["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, (y + bottom) / 2)  # 256 rows half as tall: a pool twice as large
+    page.mouse.up()
+    assert page.evaluate("facModel.get('pages')") == 128
+    speed = ServerMemory(pages=128, every=40).runs()["tram"]["speed"]
+    assert f"tram: {speed} tokens a second" in page.locator(".fac-stage").text_content()
+    check_page(page)
+
+
+@pytest.mark.browser
+def test_a_lane_is_as_long_as_its_run_and_as_full_as_its_pool(mount):
+    widget = ServerMemory()
+    page = mount(widget, width=1280)
+    size = "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
+    boxes = page.locator("path.fac-fill-k").evaluate_all(size)
+    runs = list(widget.runs().values())
+    for run, (width, height) in zip(runs, boxes, strict=True):
+        assert width / boxes[0][0] == pytest.approx(run["seconds"] / runs[0]["seconds"], rel=0.01)
+        full = max(run["needed"]) / max(runs[0]["needed"])
+        assert height / boxes[0][1] == pytest.approx(full, rel=0.01)
