@@ -66,7 +66,7 @@ def call(
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
     """
-    given = {**dict(enumerate(args, 1)), **kwargs}
+    given: dict[Any, Any] = {**dict(enumerate(args, 1)), **kwargs}
     before = copy_inputs(given)
     if run is None and (complaint := misfit(function, *args, **kwargs)):
         return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
