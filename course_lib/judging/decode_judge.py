@@ -288,7 +288,8 @@ def _with_idle_rows(attend: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_the_loop() -> tuple[Mistake, ...]:
     """Return the shared mistakes of the recurrence."""
-    names = frozenset((_LOOPS | {"start is added twice"}) - _NOT_HERE)
+    more = {"start is added twice", "a hidden score is not -inf"}
+    names = frozenset((_LOOPS | more) - _NOT_HERE)
     made = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
     return tuple(Mistake(one.name, one.says, Parts(_with_idle_rows(one.model))) for one in made)
 

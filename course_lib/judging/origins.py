@@ -48,7 +48,7 @@ class Origins:
             memory = memory_of(tensor)
             key = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), hash(memory)
             if key not in self._known:
-                of = self._input_of(tensor)
+                of = self._input_of(tensor, memory)
                 self._known[key] = of, of is not None and memory not in self._memories[of]
             of, copied = self._known[key]
             self._of.setdefault(name, set()).add(of)
@@ -60,22 +60,24 @@ class Origins:
         of = self._of.get(name, set())
         return next(iter(of)) if len(of) == 1 else None
 
-    def _input_of(self, tensor: Any) -> int | None:
+    def _input_of(self, tensor: Any, memory: bytes) -> int | None:
         values, precision = values_of(tensor), precision_of(tensor)
         if not values.size:
             return None
+        zeros, memories = not values.any(), self._memories
         near = [
             (i, known)
             for i, known in enumerate(self._values)
             if known.size and values.size <= _TIMES_AS_LARGE * known.size
         ]
-        # nothing but zeros is no scaled input: it is where a launcher lets results be added up
-        alike: tuple[Callable[[np.ndarray], bool], ...] = (
-            lambda known: np.array_equal(values, known),
-            lambda known: bool(values.any()) and is_scaled(values, known, precision),
-            lambda known: is_part(values, known),
+        # nothing but zeros is no scaled input, and no part of one that lies elsewhere: it is where
+        # a launcher lets results be added up
+        alike: tuple[Callable[[int, np.ndarray], bool], ...] = (
+            lambda _, known: np.array_equal(values, known),
+            lambda _, known: not zeros and is_scaled(values, known, precision),
+            lambda i, known: is_part(values, known) and not (zeros and memory not in memories[i]),
         )
-        return next((i for like in alike for i, known in near if like(known)), None)
+        return next((i for like in alike for i, known in near if like(i, known)), None)
 
 
 def memory_of(x: Any) -> bytes:

@@ -66,7 +66,8 @@ def call(
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
     """
-    before = copy_inputs((args, dict(kwargs)))
+    given: dict[Any, Any] = {**dict(enumerate(args, 1)), **kwargs}
+    before = copy_inputs(given)
     if run is None and (complaint := misfit(function, *args, **kwargs)):
         return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
     try:
@@ -80,9 +81,9 @@ def call(
                 result, ledger, allocated = _measured(function, args, kwargs, counted, watched)
     except BaseException as error:
         return Called(failure=Failure.of(error, function), error=error)
-    tampering, plain = None, dict(kwargs)
+    tampering = None
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
-        tampering = find_tampering((args, plain), before, result)
+        tampering = find_tampering(given, before, result)
         tampering = tampering or find_tampering(later.given, later.copied, result)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
@@ -93,17 +94,17 @@ class _Later:
 
     def __init__(self, ask: Callable[[Any], Sequence[Any]] | None) -> None:
         self._ask = ask
-        self.given: tuple[Any, ...] = ()
-        self.copied: tuple[Any, ...] = ()
+        self.given: dict[int, Any] = {}
+        self.copied: dict[int, Any] = {}
 
     def finish(self, running: Generator[Any, tuple[Any, ...], Any] | Any) -> Any:
         """Return what an unusual way to call comes to; a generator is given its later inputs."""
         if self._ask is None or not isinstance(running, Generator):
             return running
         try:
-            self.given = tuple(self._ask(next(running)))
+            self.given = dict(enumerate(self._ask(next(running)), 1))
             self.copied = copy_inputs(self.given)
-            running.send(self.given)
+            running.send(tuple(self.given.values()))
         except StopIteration as end:
             return end.value
         raise RuntimeError("a second answer was yielded, and one is asked for")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 UNCHANGED, NEW = TAMPERING = ("leaves its inputs alone", "returns new memory")
 """The properties of a function that treats its inputs well."""
+_HOW = {True: "x = x + y, not x += y", False: "x = x[1:], not x.pop(0)"}  # an array, or a list
+_PLAIN = (int, float, str, bytes, type(None))
 
 
 def is_array(x: Any) -> bool:
@@ -46,27 +48,46 @@ def _copy(x: Any) -> Any:
 
 
 def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | None:
-    """Return (property, sentence) if an input was modified or shares memory with the result."""
-    for label, array, original in _arrays(given, before):
-        if not _equal(array, original):
-            says = f"changed its input {label}: work on a copy (x = x + y, not x += y)."
+    """Return (property, sentence) if an input was modified or shares memory with the result.
+
+    ``given`` names the inputs: by their place, 1, 2 and so on, or as keyword arguments.
+    """
+    for label, one, original in _named(given, before):
+        if _differs(one, original):
+            says = f"changed its input {label}: work on a copy ({_HOW[is_array(one)]})."
             return UNCHANGED, f"your function {says}"
-        for one in result if isinstance(result, tuple | list) else [result]:
-            if is_array(one) and _shares_memory(one, array):
-                says = f"shares its memory with the input {label}: return an array of its own."
-                return NEW, f"the result {says}"
+        results = result if isinstance(result, tuple | list) else [result]
+        if any(_shares_memory(x, y) for x in results for y in _inside(one)):
+            says = f"shares its memory with the input {label}: return an array of its own."
+            return NEW, f"the result {says}"
     return None
 
 
-def _arrays(given: Any, before: Any, label: str = "") -> Any:
-    if is_array(given):
-        yield label or "argument", given, before
-    elif isinstance(given, dict):
-        for key in given:
-            yield from _arrays(given[key], before[key], f"`{key}`")
-    elif isinstance(given, list | tuple) and len(given) == len(before):
-        for i, (one, original) in enumerate(zip(given, before, strict=True)):
-            yield from _arrays(one, original, label or f"number {i + 1}")
+def _named(given: Any, before: Any) -> Iterator[tuple[str, Any, Any]]:
+    for key in given:
+        yield f"`{key}`" if isinstance(key, str) else f"number {key}", given[key], before[key]
+
+
+def _inside(x: Any) -> Iterator[Any]:
+    """Yield the arrays and tensors in ``x``."""
+    if is_array(x):
+        yield x
+    elif isinstance(x, dict | list | tuple):
+        for one in x.values() if isinstance(x, dict) else x:
+            yield from _inside(one)
+
+
+def _differs(now: Any, before: Any) -> bool:
+    """Return whether an input has changed: an array, or what a list or a dict holds."""
+    if type(now) is not type(before):
+        return True
+    if is_array(now):
+        return not _equal(now, before)
+    if isinstance(now, dict):
+        return [*now] != [*before] or any(_differs(now[key], before[key]) for key in now)
+    if isinstance(now, list | tuple):
+        return len(now) != len(before) or any(map(_differs, now, before))
+    return isinstance(now, _PLAIN) and now is not before and now != before
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -25,7 +25,7 @@ from course_lib import check, hint, progress
 # - Wasted is what is reserved and holds no token.
 #
 # Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
-# There may be no sequence at all.
+# There may be no sequence at all. The list is the caller's: leave it as it is.
 
 
 # %% ex-11-1
@@ -57,7 +57,7 @@ check(page_waste)
 # does not gather: it looks up the table as it goes. That is 11.3.)
 #
 # - The last page may be full or not; `length` may be 0.
-# - Entries past the last page in use are garbage, numbers of any size: do not follow them.
+# - Entries past the last page in use are garbage, numbers of any size: take no row by them.
 # - Slots behind the last token hold what an older sequence left there.
 # - The pool is large and not yours. The check counts: it is not copied for one sequence.
 
@@ -107,7 +107,8 @@ check(gather_pages)
 #   `page` is: `page.to(tl.int64)`. (The check's pools are too small to show it.)
 #
 # Counted: K and V are loaded once, from the pages themselves (a copy that lies in one piece would
-# read and write the whole cache, at each token); and one entry of the table a key, at most.
+# read and write the whole cache, at each token), in tiles of `BLOCK_K` keys, of which only the last
+# is not full, however small the pages are; and one entry of the table a key, at most.
 #
 # Example: `page_size` 16, a row `[7, 2, ...]`, 20 tokens. Token 17 is in slot 1 of page 2.
 

@@ -28,6 +28,14 @@ def test_an_input_is_known_in_every_form(form):
     assert origins.copied == (set() if form in ("itself", "one head") else {1})
 
 
+def test_zeros_for_results_are_no_part_of_an_input_that_holds_zeros():
+    sparse = torch.eye(20)
+    origins = Origins([Q, sparse])
+    origins.note({"o": torch.zeros(3, 16), "row": sparse[0, 1:]})
+    assert [origins.input_of(name) for name in ("o", "row")] == [None, 1]
+    assert not origins.copied
+
+
 def test_a_name_that_stood_for_two_inputs_stands_for_none():
     origins = Origins([Q, K])
     origins.note({"x": Q})

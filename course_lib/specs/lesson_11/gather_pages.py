@@ -32,19 +32,21 @@ def _case(
     heads: int = 2,
     n_pages: int = 9,
     behind: int = 3,
+    next_page: int = -1,
     stored: str = "",
     dtype: str = "float32",
     wide: bool = False,
     **flags: Any,
 ) -> Case:
-    """Return a case. behind: entries of the table that mean nothing; wide: a table of int64.
+    """Return a case. behind: entries of the table that mean nothing, the first of them next_page.
 
+    wide: a table of int64.
     stored: "by slot" as (n_pages, page_size, H_kv, d), "with V" as every second page of an array.
     """
     import torch
 
     used = -(-length // page_size)
-    garbage = np.resize(_GARBAGE, behind)
+    garbage = np.resize((next_page, *_GARBAGE[1:]), behind)
     entries = np.concatenate([_shuffled(rng, n_pages, used), garbage])
     table = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
     pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, 8)))
@@ -72,7 +74,8 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "10 tokens in pages of 4, 3 heads, a table of int64", 10, 4, heads=3, wide=True),
         _case(rng, f"{n} tokens in pages of 5, 4 heads", n, 5, heads=4),
         _case(rng, "12 tokens fill 3 pages of 4, and the table ends there", 12, 4, behind=0),
-        _case(rng, "12 tokens fill 3 pages of 4, and the table goes on", 12, 4, heads=3),
+        _case(rng, "12 tokens fill 3 pages of 4, and the table goes on", 12, 4, heads=3,
+              next_page=10**6),
         _case(rng, "6 tokens in pages of 1", 6, 1, wide=True),
         _case(rng, "3 tokens in a page of 16", 3, 16),
         _case(rng, "no token yet", 0, 4, blind_to=_NULLS),
@@ -82,8 +85,9 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "float16", 14, 4, dtype="float16"),
         _case(rng, "bfloat16", 14, 4, dtype="bfloat16", wide=True),
         _case(rng, "float64", 14, 4, dtype="float64"),
-        _case(rng, "30 tokens in a pool of 300 pages of 8: counted", 30, 8, n_pages=300,
-              counted=True),
+        *(_case(rng, f"30 tokens in a pool of 300 pages of 8{which}: counted", 30, 8, n_pages=300,
+                stored=stored, counted=True)
+          for which, stored in (("", ""), (" that lie between pages of V", "with V"))),
     ]  # fmt: skip
 
 

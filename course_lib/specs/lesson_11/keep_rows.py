@@ -122,6 +122,15 @@ def _answer(
     return model
 
 
+def _compared(_case: Case, result: Any) -> Any:
+    """Return o and kept, which may be a list: mistakes are known by an array of rows."""
+    if isinstance(result, tuple | list) and len(result) == 2:
+        o, kept = result
+        if isinstance(kept, tuple | list | range) and all(isinstance(i, int) for i in kept):
+            return o, np.array(kept, dtype=np.int64)
+    return result
+
+
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     q, k, v, _, _ = case.args
     o_true, kept_true = expected
@@ -165,10 +174,16 @@ _UNROTATED = (
 )
 
 _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    (
-        "the sinks are evicted",
-        "the first `sinks` rows stay, however long the text gets.",
-        _answer(lambda n, sinks, window: np.arange(max(0, n - window), n)),
+    *(
+        (
+            "the sinks are evicted",
+            "the first `sinks` rows stay, however long the text gets.",
+            _answer(model),
+        )
+        for model in (
+            lambda n, sinks, window: np.arange(max(0, n - window), n),
+            lambda n, sinks, window: np.arange(max(0, n - sinks - window), n),
+        )
     ),
     (
         "nothing is evicted",
@@ -237,6 +252,7 @@ EXERCISE = Exercise.of(
     truth=_answer(),
     judge=_judge,
     kind="torch",
+    compared=_compared,
     spared={REMAINDER: "nothing is cut into tiles here"},
     mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )

@@ -53,9 +53,24 @@ def _random(rng: Generator, n_pages: int, page_size: int, n: int, most: int = 5)
     return Case(f"{len(walk)} calls in any order, {pages}", (n_pages, page_size, walk))
 
 
+def _from_every_page(n_pages: int, page_size: int) -> Case:
+    """Return a walk in which each page but one is copied, whichever were taken first."""
+    names = [_name(i) for i in range(n_pages)]
+    walk = Walk([("append", name) for name in names] + [("free", names[0])])
+    for name in names[1:]:
+        walk += [("fork", name, "child"), ("append", "child"), ("free", "child")]
+    walk += [("append", names[0]), ("free", names[1])]
+    walk += [("fork", names[0], "child"), ("append", "child")]
+    return Case(f"each of {n_pages} pages is shared and copied in turn", (n_pages, page_size, walk))
+
+
 def _name(i: int) -> Hashable:
-    """Return what a sequence is called: a text, a number or a tuple."""
-    return ("abcdefgh"[i // 3 % 8] * (1 + i // 24), i, ("user", i))[i % 3]
+    """Return what a sequence is called: a text, a number or a tuple, some of them alike."""
+    return _ALIKE[i] if i < len(_ALIKE) else (f"{i}", i, ("user", i))[i % 3]
+
+
+# as texts, as truth values, or by their hashes
+_ALIKE: tuple[Hashable, ...] = (0, "0", "", (), "1", 1, ("1",), (1,), -1, -2)
 
 
 def _live(n_pages: int, page_size: int, walk: Walk) -> list[Hashable]:
@@ -84,6 +99,7 @@ def _cases(rng: Generator) -> list[Case]:
         *(_random(rng, n_pages, page_size, 70)
           for n_pages, page_size in ((5, 1), (4, 2), (6, 3), (5, 4), (8, 2))),
         _random(rng, 30, 2, 150, most=20),
+        _from_every_page(5, 3),
     ]  # fmt: skip
 
 

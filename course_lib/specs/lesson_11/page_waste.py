@@ -37,6 +37,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("12 sequences, whole pages and others", [*whole, *some, *whole], page, b=4),
         case("a sequence without a token beside others", [5, 0, page + 1], page),
         case("no sequence at all", [], 16),
+        case("sequences of many thousand tokens", [1000 * x + 1 for x in whole], page, **large),
     ]
 
 

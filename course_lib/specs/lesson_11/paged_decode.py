@@ -180,6 +180,12 @@ def _looks(name: str, says: str, *looks: Callable[[Place], Any]) -> tuple[Mistak
     return tuple(Mistake(name, says, Paged(look)) for look in looks)
 
 
+def _packed_slots(pages: Any) -> Any:
+    """Return what somebody reads who goes head_dim numbers from slot to slot."""
+    page_stride, head_stride, _, _ = pages.stride()
+    return pages.as_strided(pages.shape, (page_stride, head_stride, pages.shape[-1], 1))
+
+
 def _times_infinity(*args: Any, block_k: int = 64) -> Any:
     """Return NaN for each sequence behind whose last key its last page is not finite."""
     o, lse = PAGED(*args, block_k=block_k)
@@ -191,12 +197,27 @@ def _times_infinity(*args: Any, block_k: int = 64) -> Any:
     return o, lse
 
 
+def _page_0_times_infinity(*args: Any, block_k: int = 64) -> Any:
+    """Return NaN where what stands in page 0, in the slots of a tile's rest, is not finite."""
+    o, lse = PAGED(*args, block_k=block_k)
+    v_pages, lengths = args[2], args[4].tolist()
+    for batch, n in enumerate(lengths):
+        rest = [token % v_pages.shape[2] for token in range(n, -(-n // block_k) * block_k)]
+        if not v_pages[0][:, rest].isfinite().all():
+            o[batch] = math.nan
+    return o, lse
+
+
 _MISTAKES = (
-    Mistake(
-        "the rest of the last page is loaded, and weighs 0",
-        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
-        "What stands behind the last token is not to be loaded: mask the tiles there.",
-        _times_infinity,
+    *(
+        Mistake(
+            "keys that are not there are loaded, and weigh 0",
+            "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
+            "What stands behind the last token, or where a masked entry of the table points, is "
+            "not to be loaded: mask the tiles of K and V there.",
+            model,
+        )
+        for model in (_times_infinity, _page_0_times_infinity)
     ),
     *_looks(
         "the logical page is taken for the physical one",
@@ -241,6 +262,12 @@ _MISTAKES = (
         lambda p: p.at(p.entry(p.tokens // p.block_k), p.tokens - _first(p)),
     ),
     *_looks(
+        "a page is taken for a power of two",
+        "a mask of bits is t % PAGE_SIZE for powers of two alone, and a page may have 3 or 10 "
+        "slots.",
+        lambda p: p.at(slot=p.tokens & (p.page_size - 1)),
+    ),
+    *_looks(
         "page and slot are exchanged",
         "token t is on page t // PAGE_SIZE of its sequence, in slot t % PAGE_SIZE.",
         lambda p: p.at(p.entry(p.tokens % p.page_size), p.tokens // p.page_size),
@@ -280,15 +307,26 @@ _MISTAKES = (
     Mistake(
         "the values are read from K's pages",
         "K and V lie in two pools, at the same places: v_tile comes from v_pages.",
-        Paged(values=lambda k_pages, v_pages: k_pages),
+        Paged(pools=lambda k_pages, v_pages: (k_pages, k_pages)),
+    ),
+    Mistake(
+        "the keys are read from V's pages",
+        "K and V lie in two pools, at the same places: k_tile comes from k_pages.",
+        Paged(pools=lambda k_pages, v_pages: (v_pages, v_pages)),
+    ),
+    Mistake(
+        "the slot's stride is guessed",
+        "from slot to slot it is slot_stride numbers, and not HEAD_DIM: in some pools the heads of "
+        "a token stand side by side.",
+        Paged(pools=lambda *pools: [_packed_slots(pages) for pages in pools]),
     ),
     *(
         Mistake(
             "a sequence without a key is not guarded",
-            "without a key l_sum is 0 and m is -inf: o is 0 and lse is -inf, not NaN.",
+            "without a key l_sum is 0 and m is -inf: o is 0 and lse is -inf, not 0 and not NaN.",
             Paged(parts=Parts(empty=empty)),
         )
-        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))
+        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan), (0.0, 0.0))
     ),
     *(
         replace(one, model=Paged(parts=one.model))

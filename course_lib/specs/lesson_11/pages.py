@@ -46,20 +46,21 @@ class Place(NamedTuple):
 class Paged:
     """Decode over pages by somebody who ``look``s for keys there, and takes them for ``parts``.
 
-    ``count`` makes of the lengths, and the page size, how many keys he takes of each sequence.
+    ``pools`` are where he reads K and V; ``count`` makes of the lengths, and the page size, how
+    many keys he takes of each sequence.
     """
 
     look: Callable[[Place], Any] = Place.at
     parts: Callable[..., Any] = TRUTH
     count: Callable[[list[int], int], list[int]] = lambda lengths, page_size: lengths
-    values: Callable[[Any, Any], Any] = lambda k_pages, v_pages: v_pages
+    pools: Callable[[Any, Any], Any] = lambda k_pages, v_pages: (k_pages, v_pages)
 
     def gathered(self, q: Any, k_pages: Any, v_pages: Any, table: Any, lengths: Any, **how: Any):  # type: ignore[no-untyped-def]
         """Return q (B, H, d), and k and v (B, H_kv, n, d) with zeros behind each length."""
         n_pages, kv_heads, page_size, d = k_pages.shape
         taken = self.count(lengths.tolist(), page_size)
         found = []
-        for pages in (k_pages, self.values(k_pages, v_pages)):
+        for pages in self.pools(k_pages, v_pages):
             rows = pages.reshape(-1, d)
             cache = rows.new_zeros((len(taken), kv_heads, max(taken), d))
             for (batch, head), _ in np.ndenumerate(np.empty(cache.shape[:2])):

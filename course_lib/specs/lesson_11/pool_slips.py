@@ -59,6 +59,7 @@ class _State:
         self.tables: dict[Hashable, Table] = {}
         self.lengths: dict[Hashable, int] = {}
         self.marked: set[Hashable] = set()  # who is taken for somebody that shares
+        self.children: set[Hashable] = set()  # who ever began by a fork
 
     def take(self) -> int:
         if len(self.unused) <= (self.slip == "one page is kept"):
@@ -90,6 +91,10 @@ class _State:
             self.lengths[name] = n + 1
         last = table[-1] if table and (not begins or slip in _COPIES_WHOLE) else None
         copies = last is not None and self._is_shared(name, last)
+        if slip == "full at any time" and not self.unused:
+            raise MemoryError
+        if slip == "written when full" and not self.unused:
+            copies = False
         if begins or copies:
             if last is not None and copies and slip == "count first":
                 self.held[last] -= 1
@@ -114,7 +119,7 @@ class _State:
         self.marked.discard(name)
         if slip == "each" or (slip == "slot 0" and copies):
             slot = 0
-        source = {"unsaid": None, "itself": page}.get(slip, last)
+        source = {"unsaid": None, "itself": page, "zero": last or None}.get(slip, last)
         return page, slot, source if copies else None
 
     def _is_shared(self, name: Hashable, page: int) -> bool:
@@ -122,7 +127,9 @@ class _State:
             return name in self.marked
         if self.slip in ("never", "all the same"):
             return self.slip != "never"
-        return self.held[page] > 1
+        if self.slip == "older" and name not in self.children:
+            return False
+        return self.held[page] > 1 + (self.slip == "two are one")
 
     def _leave(self, page: int | None) -> None:
         """Of a page that was copied one holder is gone."""
@@ -144,13 +151,14 @@ class _State:
             shared = table[:-1]
         for page in shared:
             if slip != "uncounted" and (slip != "last counted" or page == table[-1]):
-                self.held[page] += 1
+                self.held[page] = 2 if slip == "two at most" else self.held[page] + 1
         one = slip in ("one table", "one sequence")
         self.tables[child] = table if one else shared + own
         self.lengths[child] = {"no length": 0, "whole pages": len(shared) * self.size}.get(
             slip, self.lengths[parent]
         )
         self.marked |= {child} if slip == "marked child" else {parent, child}
+        self.children.add(child)
         self.live.append(child)
 
     def free(self, name: Hashable) -> None:
@@ -244,7 +252,28 @@ SLIPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "only the child copies",
         "after a fork it does not matter who is older: whoever appends first copies.",
-        ("marked child",),
+        ("marked child", "older"),
+    ),
+    (
+        "a third holder is not counted",
+        "a page may be held by any number of sequences: count them, and write it when one is left.",
+        ("two are one", "two at most"),
+    ),
+    (
+        "page 0 is taken for no page",
+        "page 0 is a page like any other, and `if page` says no to it: ask `is None`.",
+        ("zero",),
+    ),
+    (
+        "a shared page is written when none is free",
+        "who must copy needs a page. Where none is free append raises MemoryError; it never "
+        "writes what others read.",
+        ("written when full",),
+    ),
+    (
+        "MemoryError although no page is needed",
+        "a full pool may still have empty slots: only who needs a page is refused.",
+        ("full at any time",),
     ),
     (
         "copy_from is forgotten",

@@ -34,14 +34,17 @@ def _paths(tree: Tree) -> Iterator[list[int]]:
 
 
 def _cases(rng: Generator) -> list[Case]:
-    number = dict(zip("abcdefghijklmnopqrstuvwxyz", rng.permutation(900).tolist(), strict=False))
+    drawn_numbers = (1 + rng.permutation(900)).tolist()
+    numbers = dict(zip("abcdefghijklmnopqrstuvwxyz", drawn_numbers, strict=False))
 
-    def case(name: str, requests: str, prompt: str, page_size: int) -> Case:
-        """Return a case in which a letter is a token; one that is short is told in letters."""
+    def case(name: str, requests: str, prompt: str, page_size: int, zero: str = "") -> Case:
+        """Return a case in which a letter is a token, ``zero`` token 0; a short one is told so."""
+        number = numbers | ({zero: 0} if zero else {})
         cached = [[number[x] for x in request] for request in requests.split()]
         args = radix_tree(cached), [number[x] for x in prompt], page_size
         slot_bytes = int(rng.integers(2, 99)) * 1024
-        letters = f" (cached: {requests or 'nothing'}; the prompt: {prompt}; a letter is a token)"
+        letters = f" (cached: {requests or 'nothing'}; the prompt: {prompt}; a letter is a token"
+        letters += f", {zero} is 0)" if zero else ")"
         told = letters if len(requests) < 40 else ""
         return Case(f"{name}, pages of {page_size}{told}", (*args, slot_bytes))
 
@@ -59,6 +62,8 @@ def _cases(rng: Generator) -> list[Case]:
              "abcdefgh abcdxyzwuv xyuvw", "abcdxyzwq", 2),
         case("two requests that part, and the prompt takes neither way",
              "abcdef abcdgh", "abcdxyz", 2),
+        case("token 0 within an edge", "abcdefgh", "abcdefxy", 2, zero="c"),
+        case("token 0 begins an edge", "abcdxyzw abcdefgh", "abcdxyzq", 2, zero="x"),
         case("a prompt that leaves an edge with a token that comes below it",
              "abcdxyz abcdefg", "abcxyzq", 1),
         case("edges that end within a page", "abcdefgh abcxyzuv abcxyw", "abcxyzuvw", 4),
@@ -67,6 +72,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("a prompt that is cached whole", "abcdefghij", "abcdefgh", 4),
         case("a prompt that ends where requests part", "abcdef abcdgh", "abcd", 2),
         case("a prompt that is cached whole", "abc", "abc", 1),
+        case("a prompt that is cached whole, and ends within a page", "abcdefghij", "abcdefgh", 3),
         case("a second page that is cached behind another first one",
              "abcdefgh mnopqrst", "abcdqrstu", 4),
         case("tokens that agree again later", "abcdefghij", "abcxefghij", 2),
@@ -190,6 +196,12 @@ _MISTAKES: tuple[tuple[str, str, Answer], ...] = (
         "only the last token of the prompt must be left: where a match ends before it, all of its "
         "whole pages are shared.",
         _answer(whole=lambda m, n, p: max(0, m - 1) // p * p),
+    ),
+    (
+        "a page of every whole match is computed again",
+        "one token must be left, not one page: where the prompt ends within a page, its whole "
+        "pages are all shared.",
+        _answer(whole=lambda m, n, p: max(0, m // p - (m == n)) * p),
     ),
     (
         "a page of every match is computed again",
