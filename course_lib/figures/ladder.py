@@ -72,3 +72,18 @@ def speeds(ways: Sequence[str]) -> Table:
     rows = [(way, *(_tflops(way, causal) for causal in _MASK)) for way in ways]
     bars = dict.fromkeys(columns[1:], "flash")
     return Table(columns, rows, dict.fromkeys(columns, ".0f"), bars, note=_note())
+
+
+def peers() -> Table:
+    """Return TFLOP/s of the forward pass beside others', long and short, d = 128 and 64."""
+    record = load_measurements("h100_peers")
+    ways = ("FA2", "cuDNN", "FA4", "course")
+    found: dict[tuple[int, int, str], dict[str, float]] = {}
+    for r in record["rows"]:
+        if r["pass"] == "forward" and r["heads"] == r["kv_heads"] and r["d"] in (64, 128):
+            found.setdefault((r["d"], r["n"], _MASK[r["causal"]]), {})[r["way"]] = r["tflops"]
+    rows = [(*case, *(speeds[way] for way in ways)) for case, speeds in found.items()]
+    note = (
+        f"Measured: {record['device']}, TFLOP/s. FA4: version {record['versions']['flash-attn-4']}."
+    )
+    return Table(("d", "N", "mask", *ways), rows, dict.fromkeys(ways, ".0f"), note=note)

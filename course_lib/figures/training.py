@@ -1,4 +1,4 @@
-"""A small GPT trained with three attentions on a GPU: losses, memory, time (lesson 09)."""
+"""A small GPT trained with three attentions on a GPU, and the backward's clock (lesson 09)."""
 
 from __future__ import annotations
 
@@ -99,4 +99,24 @@ def backward_alone() -> Table:
         f"{max(ratios):.1f} times as fast as naive's, which kept P",
         note=f"Measured, medians: {record['device']}, 12 heads, d = 64, bf16, causal, "
         "8192 queries in all.",
+    )
+
+
+def one_walk_or_two() -> Table:
+    """Return TFLOP/s of the course's two backwards, by the convention of five products."""
+    record = load_measurements("h100_backward")
+    speed = {(r["d"], r["causal"], r["way"]): r["tflops"] for r in record["rows"]}
+    rows = []
+    for d in (128, 64):
+        for causal, mask in ((False, "all keys"), (True, "causal")):
+            one = speed[d, causal, "course"]
+            two = speed[d, causal, "course, the same every time"]
+            rows.append((d, mask, two, one, one / two))
+    columns = ("d", "mask", "two walks, TFLOP/s", "one walk, TFLOP/s", "times as fast")
+    return Table(
+        columns,
+        rows,
+        formats={**dict.fromkeys(columns[2:4], ".0f"), columns[4]: ".2f"},
+        bars={columns[4]: "flash"},
+        note=f"Measured, medians: {record['device']}, N = 8192, bf16. Counted: five products.",
     )

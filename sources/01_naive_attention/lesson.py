@@ -493,7 +493,7 @@ Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
 # %% timing-read [markdown]
 # Line 2 is more than three quarters of the time.
 #
-# Look closer. The division moves its 2.12 GB nearly as fast as this memory can.
+# Look closer. The division moves its 2.13 GB nearly as fast as this memory can.
 # The softmax moves as much and takes three times as long: bytes are not all that
 # slows this kernel down.
 #

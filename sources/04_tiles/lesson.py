@@ -652,16 +652,17 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # %% dram-read [markdown]
 # Read the table from top to bottom.
 #
-# - **N = 8192.** K and V of all heads are 34 MB. They fit into L2. DRAM
+# - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
 #   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's
-#   kernel; the course's own moves 2.4 times that (lesson 08). (Slightly less
+#   kernel (with a causal mask it moves 1.04 times that); the course's own moves
+#   2.4 times that (causal 1.2; lesson 08). (Slightly less
 #   can show up: a part of O may still be in L2 when the counting ends.)
 # - **N = 32768, no mask.** K and V are 134 MB and do not fit. Still only 1.5
 #   times the bound. Programs that run at the same time walk over the same keys
 #   in step, so one delivery serves many.
 # - **N = 131072, causal.** The programs have walks of different length. They
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
-#   reach DRAM.
+#   reach DRAM: 130 times the bound. "Once" is far from true here.
 #
 # The rows were measured. The reasons (fit, in step, out of step) are our reading
 # of them; lesson 08 has more rows, and changes the order of the programs on
@@ -686,6 +687,11 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   forbidden pairs become -inf.
 # - **skip**: no pair is allowed. Do not compute it, and do not even *load* K
 #   and V for it.
+#
+# With more keys than queries the last query sees the last key: in this course the
+# mask is aligned *at the end*. PyTorch's `is_causal=True` is aligned at the top
+# left, where query 0 sees key 0 and no more. With as many queries as keys both are
+# the same; lesson 10 falls into the trap.
 
 # %% predict-causal
 p_causal = Predict(
@@ -813,7 +819,7 @@ Table(columns, rows, {columns[2]: ".2f", columns[3]: ".1f"}, note="By formula.")
 #   cap.
 # - *ALiBi*: `s - slope * (i - j)`; far keys count for less.
 #
-# **A sink** (StreamingLLM describes them; some models learn one number per
+# **A sink** (StreamingLLM describes them; gpt-oss learns one number per
 # head): an extra key whose value is zero. It takes weight and gives nothing.
 # In the loop it is a start: instead of no key at all, begin with `m = sink`,
 # ℓ = 1, `O = 0`.

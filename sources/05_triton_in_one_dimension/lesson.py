@@ -265,28 +265,28 @@ def scale_no_mask(x, factor, *, block=64):
 # %% predict-no-mask
 p_mask = Predict(
     "5-no-mask",
-    "1000 numbers, blocks of 256, no mask on the store. What does a GPU do?",
+    "1152 numbers, blocks of 256, no mask on the store. What does a GPU do?",
     options=[
         "it stops with an error message",
         "it leaves out the places past the end",
-        "it writes 24 numbers into memory that belongs to something else",
+        "it writes 128 numbers into memory that belongs to something else",
     ],
 )
 p_mask
 
 # %% run-no-mask
 try:
-    count(scale_no_mask, torch.rand(1000, device=device), 3.0, block=256)
+    count(scale_no_mask, torch.rand(1152, device=device), 3.0, block=256)
 except OutOfBounds as error:
     print(error)
 
 # %% reveal-no-mask
 p_mask.reveal(
-    "it writes 24 numbers into memory that belongs to something else",
+    "it writes 128 numbers into memory that belongs to something else",
     "The neighbour's numbers change silently, and the program may fail much "
-    "later, somewhere else. (PyTorch rounds 4000 bytes up to 4096: here the neighbour "
-    "is padding, by luck. After 1152 numbers there is none.) Only an address far outside stops it, with `illegal "
-    "memory access`.",
+    "later, somewhere else. (With 1000 numbers there would be no neighbour, by luck: PyTorch "
+    "rounds 4000 bytes up to 4096, and the 24 numbers land in the padding. 1152 numbers leave none.) "
+    "Only an address far outside stops it, with `illegal memory access`.",
 )
 
 # %% guard-bands [markdown]

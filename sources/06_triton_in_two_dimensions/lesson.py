@@ -775,6 +775,11 @@ Quiz(
 # `load_tile` is a little shorter than yours: a tile there always has all columns
 # of a head, so only rows need a mask.
 #
+# **Triton is not the only language of tiles.** NVIDIA's CUDA Tile has one as well,
+# *cuTile* in Python, and an instruction set for tiles below it, *Tile IR*; a Triton
+# that compiles to Tile IR is being built. Tiles, loads, products and masks are the
+# same ideas there.
+#
 # ## To read
 #
 # - The Triton tutorial *Matrix Multiplication*,

@@ -259,7 +259,9 @@ check(ragged_attention)
 #
 # Causal attention lets a query see the keys up to its own place, and no further. The mask is
 # *aligned at the end*: the last query sees the last key. With `n_q` queries and `n_k` keys, query
-# `i` sees key `j` if `j <= i + n_k - n_q`.
+# `i` sees key `j` if `j <= i + n_k - n_q`. (A trap when you compare: PyTorch's `is_causal=True` is
+# aligned at the top left. With fewer queries than keys give SDPA, for the same mask as here,
+# `attn_mask=causal_lower_right(n_q, n_k)` of `torch.nn.attention.bias`.)
 #
 # Start from your 7.3. Two things change:
 # - The mask: inside the loop, a key that a row may not see gets the score -inf.

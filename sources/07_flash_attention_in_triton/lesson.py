@@ -287,7 +287,8 @@ accountant
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
 # comparison must name the one it means: here FlashAttention-2 and the one from
 # cuDNN, NVIDIA's own library. (Which one runs if nobody names it depends on
-# versions: with PyTorch 2.11 on an H100 it was cuDNN.)
+# versions: with PyTorch 2.11 on an H100 it was cuDNN. PyTorch's source puts cuDNN
+# first on an H100 or a B200 if it is newer than 9.15, else FlashAttention-2.)
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100
@@ -301,25 +302,46 @@ from course_lib.figures.forward import against_naive, by_tiles
 display(against_naive(), by_tiles())
 
 
+# %% spills-text [markdown]
+# What do larger tiles change in the kernel? A thread can have 255 *registers*, the
+# places where its numbers lie. What does not fit *spills* into slower memory. A
+# compiler needs no GPU to tell: here it compiles the three for an H100, on your
+# machine. That takes some seconds.
+
+# %% spills
+from course_lib.child.xray import xray_launch
+
+sizes = ((64, 64), (128, 64), (128, 128))
+
+
+def three_tiles(x):
+    for block_q, block_k in sizes:
+        flash_attention_with_lse(x, x, x, block_q=block_q, block_k=block_k)
+
+
+rays = xray_launch(three_tiles, torch.empty(1, 8, 8192, 128).bfloat16(), target="H100")
+rows = [(f"{b_q}x{b_k}", x.registers, x.stack_bytes) for (b_q, b_k), x in zip(sizes, rays)]
+Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
+
 # %% gpu-say [markdown]
 # Read four things from it. (What Python needs to start the kernels is left out:
 # at N = 1024 it is as much as the kernels take, or more.)
 #
 # 1. **Memory:** naive grows like N², the others like N. This is what made long
 #    contexts possible.
-# 2. **Time:** several times faster, not hundreds. The bytes are no longer what
-#    the GPU waits for, and the arithmetic did not shrink. What it does wait for
-#    is the question of lesson 08.
+# 2. **Time:** several times faster, not hundreds. The bytes of HBM are no longer
+#    what the GPU waits for, and the arithmetic did not shrink. But the products
+#    alone would take this GPU 278 us at N = 8192, by its data sheet, and the kernel
+#    takes 704. What it waits for in the rest is the question of lesson 08.
 # 3. **Forty lines are enough.** At N = 16384, with 8 heads, this kernel is a little
 #    faster than FlashAttention-2. (Lesson 08 races 16 heads, in a record of another
 #    day: compare within a table, not across.) The race is not quite fair:
 #    FlashAttention-2 was written for the A100, and Triton's compiler uses the H100's
 #    own matrix instructions. cuDNN uses this GPU better, and is well ahead of both.
 # 4. **Bigger tiles are not always better.** Tiles of 128 × 128 re-read half as
-#    much and take twice as long. One reason: the large ones want more registers
-#    than the 255 that a thread can have, and the rest *spills* into slower memory.
-#    It is not the whole reason: 128 × 64 is nearly as slow, and spills less than
-#    half as much. In lesson 08, in another loop, 128 × 64 wins.
+#    much and take twice as long. They spill; but that is not the whole reason:
+#    128 × 64 is nearly as slow, and spills less than half as much. And in lesson 08,
+#    in another loop, 128 × 64 wins.
 
 # %% own-heading [markdown]
 # ## Your own mark

@@ -457,7 +457,7 @@ measured(7)  # 16 heads
 #
 # Triton 3.6 could not do this on an H100 by itself (with our two loops its compiler
 # failed, with one the kernel was slower), so rung 8 is written in *Gluon*, a lower
-# level of Triton: `gluon_forward.py`. Here is the warp that asks for copies. You need
+# level of Triton, which still lives in `triton.experimental`: `gluon_forward.py`. Here is the warp that asks for copies. You need
 # not follow each line.
 
 # %% rung-8
@@ -876,8 +876,7 @@ beside_the_products()
 # Up to about N = 1000 a call takes the time of starting it. There no rung of the
 # ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
 # Further down flash is faster because bytes are gone, and from there on the
-# ladder decides, because what is left is arithmetic. (The course's own function is
-# slower than eager on the short calls: its Python takes 0.2 to 0.4 ms a call.)
+# ladder decides, because what is left is arithmetic.
 
 # %% compile-heading [markdown]
 # ## Could the compiler have done it?
@@ -902,7 +901,8 @@ draw_fusion()
 # | your case | take | why |
 # |---|---|---|
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
-# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100 |
+# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
+# | the same, with FlashAttention-4 installed | SDPA after `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`) | its flash backend calls the newer kernels instead; the second table has FA4 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
 # | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
@@ -912,14 +912,15 @@ draw_fusion()
 # The figures behind the first rows:
 
 # %% decide-numbers
-from course_lib.figures.ladder import speeds
+from course_lib.figures.ladder import peers, speeds
 
-speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"])
+display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"]), peers())
 
 
 # %% decide-say [markdown]
 # `flash_attention` is the course's public function: on an H100 rung 8 (with few keys
-# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. A number of this kind
+# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. *FA4* is
+# FlashAttention-4 (2026), written for the B200; it runs on an H100 too. A number of this kind
 # holds for one GPU and one version: time *your* case.
 
 # %% live-text [markdown]
@@ -952,6 +953,10 @@ else:
 # tile by tile. (A softmax of each tile would be wrong: a tile does not know the
 # sum of its rows, `lse` does.) The second thing that the backward needs is one number
 # per row, delta = Σ dO · O. Lesson 09 takes both apart, and you write it.
+#
+# The course has two. *The same every time* is lesson 09's: every score is computed
+# twice, and each gradient is stored by one program. *course* computes it once, as the
+# others do; then many programs must add to dQ, in whatever order they come.
 
 # %% backward-bars
 back = load_measurements("h100_backward")

@@ -122,8 +122,9 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 # The check counts: K and O are loaded once, `q` and `lse` once for each tile of keys that they see,
 # `do` once more for delta; `delta` and `dv` are stored once. `input_precision="ieee"`, as before.
 #
-# Two traps. A row that sees no key has `lse` = -inf: compute `p` first and set what is hidden to 0
-# *afterwards*, because exp(-inf - (-inf)) is NaN. And with `causal`, query `i` sees key `j` if
+# Two traps. A row that sees no key has `lse` = -inf (you load such rows if your `first` is where a
+# tile begins): compute `p` first and set what is hidden to 0 *afterwards*, because
+# exp(-inf - (-inf)) is NaN. And with `causal`, query `i` sees key `j` if
 # `j <= i + n_k - n_q`, as always.
 
 

@@ -462,6 +462,20 @@ p_flops.reveal(
     "convention, 2.5, whatever a kernel really computes.",
 )
 
+# %% clock-text [markdown]
+# And which way is faster, two walks or one that adds to dQ? A clock has said so for one GPU. The
+# course has both: *the same every time* is two walks in three kernels, *course* is one walk with
+# atomics (in a lower level of Triton; at d = 64 to 128, on an H100).
+
+# %% clock
+from course_lib.figures.training import one_walk_or_two
+
+one_walk_or_two()
+
+# %% clock-say [markdown]
+# Seven products where five would do cost about a fifth of the speed. What they buy stands in the name:
+# atomics come in whatever order they come, so dQ's last digits differ from run to run.
+
 # %% books-text [markdown]
 # And the bytes? Tiles in PyTorch write down every tile that they make, so the ledger of lesson 01 cannot
 # show what a kernel saves. For kernels there is a formula, as in lesson 04: what stays is loaded once,
@@ -699,7 +713,8 @@ p_curves.reveal(
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
 # N = 1024, batch 8, in half precision where PyTorch's *autocast* finds it safe. *FA2* is PyTorch's own,
-# its FlashAttention-2 backend. *course* is a finished, tuned version of what you write in 9.4 to 9.6.
+# its FlashAttention-2 backend. *course* is a finished, tuned version of what you write in 9.4 to 9.6:
+# two walks, three kernels. (The course got its one walk with atomics after this run.)
 # Two runs of the *same* naive attention are not equal either: some of PyTorch's operators add in no
 # fixed order on a GPU. That distance is the yardstick.
 

@@ -1,0 +1,227 @@
+"""Measured numbers in the lessons' prose are those of the records.
+
+Prose cannot compute, so each such number is computed here, and its sentence is looked for. When a
+record is measured again, this test names the sentences that have become wrong. And a number with a
+unit that only a clock gives must be among these, or stand in `SAID` with where it comes from.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+from course_lib.accounting.hardware import gpu
+from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import attention_flops
+from course_lib.authoring.percent import read_cells
+
+LESSONS = {path.parent.name[:2]: path for path in sorted((ROOT / "sources").glob("*/lesson.py"))}
+CLOCKED = re.compile(
+    r"(?<![\w.{])\d[\d.,]*(?: (?:to|and|or) \d[\d.,]*)? "
+    r"?(?:µs|us|ms|microseconds?|milliseconds?|[TP]FLOP/s|[GT]B/s"
+    r"|times as fast|times (?:faster|slower))(?!\w)"
+)
+
+
+@cache
+def prose(lesson: str) -> str:
+    """Return what a lesson says in Markdown and in strings, each run of white space one space."""
+    said = []
+    for cell in read_cells(LESSONS[lesson]):
+        if cell.kind == "code":
+            nodes = ast.walk(ast.parse(cell.source))
+            said += [x.value for x in nodes if isinstance(x, ast.Constant) and str(x.value)]
+        else:
+            said.append(cell.source)
+    return re.sub(r"\s+", " ", " | ".join(map(str, said)))
+
+
+def rows(record: str, part: str = "rows", **key: Any) -> Iterator[dict[str, Any]]:
+    return (r for r in load_measurements(record)[part] if key.items() <= r.items())
+
+
+def one(record: str, value: str, part: str = "rows", **key: Any) -> Any:
+    (row,) = rows(record, part, **key)
+    return row[value]
+
+
+def step(name: str, value: str) -> float:
+    return one("h100_naive_steps", value, step=name)
+
+
+def us(value: str, n: int) -> float:
+    return one("h100_regimes", value, n=n)
+
+
+def faster(n: int) -> float:
+    """Return how many times faster than eager the fused kernel was."""
+    return us("eager_us", n) / us("flash_us", n)
+
+
+def dram(kernel: str, n: int, causal: bool) -> float:
+    """Return a kernel's DRAM bytes as a multiple of the least."""
+    (row,) = rows("h100_dram_traffic", "sweep", kernel=kernel, n=n, causal=causal)
+    return row["dram_gb"] / row["compulsory_gb"]
+
+
+def long_call(causal: bool) -> float:
+    return one("h100_dram_traffic", "dram_gb", n=131072, heads=8, causal=causal)[0]
+
+
+def side_by_side(from_end: bool) -> float:
+    key = {"n": 131072, "causal": False, "together": 8, "from_end": from_end}
+    return one("h100_dram_traffic", "dram_gb", "orders", **key)
+
+
+def rung(way: str, causal: bool, value: str = "tflops") -> float:
+    return one("h100_ladder", value, n=16384, d=128, way=way, causal=causal)
+
+
+def gain(causal: bool) -> float:
+    return rung("8 specialised", causal) / rung("1 by_mask", causal)
+
+
+def peer(way: str, d: int) -> float:
+    shape = {"batch": 2, "heads": 2048 // d, "kv_heads": 2048 // d, "n": 8192, "d": d}
+    return one("h100_peers", "tflops", **shape, causal=False, way=way, **{"pass": "forward"})
+
+
+def forward(way: str) -> float:
+    return one("h100_forward", "median_us", n=8192, causal=False, way=way)
+
+
+def products_us() -> float:
+    """Return the microseconds of lesson 07's products at N = 8192 at the nominal speed."""
+    return attention_flops(8192, 8192, 128, 8) / gpu("H100").tflops_half / 1e6
+
+
+def decode(way: str, batch: int = 1, n: int = 65536) -> float:
+    return one("h100_decode", "median_us", batch=batch, n=n, kv_heads=8, way=way)
+
+
+def fused(version: str, value: str) -> float:
+    return one("h100_compile_fusion", value, version=version)
+
+
+def beyond(n: int, causal: bool) -> float:
+    """Return by how many percent SDPA flash asked L2 for more than the model's tile loads."""
+    key = {"kernel": "SDPA flash", "n": n, "causal": causal}
+    (row,) = rows("h100_dram_traffic", "sweep", **key)
+    return 100 * row["l2_asked_gb"] / row["tile_loads_gb"] - 100
+
+
+def twice_walked() -> float:
+    """Return the least share of its speed that two walks cost the backward, in percent."""
+    speed = {(r["d"], r["causal"], r["way"]): r["tflops"] for r in rows("h100_backward")}
+    two = "course, the same every time"
+    return min(
+        100 - 100 * speed[d, c, two] / speed[d, c, "course"] for d in (64, 128) for c in (0, 1)
+    )
+
+
+OFF, EAGER = "torch.compile(naive), pattern off", "eager naive"
+FLASH, OURS = "SDPA flash", "flash_attention"
+LONG = [beyond(n, c) for n in (8192, 16384, 32768, 65536, 131072) for c in (False, True)]
+SAYS = [  # lesson, a piece of its prose, the numbers in it
+    ("01", "The division moves its {:.2f} GB", step("/ sqrt(d)", "dram_gb")),
+    ("01", "takes {} times as long",
+     {3: "three"}.get(round(step("softmax", "median_us") / step("/ sqrt(d)", "median_us")))),
+    ("02", "{:.2f} GB for eager", fused(EAGER, "dram_gb")),
+    ("02", "{:.3f} GB for the fused kernel", fused(FLASH, "dram_gb")),
+    ("02", "its time {:.1f} times", us("eager_us", 16384) / us("eager_us", 8192)),
+    ("02", "falls, from {:.1f} to {:.1f}", faster(8192), faster(16384)),
+    ("02", "the GPU needs {:.0f} and {:.0f} us", us("eager_gpu_us", 512), us("flash_gpu_us", 512)),
+    ("02", "{:.1f} times fewer bytes, as the model says",
+     fused(EAGER, "dram_gb") / fused(OFF, "dram_gb")),
+    ("02", "the time fell by a factor of {:.0f}", fused(EAGER, "us") / fused(OFF, "us")),
+    ("02", "than eager and is {:.1f} times faster", faster(8192)),
+    ("04", "with a causal mask it moves {:.2f} times that", dram(FLASH, 8192, True)),
+    ("04", "moves {:.1f} times that (causal {:.1f}", dram(OURS, 8192, False),
+     dram(OURS, 8192, True)),
+    ("04", "Still only {:.1f} times the bound", dram(FLASH, 32768, False)),
+    ("04", "reach DRAM: {:.0f} times the bound", round(dram(FLASH, 131072, True), -1)),
+    ("04", "About {:.0f} times the lower bound", dram(FLASH, 131072, False)),
+    ("04", "about {:.0f} times as much", round(long_call(True) / long_call(False), -1)),
+    ("07", "{:.0f} us at N = 8192, by its data sheet, and the kernel takes {:.0f}.", products_us(),
+     forward("course_64x64")),
+    ("08", "took {:.1f} to {:.1f} ms", rung("1 by_mask", False, "min_us") / 1e3,
+     rung("1 by_mask", False, "max_us") / 1e3),
+    ("08", "it is {:.0f} to {:.0f} % above", min(LONG), max(LONG)),
+    ("08", "fetch {:.0f} GB at N = 131072, and {:.0f} GB if", side_by_side(False),
+     side_by_side(True)),
+    ("08", "moved {:.0f} times as much from DRAM", round(long_call(True) / long_call(False), -1)),
+    ("08", "{:.1f} times as fast as the first for all keys, and {:.1f} times for causal",
+     gain(False), gain(True)),
+    ("08", "a factor of {:.1f} (d = 64) to {:.1f} (d = 128)", peer("cuDNN", 64) / peer("FA2", 64),
+     peer("cuDNN", 128) / peer("FA2", 128)),
+    ("09", "cost about a {} of the speed", {20: "fifth"}.get(5 * round(twice_walked() / 5))),
+    ("10", "4 times the keys take about {:.0f} times as long",
+     decode("flash_decode", 16, 16384) / decode("flash_decode")),
+    ("10", "needs its keys split ({:.0f} times faster",
+     decode("flash_decode 1") / decode("flash_decode")),
+]  # fmt: skip
+SAID = {  # what CLOCKED finds and no record holds: lesson -> a pattern of the prose, its origin
+    "02": {
+        "roughly 5 microseconds": "nominal, LAUNCH_S",
+        "takes less than 10 us": "formula, N = 512",
+        "They take 1 us": "formula, N = 128",
+        "The FLOPs take 0.07 us": "formula, N = 128",
+        "about 20 microseconds": "formula, the card",
+        "about 1 millisecond": "an option",
+        "1555 or 2039 GB/s": "nominal",
+        "becomes 4 times faster": "an example",
+        "97 times fewer bytes 97 times faster": "a question",
+        "the whole is 1.33 times as fast": "Amdahl's formula",
+    },
+    "06": {"989 TFLOP/s in bfloat16": "nominal"},
+    "08": {
+        "At 989 TFLOP/s: 35 µs": "nominal, formula",
+        "a second: 17 µs": "formula",
+        "At 3350 GB/s: 2.5 µs": "nominal, formula",
+        "close to 1.2 PFLOP/s": "arXiv:2407.08608",
+        "35 us for the products of one head, and 17 us": "formula",
+    },
+    "09": {"our backward reaches 500 TFLOP/s": "an example"},
+    "11": {"makes serving 24 times faster": "the claim", "makes it 24 times faster": "the claim"},
+    "12": {
+        r"(?:one (?:every|each)|request(?: come)? every|back to) [24]0 ms": "an example",
+        "865 TFLOP/s(?: for 3.35 TB/s)?": "FlashMLA's authors",
+        "up to 660 TFLOP/s": "FlashMLA's README",
+        "3000 GB/s where memory is": "FlashMLA's README",
+        "133 ms, not 9": "the cost model",
+    },
+}
+
+
+@pytest.mark.parametrize(("lesson", "text", "numbers"), [(a, b, c) for a, b, *c in SAYS])
+def test_a_measured_number_in_prose_is_the_records(lesson, text, numbers):
+    assert text.format(*numbers) in prose(lesson)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_number_of_a_clock_is_computed_or_has_an_origin(lesson):
+    text = prose(lesson)
+    known = [piece.format(*numbers) for where, piece, *numbers in SAYS if where == lesson]
+    assert [pattern for pattern in SAID.get(lesson, ()) if not re.search(pattern, text)] == []
+    for pattern in (*map(re.escape, known), *SAID.get(lesson, ())):
+        text = re.sub(pattern, "", text)
+    assert CLOCKED.findall(text) == []
+
+
+def test_the_pattern_sees_what_a_clock_gives():
+    for text in (
+        "takes 826 us",
+        "5.1 to 5.9 ms",
+        "400 TFLOP/s",
+        "1.7 times as fast",
+        "2 times faster",
+    ):
+        assert CLOCKED.search(text)
+    for text in ("4 times the bytes", "8 users", "34 GB", "{us} us", "N = 512 must"):
+        assert not CLOCKED.search(text)
