@@ -1,4 +1,0 @@
-# Multiplies x by itself.
-# Expected: misconception: squared
-def page_waste(x):
-    return x * x
