@@ -144,3 +144,16 @@ def _where(
     if block_q and "row" in axes:
         place += f" (query tile {first[axes.index('row')] // block_q})"
     return f"{place}: yours {got[first]:.6g}, expected {truth[first]:.6g}"
+
+
+def hidden_finding(ledger: Any) -> Finding | None:
+    """Return a finding if numbers were computed where an EagerLedger does not see it."""
+    if not ledger.unseen:
+        return None
+    return Finding(
+        "hides nothing from the ledger",
+        f"the answer is right, but numbers come to {ledger.unseen[0]} that the ledger did not see "
+        "being written: from NumPy, from another thread, or while it was switched off. Let PyTorch "
+        "compute every step, where it is counted.",
+        numbers_right=True,
+    )

@@ -38,8 +38,10 @@ from course_lib import check, hint, progress
 #
 # The query gets longer by this. Does its scale change?
 #
-# The check counts the bytes of all tensors that you make: they stay below half of what K of all
-# heads would take. (A loop over the heads that builds one head's K at a time builds them all.)
+# Compute with PyTorch and in the inputs' dtype, float32 or float64. The check counts the bytes of
+# all tensors that you make: they stay below half of what K of all heads would take. (A loop that
+# builds one head's K at a time builds them all, and a product that broadcasts the cached rows over
+# the heads copies them.)
 
 # %% given-expanded
 def expanded(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
@@ -80,7 +82,7 @@ check(latent_decode)
 # much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
 #
 # - A **row** is what one token has in one head, `d` numbers. Its **scale** is its largest absolute
-#   value / 127 (float32), and of a row of zeros 1.
+#   value / 127 (float32), with nothing added. A row of zeros has 1 (any positive number will do).
 # - What is kept are the row's numbers divided by its scale, **rounded**: whole numbers from -127 to
 #   127, int8. So a row is about `numbers * scale`.
 # - `o` is attention over the cache *as it is kept*. The rows need not be multiplied out: whose scale
@@ -133,7 +135,7 @@ check(int8_cache)
 # - `free_pages`, and how many tokens a page holds, `page_size`. A request that has `cached` tokens
 #   has just as many pages as these need.
 #
-# Return `(compute, leave)`: a dict `{id: tokens}` and a list of ids.
+# Return `(compute, leave)`: a dict `{id: tokens}` of those who get at least one, and a list of ids.
 #
 # ```
 # next_batch({7: 30}, {3: (5, 1), 4: (8, 0)}, 1, budget=8, page_size=4)  ->  ({3: 1, 7: 7}, [4])

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from course_lib.judging import cases, faults
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
+from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed
@@ -270,19 +270,7 @@ def _judge_torch(case: Case, observed: Observed, expected: Any) -> Finding | Non
     allowed = allowed_error(o_true, as_float64(naive_eager(q, k, v)), dtype)
     if finding := array_finding(observed.result, o_true, allowed=allowed, name="o"):
         return finding
-    return _unseen_finding(observed.ledger) or _trips_finding(observed.ledger, q, k)
-
-
-def _unseen_finding(ledger: Any) -> Finding | None:
-    if not ledger.unseen:
-        return None
-    return Finding(
-        "hides nothing from the ledger",
-        f"the answer is right, but numbers come to {ledger.unseen[0]} that the ledger did not see "
-        "being written: from NumPy, from another thread, or while it was switched off. Let PyTorch "
-        "compute every step, where it is counted.",
-        numbers_right=True,
-    )
+    return hidden_finding(observed.ledger) or _trips_finding(observed.ledger, q, k)
 
 
 def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:

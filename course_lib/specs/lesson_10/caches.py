@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.finding import Finding
+from course_lib.judging.judges import hidden_finding
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.tolerance import as_float64, score_rounding
 
@@ -40,6 +41,8 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     Of new tensors, that is: more than ``most`` in all, or half a cache by operators that copy.
     SDPA itself may multiply K by the scale, so arithmetic is held against ``most`` alone.
     """
+    if hidden := hidden_finding(ledger):
+        return hidden
     new = [x for x in ledger.crossings if x.direction == "written" and x.tensor != "input"]
     moved = [x for x in new if x.op in _COPIES]
     if sum(x.n_bytes for x in moved) <= one // 2:

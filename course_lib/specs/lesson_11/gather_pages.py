@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
+from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -140,6 +140,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return finding
     if observed.ledger is None:
         return None
+    if hidden := hidden_finding(observed.ledger):
+        return hidden
     new = sum(
         x.n_bytes
         for x in observed.ledger.crossings

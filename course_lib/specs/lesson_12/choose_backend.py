@@ -63,20 +63,28 @@ def _by(**rules: Rule) -> Callable[..., Any]:
 
 
 _RIGHT = _chooser()
+_DTYPES = ("fp16", "bf16", "fp32", "fp8")
+_MASKS = ("none", "causal", "window", "rule")
 
 
-def _drawn(rng: Generator) -> tuple[Facts, list[Facts]]:
-    """Return a need, and a backend that just serves it among others that lack one thing each."""
+def _drawn(rng: Generator, mask: str = "window") -> tuple[Facts, list[Facts]]:
+    """Return a need, and a backend that just serves it among others that lack one thing each.
+
+    Who lacks a dtype or a mask has all the others; sizes that are lacking are near, or are
+    multiples, or are written with the same digits.
+    """
     gpu, d = int(rng.integers(70, 110)), 16 * int(rng.integers(2, 15))
-    need: Facts = {"gpu": gpu, "dtype": "bf16", "cache": "fp8", "d": d, "mask": "window",
-            "page": int(rng.choice([16, 32, 64])), "mixed": True, "backward": True}  # fmt: skip
-    serves: Facts = {"gpu": (gpu, gpu), "dtype": ("fp16", "bf16"), "cache": ("bf16", "fp8"),
-              "d": (d, 2 * d), "mask": ("causal", "window"), "page": (8, need["page"]),
-              "mixed": True, "backward": True}  # fmt: skip
+    page, dtype, cache = int(rng.choice([16, 32, 64])), *map(str, rng.choice(_DTYPES, 2))
+    need: Facts = {"gpu": gpu, "dtype": dtype, "cache": cache, "d": d, "mask": mask, "page": page,
+                   "mixed": True, "backward": True}  # fmt: skip
+    serves: Facts = {"gpu": (gpu, gpu), "dtype": ("fp64", dtype), "cache": ("fp64", cache),
+                     "d": (2 * d, d), "mask": ("none", mask), "page": (8, page),
+                     "mixed": True, "backward": True}  # fmt: skip
     lacks: list[Facts] = [
-        {"gpu": (gpu - 20, gpu - 1)}, {"gpu": (gpu + 1, gpu + 20)}, {"dtype": ("fp16", "fp32")},
-        {"cache": ("bf16", "fp16")}, {"d": (d - 8, d + 8)}, {"d": (d // 2,)},
-        {"mask": ("none", "causal")}, {"page": ()}, {"page": (need["page"] // 2, 1024)},
+        {"gpu": (gpu - 20, gpu - 1)}, {"gpu": (gpu + 1, gpu + 20)},
+        {"dtype": _others(_DTYPES, dtype)}, {"cache": _others(_DTYPES, cache)},
+        {"mask": _others(_MASKS, mask)}, {"d": (d - 8, d + 8)}, {"d": (10 * d,)}, {"d": (d // 2,)},
+        {"page": ()}, {"page": (page // 2, 2 * page)}, {"page": (10 * page,)},
         {"mixed": False}, {"backward": False}, {"page": (), "backward": False, "d": (576,)},
     ]  # fmt: skip
     rows = [serves | lack for lack in lacks]
@@ -85,21 +93,28 @@ def _drawn(rng: Generator) -> tuple[Facts, list[Facts]]:
     for place in reversed(where):  # two that serve: the first of them is the answer
         rows.insert(place, dict(serves))
     names = rng.permutation([f"kernel {letter}" for letter in "ABCDEFGHIJKLMNOP"])
-    return need, [{"name": str(name), **row} for name, row in zip(names, rows, strict=False)]
+    return need, [{"name": str(name), **row} for name, row in zip(names, rows, strict=True)]
+
+
+def _others(all_of_them: Sequence[str], asked: str) -> tuple[str, ...]:
+    return tuple(one for one in all_of_them if one != asked)
 
 
 def _cases(rng: Generator) -> list[Case]:
     need, drawn = _drawn(rng)
+    documents = SITUATIONS["training on packed documents on an A100: a token sees its own document"]
     easy = {"page": None, "mixed": False, "backward": False}
     lists: list[tuple[str, Facts, Sequence[Facts]]] = [
         *((name, need, BACKENDS) for name, need in SITUATIONS.items()),
+        ("training on packed documents on a T4: nobody serves", documents | {"gpu": 75}, BACKENDS),
         ("a drawn list: each kernel but two lacks something", need, drawn),
         ("a drawn list, and less is asked: no pages, no mixed batch, no gradients",
          need | easy, drawn),
         ("a drawn list that no kernel of it serves", need | {"d": 8 * need["d"]}, drawn),
         ("a drawn list of one", need, drawn[:1]),
     ]  # fmt: skip
-    lists += [("another drawn list", *_drawn(rng)) for _ in range(2)]
+    for mask in _others(_MASKS, "window"):
+        lists.append((f"a drawn list, mask {mask}", *_drawn(rng, mask)))
     return [Case(name, (dict(need), [dict(row) for row in rows])) for name, need, rows in lists]
 
 
@@ -173,6 +188,15 @@ _NO_PAGES = (
     "`need['page']` is None where K and V lie in one piece: then any backend will do, with pages "
     "or without.",
 )
+_ENDS = ("the ends of gpu are left out", "both ends are supported themselves: <=, not <.")
+_SIZES = "a kernel is compiled for some head dimensions: the list of `d` holds them all."
+_NOBODY = "one thing that is missing is enough: where no backend can do all, the answer is None."
+
+
+def _up_to_the_choice(reasons: Reasons, name: str | None) -> Reasons:
+    names = list(reasons)
+    return {other: reasons[other] for other in names[: names.index(name) if name else None]}
+
 
 _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     *(
@@ -181,88 +205,67 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
          _by(**{key: lambda *_: True}))
         for key, what in _FORGOTTEN.items()
     ),
-    (
-        "newer GPUs are taken for better",
-        "`gpu` has two ends. A kernel may be written for one generation's instructions: "
-        "FlashAttention-3 does not run on a B200.",
-        _by(gpu=lambda asked, ends: asked >= ends[0]),
-    ),
-    (
-        "only the newest GPU is compared",
-        "`gpu` has two ends: an older GPU than the first is not supported either.",
-        _by(gpu=lambda asked, ends: asked <= ends[1]),
-    ),
-    (
-        "the ends of gpu are left out",
-        "both ends are supported themselves: <=, not <.",
-        _by(gpu=lambda asked, ends: ends[0] <= asked < ends[1]),
-    ),
-    (
-        "the ends of gpu are left out",
-        "both ends are supported themselves: <=, not <.",
-        _by(gpu=lambda asked, ends: ends[0] < asked <= ends[1]),
-    ),
-    (
-        "gpu is looked up in its two ends",
-        "`gpu` is a range: 89 lies between 80 and 90, though it is neither.",
-        _by(gpu=_listed),
-    ),
-    (
-        "any d up to the largest",
-        "a kernel is compiled for some head dimensions: the list of `d` holds them all.",
-        _by(d=lambda asked, sizes: asked <= max(sizes)),
-    ),
-    (
-        "any d between the smallest and the largest",
-        "a kernel is compiled for some head dimensions: the list of `d` holds them all.",
-        _by(d=lambda asked, sizes: min(sizes) <= asked <= max(sizes)),
-    ),
-    (
-        "the size of a page is not compared",
-        "that a backend knows pages is not enough: look up their size.",
-        _by(page=lambda asked, sizes: asked is None or bool(sizes)),
-    ),
+    ("newer GPUs are taken for better",
+     "`gpu` has two ends. A kernel may be written for one generation's instructions: "
+     "FlashAttention-3 does not run on a B200.", _by(gpu=lambda asked, ends: asked >= ends[0])),
+    ("only the newest GPU is compared",
+     "`gpu` has two ends: an older GPU than the first is not supported either.",
+     _by(gpu=lambda asked, ends: asked <= ends[1])),
+    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] <= asked < ends[1])),
+    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] < asked <= ends[1])),
+    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] < asked < ends[1])),
+    ("gpu is looked up in its two ends",
+     "`gpu` is a range: 89 lies between 80 and 90, though it is neither.", _by(gpu=_listed)),
+    ("any d up to the largest", _SIZES, _by(d=lambda asked, sizes: asked <= max(sizes))),
+    ("any d between the smallest and the largest", _SIZES,
+     _by(d=lambda asked, sizes: min(sizes) <= asked <= max(sizes))),
+    ("the size of a page is not compared",
+     "that a backend knows pages is not enough: look up their size.",
+     _by(page=lambda asked, sizes: asked is None or bool(sizes))),
     (*_NO_PAGES, _by(page=_listed)),
     (*_NO_PAGES, _by(page=lambda asked, sizes: (asked or 0) in (sizes or (0,)))),
-    (*_NOT_ASKED, _by(mixed=lambda a, b: a == b, backward=lambda a, b: a == b)),
-    (*_NOT_ASKED, _by(mixed=lambda a, b: a == b)),
-    (*_NOT_ASKED, _by(backward=lambda a, b: a == b)),
-    (
-        "the last that fits",
-        "the list is in the order in which it is tried: take the first that fits.",
-        _chooser(lambda reasons: _first(dict(reversed(list(reasons.items()))))),
+    *(
+        (*_NOT_ASKED, _by(**dict.fromkeys(keys, rule)))
+        for keys in (("mixed", "backward"), ("mixed",), ("backward",))
+        for rule in (lambda asked, has: asked == has, lambda asked, has: has)
     ),
-    (
-        "the first of the list, whatever is asked",
-        "the first of the list may lack something: take the first without a reason against it.",
-        _chooser(lambda reasons: next(iter(reasons))),
-    ),
-    (
-        "the least bad, where nobody fits",
-        "one thing that is missing is enough: where no backend can do all, the answer is None.",
-        _chooser(_best),
-    ),
-    (
-        "only the first reason",
-        "say everything that a backend lacks: who mends one thing wants to know the next.",
-        _chooser(tell=lambda reasons, _: {name: why[:1] for name, why in reasons.items() if why}),
-    ),
-    (
-        "reasons of the chosen ones as well",
-        "whoever can serve has no place among the reasons, not even with an empty list.",
-        _chooser(tell=lambda reasons, _: reasons),
-    ),
-    (
-        "reasons only up to the choice",
-        "give the reasons of every backend that cannot serve, those after the chosen one as well.",
-        _chooser(
-            tell=lambda reasons, name: {
-                other: reasons[other]
-                for other in list(reasons)[: list(reasons).index(name) if name else None]
-            }
-        ),
-    ),
+    ("\"rule\" is taken for every mask",
+     "look up the mask that is asked for: what is not in the list is not supported.",
+     _by(mask=lambda asked, masks: asked in masks or "rule" in masks)),
+    ("no mask is taken for granted",
+     "look up \"none\" in the list like any other mask: some kernels are causal only.",
+     _by(mask=lambda asked, masks: asked in masks or asked == "none")),
+    ("the last that fits",
+     "the list is in the order in which it is tried: take the first that fits.",
+     _chooser(lambda reasons: _first(dict(reversed(list(reasons.items())))))),
+    ("the first of the list, whatever is asked",
+     "the first of the list may lack something: take the first without a reason against it.",
+     _chooser(lambda reasons: next(iter(reasons)))),
+    ("the least bad, where nobody fits", _NOBODY, _chooser(_best)),
+    ("the first of the list, where nobody fits", _NOBODY,
+     _chooser(lambda reasons: _first(reasons) or next(iter(reasons)))),
+    ("only the first reason",
+     "say everything that a backend lacks: who mends one thing wants to know the next.",
+     _chooser(tell=lambda reasons, _: {name: why[:1] for name, why in reasons.items() if why})),
+    ("reasons of the chosen ones as well",
+     "whoever can serve has no place among the reasons, not even with an empty list.",
+     _chooser(tell=lambda reasons, _: reasons)),
+    ("reasons only up to the choice",
+     "give the reasons of every backend that cannot serve, those after the chosen one as well.",
+     _chooser(tell=_up_to_the_choice)),
+    ("reasons only where nobody fits",
+     "give the reasons of every backend that cannot serve, also if another one can.",
+     _chooser(tell=lambda reasons, name: {} if name else reasons)),
 )  # fmt: skip
+
+
+def _in_order(case: Case, result: Any) -> Any:
+    """Return a result whose reasons stand in the order of the rules: any order is right."""
+    try:
+        name, reasons = result
+        return name, {other: sorted(why, key=list(_RULES).index) for other, why in reasons.items()}
+    except Exception:  # it has another form: no mistake has
+        return None
 
 
 EXERCISE = Exercise.of(
@@ -270,6 +273,7 @@ EXERCISE = Exercise.of(
     cases=_cases,
     truth=_RIGHT,
     judge=_judge,
+    compared=_in_order,
     spared=dict.fromkeys(HARD, "chooses from a list: there are no scores and no tiles"),
     mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
 )

@@ -20,6 +20,7 @@ from course_lib.judging.tolerance import as_float64, output_rounding
 Array = np.ndarray
 Rows = tuple[Array, Array]  # numbers (B, H, n, d) and scales (B, H, n, 1)
 _AXES = ("sequence", "head", "token", "column")
+_ONE = np.ones(1)  # the scale of rows that are as they came
 
 
 def _case(name: str, qkv: Any, *, dtype: str = "float32", **flags: Any) -> Case:
@@ -54,14 +55,9 @@ def _with_zeros(rng: Generator) -> draw.Triple:
 def _cases(rng: Generator) -> list[Case]:
     n = int(rng.integers(6, 14))
     heads = 2, 3
-    hard = [
-        *draw.hard(rng, 1, 129, 16, heads=heads),
-        (
-            draw.FARTHEST_NAME,
-            draw.farthest(rng, 1, 129, 16, heads=heads),
-            frozenset({FAR, REMAINDER}),
-        ),
-    ]
+    far = draw.farthest(rng, 1, 129, 16, heads=heads)
+    hard = [*draw.hard(rng, 1, 129, 16, heads=heads),
+            (draw.FARTHEST_NAME, far, frozenset({FAR, REMAINDER}))]  # fmt: skip
     jump = draw.jumping(rng, 3, 129, 16, 2000.0, heads=(2,))  # of its three rows each is a head's
     return [
         _case("2 sequences of 5 tokens, 3 heads", _drawn(rng, 3, 5, 8)),
@@ -130,21 +126,24 @@ def _answer(
     attend: Callable[[Array, Rows, Rows], Array] = _attend,
     error: Callable[[Array, Array], Any] = lambda o, exact: np.abs(o - exact).max(),
     compared: Literal["right", "alike", "kept"] = "right",
+    attended: str = "kv",
     of_rows: Callable[[Array, Array], Any] | None = None,
 ) -> Callable[..., Any]:
     """Return a model: how ``rows`` are kept, who attends to them, and what the error is.
 
     o is ``compared`` with the right attention over K and V, or with the model's own (alike); or
-    with that of what is kept.
+    with that of what is kept. What is not ``attended`` as it is kept is as it came.
     """
 
     def model(q: Any, k: Any, v: Any) -> Any:
         q, k, v = (as_float64(x) for x in (q, k, v))
-        one = np.ones(1)
         with np.errstate(all="ignore"):
             k_rows, v_rows = rows(k), rows(v)
-            o = attend(q, k_rows, v_rows)
-            with_what = (k_rows, v_rows) if compared == "kept" else ((k, one), (v, one))
+            kept, came = (k_rows, v_rows), ((k, _ONE), (v, _ONE))
+            o = attend(
+                q, *(kept[i] if name in attended else came[i] for i, name in enumerate("kv"))
+            )
+            with_what = kept if compared == "kept" else came
             exact = (attend if compared == "alike" else _attend)(q, *with_what)
             off = of_rows(k, k_rows[0] * k_rows[1]) if of_rows else error(o, exact)
         return o, float(off), k_rows, v_rows
@@ -169,9 +168,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         if finding := _rows_finding(as_float64(x), rows, like, truth, name):
             return finding
     held = [as_float64(numbers) * as_float64(scale) for numbers, scale in kept]
-    one = np.ones(1)
-    right = _attend(as_float64(q), (held[0], one), (held[1], one))
-    exact = _attend(as_float64(q), (as_float64(k), one), (as_float64(v), one))
+    right = _attend(as_float64(q), (held[0], _ONE), (held[1], _ONE))
+    exact = _attend(as_float64(q), (as_float64(k), _ONE), (as_float64(v), _ONE))
     may = 1e-5 * max(1.0, float(np.abs(right).max())) + output_rounding(q, *held)
     if finding := array_finding(o, right, allowed=may, name="`o`", axes=_AXES):
         return finding
@@ -226,13 +224,19 @@ def _in_other_steps(x: Array, **how: Any) -> Rows:
     return _by(_largest(x), x, **how)
 
 
-def _clamped(x: Array) -> Rows:
+def _clamped(x: Array, low: float = -128) -> Rows:
     scale = np.where(_largest(x) == 0, 1, _largest(x) / 128)
-    return np.clip(np.rint(x / scale), -128, 127), scale
+    return np.clip(np.rint(x / scale), low, 127), scale
+
+
+def _at_least(x: Array, least: float, added: float = 0) -> Rows:
+    """Return rows whose scales are guarded by a small number, which is not small to all rows."""
+    scale = np.maximum(_largest(x) / 127, least) + added
+    return np.rint(x / scale), scale
 
 
 def _one(rows: Rows) -> Rows:
-    return rows[0], np.ones(1)
+    return rows[0], _ONE
 
 
 def _behind(q: Array, k: Rows, v: Rows) -> Array:
@@ -269,6 +273,7 @@ _SHARED_SCALE = (
      "another scale: a scale for each token."),
     ((-3, -1), "one scale for all heads of a token",
      "heads are of different sizes: a scale for each token and head."),
+    ((-3, -2, -1), "one scale for the whole cache", "a scale for each row, not for a sequence."),
     ((0, -1), "sequences share their scales",
      "what another request holds at the same place says nothing: a scale for each row."),
 )  # fmt: skip
@@ -291,8 +296,6 @@ _NOT_THE_LARGEST = (
     "the error is not the largest difference",
     "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
 )
-
-
 _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
@@ -306,40 +309,44 @@ _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     (BASES, SAYS[BASES], partial(_attend, weights=lambda s: _softmax(np.log(2) * s))),
 )  # fmt: skip
 
+_GUARDED = (
+    "a small number guards the scale",
+    "a row may be that small itself: only a row of zeros needs another scale than its own.",
+)
+_NOT_KEPT = (
+    "o is not attention over what is kept",
+    "K and V are kept as numbers and scales: attend to numbers * scale, of both.",
+)
+_RELATIVE = ("the error is relative", "error is a difference of o, not divided by anything.")
+
 _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     *(
         (name, says, _answer(rows=_shared(axes, keeps)))
         for axes, name, says in _SHARED_SCALE
         for keeps in (True, False)
     ),
-    (
-        "a scale for each column",
-        "a column's largest number is known only when the last token is: a scale for each token "
-        "and head, over its d numbers.",
-        _answer(rows=lambda x: _by(_largest(x, -2), x)),
-    ),
+    ("a scale for each column",
+     "a column's largest number is known only when the last token is: a scale for each token and "
+     "head, over its d numbers.", _answer(rows=lambda x: _by(_largest(x, -2), x))),
     *((*_RANGE, _answer(rows=partial(_in_other_steps, over=over))) for over in
       (128, 127.5, 255, 256, 126)),
-    (*_RANGE, _answer(rows=_clamped)),
+    *((*_RANGE, _answer(rows=partial(_clamped, low=low))) for low in (-128, -127)),
     *(
-        (*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))
-        for to in (np.trunc, np.floor, np.ceil)
+        (*_GUARDED, _answer(rows=partial(_at_least, least=least, added=added)))
+        for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+        for least, added in ((epsilon, 0), (epsilon / 127, 0), (0, epsilon), (0, epsilon / 127))
     ),
-    (
-        "a row of zeros has scale 0",
-        "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
-        _answer(rows=_whole_row_zero),
-    ),
-    (
-        "the sign is forgotten in the scale",
-        "the largest number of a row may be negative: take the largest absolute value.",
-        _answer(rows=lambda x: _by(x.max(axis=-1, keepdims=True), x)),
-    ),
-    (
-        "a zero point is subtracted",
-        "the range is symmetric here: 0 stays 0, and a row is numbers * scale.",
-        _answer(rows=_zero_point),
-    ),
+    *((*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))
+      for to in (np.trunc, np.floor, np.ceil)),
+    ("a row of zeros has scale 0",
+     "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
+     _answer(rows=_whole_row_zero)),
+    ("the sign is forgotten in the scale",
+     "the largest number of a row may be negative: take the largest absolute value.",
+     _answer(rows=lambda x: _by(x.max(axis=-1, keepdims=True), x))),
+    ("a zero point is subtracted",
+     "the range is symmetric here: 0 stays 0, and a row is numbers * scale.",
+     _answer(rows=_zero_point)),
     ("K's scales are forgotten", "a score is q · numbers, times the scale of that row of K.",
      _answer(attend=lambda q, k, v: _attend(q, _one(k), v))),
     ("V's scales are forgotten", "a value is numbers * scale: multiply each weight by its scale.",
@@ -350,12 +357,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(attend=lambda q, k, v: _attend(q, (k[0], v[1]), (v[0], k[1])))),
     ("K's scales come behind the softmax", "they are part of the scores: multiply before softmax.",
      _answer(attend=_behind)),
-    (
-        "V's scales are in the wrong place",
-        "each value has its scale: it multiplies a weight once the weights are divided by their "
-        "sum.",
-        _answer(attend=_normed_again),
-    ),
+    ("V's scales are in the wrong place",
+     "each value has its scale: it multiplies a weight once the weights are divided by their sum.",
+     _answer(attend=_normed_again)),
+    *((*_NOT_KEPT, _answer(attended=attended)) for attended in ("k", "v", "")),
     ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
      _answer(attend=_query_too)),
     (*_FREE, _answer(error=lambda o, exact: 0.0)),
@@ -373,14 +378,8 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
             lambda o, exact: np.abs(o - exact).min(),
         )
     ),
-    *(
-        ("the error is relative", "error is a difference of o, not divided by anything.",
-         _answer(error=error))
-        for error in (
-            lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max(),
-            lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max(),
-        )
-    ),
+    (*_RELATIVE, _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max())),
+    (*_RELATIVE, _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),
     ("the error is that of K", "what counts is how far o is off: compare attention's outputs.",
      _answer(of_rows=lambda k, kept: np.abs(k - kept).max())),
     *(

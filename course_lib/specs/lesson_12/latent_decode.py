@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
+from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
@@ -155,19 +155,21 @@ def _building_finding(case: Case, observed: Observed) -> Finding | None:
         return None
     q_nope, _, latent, _, _, _ = case.args
     keys = q_nope.nbytes * latent.shape[1]  # (B, H, n, d_nope)
-    made = sum(x.n_bytes for x in observed.ledger.crossings if x.direction == "written")
+    if hidden := hidden_finding(observed.ledger):
+        return hidden
+    written = [x for x in observed.ledger.crossings if x.direction == "written"]
+    made = sum(x.n_bytes for x in written)
     if made <= keys // 2:
         return None
-    largest = max(
-        (x for x in observed.ledger.crossings if x.direction == "written"), key=lambda x: x.n_bytes
-    )
+    largest = max(written, key=lambda x: x.n_bytes)
     return Finding(
         _SMALL,
         f"the numbers are right, but {made} bytes of new tensors are written, the largest by "
         f"`{largest.op}` ({largest.n_bytes} bytes). K of all heads, without the rotary part, has "
         f"{keys}.",
         look="multiply q by w_uk: one row a head, not one a head and token; do the same behind the "
-        "average with w_uv. And let the heads be rows of one matrix, so that nothing is repeated.",
+        "average with w_uv. And let the heads be rows of one matrix, q_latent @ latent.mT: a "
+        "product that broadcasts cached rows over the heads copies them (that is a `clone`).",
         picture=TrafficBars("Bytes written", (Bar("new tensors", made, keys // 2),)),
     )
 

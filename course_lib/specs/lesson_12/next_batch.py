@@ -191,7 +191,7 @@ def _cases(rng: Generator) -> list[Case]:
             name, (tuple(requests),), {"pages": pages, "page_size": page_size, "budget": budget}
         )
 
-    size, budget = int(rng.integers(4, 7)), int(rng.integers(32, 41))
+    size, budget = int(rng.integers(5, 8)), int(rng.integers(32, 41))
     pool = 128 // size
     return [
         case("one request, which fills the pool", _requests((10, 3)), 3, 4, 8),
@@ -211,6 +211,10 @@ def _cases(rng: Generator) -> list[Case]:
         ),
         case("30 requests that come almost at once", _crowded(rng), pool, size, budget),
         case("30 requests, a few more than can be served at once", _mixed(rng), pool, size, budget),
+        case(
+            "one ends and leaves the page that the other needs", _requests((4, 4), (3, 1)), 2, 4, 8
+        ),
+        case("12 short ones at once, and pages for all", _requests(*[(3, 4)] * 12), 24, 4, 48),
     ]
 
 
