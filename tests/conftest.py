@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run
 
 import pytest
 from lesson_of import lessons_of
+from made_once import MadeOnce
 from warm_children import WarmChildren
 from warm_kernels import WarmKernels
 
@@ -20,6 +21,7 @@ import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
 from course_lib.child import process
 from course_lib.classroom import job
+from course_lib.judging.recognise import Seen
 from course_lib.judging.spec import Exercise
 from course_lib.lessons import Lesson
 from course_lib.sandbox.workshop import Workshop
@@ -74,6 +76,15 @@ def own_store(stores, monkeypatch) -> Path:
     store = next(stores)
     monkeypatch.setenv("COURSE_STORE", str(store))
     return store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_once() -> Iterator[None]:
+    """Compute what a known mistake makes of a case once in this run."""
+    once = MadeOnce()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Seen, "__init__", lambda *args, **kwargs: once.init(*args, **kwargs))
+        yield
 
 
 @pytest.fixture(scope="session")

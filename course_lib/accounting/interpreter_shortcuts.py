@@ -81,7 +81,7 @@ def _once_a_launch(prepare: Callable[[Any], Any]) -> Callable[[Any], Any]:
             done.add(key)
 
             def restore_and_forget() -> None:
-                done.discard(key)
+                done.clear()  # of other modules, too, whose functions were called: nobody restores
                 restore()
 
             scope.restore = restore_and_forget

@@ -22,6 +22,7 @@ import numpy as np
 from course_lib.accounting.interleaving import Interleaved, Program, Stuck, orders
 from course_lib.accounting.kernel_ledger import KernelLedger, _unmasked
 
+_MANY = 64  # accesses of a program that are kept apart
 _NEAR, _NEAR_AS_INTEGERS = 1e-4, 1e-5  # integers may be the bits of a float32
 
 
@@ -70,8 +71,8 @@ class RaceLedger(KernelLedger):
     def __init__(self) -> None:
         super().__init__()
         self.races: list[Race] = []
-        # address -> programs that load, store, or change it atomically; of the current launch
-        self._touched: dict[str, dict[int, set[Program]]] = {}
+        # "load", "store", "atomic" -> program -> addresses; of the current launch
+        self._touched: dict[str, dict[Program, list[np.ndarray]]] = {}
         self._steps: dict[int, Counter[Program]] = {}  # address -> how many atomics of each program
         self._trial: Interleaved | None = None  # while the launch is done again
         self._contended: set[int] = set()
@@ -99,16 +100,18 @@ class RaceLedger(KernelLedger):
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book the access as any ledger does, and remember who touched which address."""
-        program, addresses = self._hooks.program(), np.unique(_unmasked(ptrs, mask)).tolist()
+        program, addresses = self._hooks.program(), _unmasked(ptrs, mask)
         if self._trial:
-            if not self._contended.isdisjoint(addresses):
+            if not self._contended.isdisjoint(addresses.tolist()):
                 self._trial.before_contended(program)
             return super().access(kind, ptrs, mask, width)
         super().access(kind, ptrs, mask, width)
-        touched = self._touched[kind]
-        for address in addresses:
-            touched.setdefault(address, set()).add(program)
-            if kind == "atomic":
+        mine = self._touched[kind].setdefault(program, [])
+        mine.append(addresses)
+        if len(mine) > _MANY:  # a loop without end is to fill no memory
+            mine[:] = [np.unique(np.concatenate(mine))]
+        if kind == "atomic":
+            for address in np.unique(addresses).tolist():
                 self._steps.setdefault(address, Counter())[program] += 1
         return None
 
@@ -119,8 +122,8 @@ class RaceLedger(KernelLedger):
     def _judge(self, kernel: str) -> bool:
         """Note the races of a launch; return whether there are any."""
         raced: dict[str, list[tuple[Program, Program]]] = {}
-        load, store, atomic = (self._touched[kind] for kind in ("load", "store", "atomic"))
-        for address in store.keys() | (atomic.keys() & load.keys()):
+        load, store, atomic = self._met_by_several()
+        for address in sorted(store.keys() | (atomic.keys() & load.keys())):
             plain = load.get(address, set()) | store.get(address, set())
             changers = store.get(address, set()) | atomic.get(address, set())
             pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
@@ -131,6 +134,23 @@ class RaceLedger(KernelLedger):
             for name, pairs in raced.items()
         ]
         return bool(raced)
+
+    def _met_by_several(self) -> list[dict[int, set[Program]]]:
+        """Return who loads, who stores to and who changes atomically, address by address, those
+        which one program changes and another touches: there are few."""
+        accesses = [
+            (kind, program, addresses)
+            for kind, programs in self._touched.items()
+            for program, parts in programs.items()
+            for addresses in parts
+        ]
+        met = _met_by_several(accesses)
+        touched: dict[str, dict[int, set[Program]]] = {kind: {} for kind in self._touched}
+        if met.size:
+            for kind, program, addresses in accesses:
+                for address in np.intersect1d(addresses, met).tolist():
+                    touched[kind].setdefault(address, set()).add(program)
+        return list(touched.values())
 
     def _share_an_atomic(self, pair: tuple[Program, Program]) -> bool:
         return any(all(program in steps for program in pair) for steps in self._steps.values())
@@ -180,6 +200,22 @@ class RaceLedger(KernelLedger):
             if not np.allclose(numbers, wanted, rtol=near, atol=room, equal_nan=True):
                 return name
         return None
+
+
+def _met_by_several(accesses: list[tuple[str, Program, np.ndarray]]) -> np.ndarray:
+    """Return the addresses which one program changes and another touches, sorted."""
+    changes = [addresses for kind, _, addresses in accesses if kind != "load"]
+    if not changes:
+        return np.empty(0, np.uint64)
+    changed = np.unique(np.concatenate(changes))
+    numbers: dict[Program, int] = {}
+    first, last = np.full(changed.size, len(accesses)), np.full(changed.size, -1)
+    for _, program, addresses in accesses:
+        number = numbers.setdefault(program, len(numbers))
+        at = np.searchsorted(changed, addresses)
+        at = at[changed.take(at, mode="clip") == addresses]
+        first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
+    return changed[first < last]
 
 
 class _Again(NamedTuple):

@@ -43,6 +43,7 @@ class Judged(NamedTuple):
     report: Report | None
     observed: Observed | None
     fatal: bool = False
+    seen: Seen | None = None  # if it passed
 
 
 def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Judged]:
@@ -50,7 +51,7 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
 
     Only the first failure is given the name of a mistake: one name is enough, and costs time.
     """
-    passed: list[Case] = []
+    passed: list[Seen] = []
     named = False
     for case in cases:
         judged = _judge_one(exercise, host, case, None if named else passed)
@@ -58,8 +59,8 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         if judged.fatal:
             return
         named = named or judged.report is not None
-        if judged.report is None:
-            passed.append(case)
+        if judged.seen:
+            passed.append(judged.seen)
 
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:
@@ -77,7 +78,7 @@ def passed(exercise: Exercise, *notes: str) -> Report:
     return Report(exercise, Verdict.PASSED, (exercise.notice, *notes))
 
 
-def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | None) -> Judged:
+def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | None) -> Judged:
     """Judge one case. ``before``: the cases that passed, None if no mistake is to be named."""
     ran = host.run(case)
     observed = ran.observed
@@ -88,20 +89,22 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Case] | 
             report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
         return Judged(case, report, None, ran.fatal)
     expected = exercise.truth(*case.args, **case.kwargs)
-    result = as_meant(observed.result, exercise.answer(expected))
+    answer = exercise.answer(expected)
+    result = as_meant(observed.result, answer)
     observed = replace(observed, result=result)
     finding = exercise.finding(ran.given, observed, expected) or ran.found
     if finding is None:
         doubt = host.doubt(case, observed, expected)
-        return Judged(case, incorrect(exercise, case, doubt) if doubt else None, observed)
+        if doubt:
+            return Judged(case, incorrect(exercise, case, doubt), observed)
+        return Judged(case, None, observed, seen=Seen(exercise, case, answer))
     note = books.other_tiles(case.kwargs, observed.ledger)
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         return Judged(case, incorrect(exercise, case, finding, note=note), observed)
-    seen = [Seen.of(exercise, one) for one in before]
     theirs = exercise.compared(case, observed.result)
-    failed_now = Seen(exercise, case, exercise.answer(expected), theirs, passed=False)
-    named = recognise(exercise, [*seen, failed_now], partial(_result, exercise, host))
+    failed_now = Seen(exercise, case, answer, theirs, passed=False)
+    named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
     small = list[str]()
     if is_walk(case):
         case, finding = _shortest(exercise, host, case, finding)

@@ -68,6 +68,12 @@ class Seen:
         """Return a case that passed."""
         return cls(exercise, case, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
 
+    def answered(self, result: Any) -> Seen:
+        """Return this case with what the student's function makes of it."""
+        run = replace(self, result=result, passed=self.accepts(result))
+        run._made.update(self._made)
+        return run
+
     def accepts(self, result: Any) -> bool:
         """Whether this is right here: as good as the answer in numbers, or to the judge."""
         if same(result, self.answer):
@@ -132,19 +138,18 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        alike = [failed.resembles(failed.made_by(m)) for m in exercise.mistakes]
-        likely = [m for m, yes in zip(exercise.mistakes, alike, strict=True) if yes]
-        if named := _confirmed(exercise, likely, tried, run):
+        likely = (m for m in exercise.mistakes if failed.resembles(failed.made_by(m)))
+        if named := _confirmed(exercise, likely, tried, run):  # of those after it none is computed
             return named
-        others = [m for m, yes in zip(exercise.mistakes, alike, strict=True) if not yes]
-        pairs = [m for m in _pairs(others, failed) if _explains(m, failed)]
+        others = [m for m in exercise.mistakes if not failed.resembles(failed.made_by(m))]
+        pairs = (m for m in _pairs(others, failed) if _explains(m, failed))
         if named := _confirmed(exercise, pairs, tried, run):
             return named
     return Named(HALF, certain=True) if _is_rounded(exercise, failed, run) else None
 
 
 def _confirmed(
-    exercise: Exercise, likely: list[Mistake], tried: list[Seen], run: Callable[[Case], Any]
+    exercise: Exercise, likely: Iterator[Mistake], tried: list[Seen], run: Callable[[Case], Any]
 ) -> Named | None:
     """Return the first that survives all that was seen, or the one that most speaks for.
 
@@ -162,11 +167,10 @@ def _confirmed(
         while True:
             shown = [_explains(mistake, one) for one in tried[begun:] if _shows(mistake, one)]
             enough = shown[:_TO_BE_CERTAIN] == [True] * _TO_BE_CERTAIN
-            if enough or len(tried) - begun >= _MOST_TRIED or not (case := next(others, None)):
+            if enough or len(tried) - begun >= _MOST_TRIED or not (other := next(others, None)):
                 break
-            if (result := run(case)) is not None:  # an exception, say, is no evidence
-                more = Seen.of(exercise, case)
-                tried.append(replace(more, result=result, passed=more.accepts(result)))
+            if (result := run(other.case)) is not None:  # an exception, say, is no evidence
+                tried.append(other.answered(result))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
             return Named(mistake, certain=True)
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
@@ -176,7 +180,7 @@ def _confirmed(
     return best
 
 
-def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator[Case]:
+def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator[Seen]:
     """Yield cases, drawn anew, in which a mistake shows: those of another kind come first."""
     rng = np.random.default_rng(len(tried))
     names = {one.case.name for one in tried if not one.passed}
@@ -184,7 +188,7 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
     for case in drawn:
         one = Seen.of(exercise, case)
         if _size(one.answer) <= _MOST_NUMBERS and _shows(mistake, one):
-            yield case
+            yield one
 
 
 def _is_rounded(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:

@@ -22,6 +22,7 @@ from course_lib.accounting.kernel_ledger import (
 )
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.child import codec
+from course_lib.kernels.attention_op import flash_attention
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 
 pytestmark = pytest.mark.skipif(_mode.mode() != "interpreter", reason="needs the interpreter")
@@ -552,3 +553,13 @@ def test_bfloat16_in_a_dot_is_refused():
     with pytest.raises(Exception, match="bfloat16") as raised, KernelLedger():
         square[(1,)](torch.randn(16, 16), torch.empty(16, 16), HOW=None, HALF=True)
     assert "dtype of the inputs" in str(raised.value.__cause__ or raised.value)
+
+
+def test_a_module_may_launch_after_another_used_its_functions():
+    q = torch.randn(1, 1, 20, 16, requires_grad=True)
+    with KernelLedger() as ledger:
+        o, _ = flash_attention_with_lse(q.detach(), q.detach(), q.detach(), causal=True)
+        flash_attention(q, q, q, causal=True).sum().backward()  # shares functions with the forward
+        flash_attention(q.detach(), q.detach(), q.detach(), causal=True)
+    assert len({launch.module for launch in ledger.launches}) > 1
+    assert o.isfinite().all()

@@ -37,7 +37,7 @@ def plain(exercise: str):
 
 def passed(chosen) -> list[str]:
     """Return the ids of those of the chosen that the check lets pass."""
-    jobs = [Job(key, one.exercise, one.text) for key, one in enumerate(chosen)]
+    jobs = [Job(key, one.exercise, one.text, named=False) for key, one in enumerate(chosen)]
     return [chosen[job.key].id for job, outcome in judged(jobs, 1) if outcome.passed]
 
 

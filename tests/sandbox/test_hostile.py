@@ -14,7 +14,7 @@ from course_lib.handin.submissions import Submission
 from course_lib.specs import EXERCISES
 
 FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))
-PATIENCE = 1.0
+PATIENCE = 0.5
 # the same exercises with a shorter patience, so that the endless ones are over soon
 SHORT = [replace(e, seconds=PATIENCE) for e in EXERCISES]
 HONEST = Submission("honest", (("e.py", b"def echo(x):\n    return x.copy()\n"),))

@@ -31,7 +31,7 @@ from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.sandbox import workshop as workshops
 from course_lib.sandbox.channel import Closed, TooLate
 
-PATIENCE = {True: 1.0, False: 20.0}  # seconds, with what never ends
+PATIENCE = {True: 0.5, False: 20.0}  # seconds, with what never ends
 OPEN, CARELESS, NONE = "without the sandbox", "before a careless grader", "no control"
 # what is seen in the open room -> what of the grader's record shows it
 MESSAGES = {

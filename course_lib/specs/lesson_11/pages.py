@@ -116,9 +116,9 @@ def in_pages(
         pages = room[:, :page_size].transpose(1, 2)
         pages = pages if strided else pages.contiguous()
         for batch, n in reversed([*enumerate(lengths)]):  # what is shared is the first's
-            for token in range(n):
-                page, slot = int(table[batch, token // page_size]), token % page_size
-                pages[page, :, slot] = x[batch, :, token]
+            token = torch.arange(n)
+            page = table[batch, token // page_size].long()
+            pages[page, :, token % page_size] = x[batch, :, :n].transpose(0, 1)
         pools.append(pages)
     q = q.reshape(b, -1, 1, d)
     q = q.repeat_interleave(2, -1)[..., ::2] if strided else q
