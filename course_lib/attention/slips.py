@@ -99,6 +99,7 @@ class Slip:
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
+    fills_hidden: bool = True  # ... of the causal mask's as well, not of places past the end alone
     past_end: int = 0  # how many places past the end have score 0, or `fill` (the others: -inf)
     weightless: bool = False  # ... but no weight: they were masked after the maximum
     guards: tuple[bool, ...] = (True, False)  # with and without care for rows that see no key
@@ -191,6 +192,12 @@ SLIPS: dict[str, Slip] = {
     **{
         f"fill_{where}{name}": Slip(fill=-fill, past_end=past_end, guards=(True,))
         for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
+        for name, fill in LOW_NUMBERS
+    },
+    **{
+        f"fill_only_past_end_{name}": Slip(
+            fill=-fill, past_end=ALL_PAST_END, fills_hidden=False, guards=(True,)
+        )
         for name, fill in LOW_NUMBERS
     },
     **{

@@ -269,6 +269,7 @@ OF_PACKING = (
 )
 
 _NOT_HERE = {"the loop ends at n_q", "one length for Q and K"}
+_HIDDEN = "a hidden score is not -inf"  # past the end of the cache
 _LOOPS = {one.name for one in streaming_slips()} | {"the last tile is dropped"}
 
 
@@ -288,8 +289,7 @@ def _with_idle_rows(attend: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_the_loop() -> tuple[Mistake, ...]:
     """Return the shared mistakes of the recurrence."""
-    more = {"start is added twice", "a hidden score is not -inf"}
-    names = frozenset((_LOOPS | more) - _NOT_HERE)
+    names = frozenset((_LOOPS | {"start is added twice", _HIDDEN}) - _NOT_HERE)
     made = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
     return tuple(Mistake(one.name, one.says, Parts(_with_idle_rows(one.model))) for one in made)
 

@@ -88,7 +88,8 @@ class Misreading:
         causal = causal or self.always
         if causal and self.masked:
             hidden = self._hidden(n_q, n_k, block_q or n_q, tile)
-            if loop.past_end and np.isinf(loop.fill):  # the causal mask hides those places as well
+            if loop.past_end and (np.isinf(loop.fill) or not loop.fills_hidden):
+                # the causal mask hides those places as well
                 loop = replace(loop, past_end=0)
         if self.only is not None:
             met = self.only(np.arange(n_q)[:, None], np.arange(n_k), block_q or n_q, tile)
@@ -105,7 +106,7 @@ class Misreading:
             s = (q[head] @ k[head].T * scale).astype(dtype)
             late = hidden if self.late and hidden.any() else None
             if late is None:
-                s[hidden] = loop.fill
+                s[hidden] = loop.fill if loop.fills_hidden else -np.inf
             if self.columns:
                 o[head], lse[head] = _down_the_columns(s, v[head])
                 continue

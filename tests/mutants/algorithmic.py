@@ -1,6 +1,7 @@
 """Edits that somebody makes who has another algorithm in mind: these decide whether a check holds.
 
-The names that are true of each stand beside it, and were written before it was run.
+The names that are true of each stand beside it, and were written before it was run. A new lesson
+has words of its own: they are added when the lesson is, before its first run counts.
 """
 
 from __future__ import annotations
@@ -41,17 +42,21 @@ _OUTPUT_LEFT = ("O is not rescaled", "nothing is rescaled")  # the sum may be a 
 _UNREACHED = ("stores every row", "writes every row of o", "writes every entry")
 _EMPTY_LSE = (
     "lse of a row without keys is a large negative number", "the lse of no keys is not -inf",
+    "the lse of a split without keys is not -inf",
 )  # fmt: skip
 _FILL = (
     *_EMPTY_LSE, "lse of a row without keys is 0",  # where that is what is filled
     "a hidden score is not -inf", "masked means score -10000", "masked means score zero",
     "keys past the end count as score 0", "masked keys count as score 0",
     "places past the ends are not 0", "boundary tiles are not masked",  # 0.0 is added
+    "places past the last split count",
 )  # fmt: skip
 _LAST_DROPPED = (
     "the last tile is dropped", "the short last tile is dropped",
     "the short last Q tile is dropped", "the short last step is left out",
     "the short last block is left out", "the short last part is left out", *_UNREACHED,
+    "the short last tile of queries is dropped",
+    "the last keys belong to no split", "the last keys are lost",  # of splits
     "every program has work",
 )  # fmt: skip
 _ONE_ONLY = (
@@ -60,8 +65,9 @@ _ONE_ONLY = (
     "only the last part counts", "only the last tile of queries counts", "nothing is rescaled",
     "l_sum holds the last pile only",
 )  # fmt: skip
-_SCALE = ("the scale is missing",)
+_SCALE = ("the scale is missing", "the last scale is missing")  # the last: on the way back
 _TILES = (
+    "multiplies only the tiles it must",
     "moves only what it must", "one program per block", "only square tiles",
     "uses the tile sizes of the call", "one tile at a time", "takes whole tiles",
     "loads whole tiles", "holds tiles only", "the shape", *_UNREACHED,
@@ -80,9 +86,10 @@ _TOO_MANY = (
 _ALIGNED = (
     "the causal mask is aligned at the start", "the boundary is aligned at the start",
     "positions are aligned at the start", "the offset is ignored",
-    "the loop's start is aligned at the start",
+    "the loop's start is aligned at the start", "the loop's end is aligned at the start",
+    "the mask is aligned at the start",  # of drafts
 )  # fmt: skip
-_BASES = ("base 2 and base e are mixed", "2 in place of e")
+_BASES = ("base 2 and base e are mixed", "2 in place of e", "lse in base 2")
 
 
 def _operator(name: str, *names: str) -> object:
@@ -427,7 +434,12 @@ _NUMBERS = (0.0, -1e4, -1e6, -1e9, -1e30)
            "the maximum does not start at -inf", *_EMPTY_LSE)  # fmt: skip
 def starts_at_a_number(node: ast.AST) -> Iterator[New]:
     guards = any(isinstance(n, ast.Compare) for n in ast.walk(node))
-    if isinstance(node, ast.Assign) and not guards and any(n[0] == "m" for n in written(node)):
+    if (
+        isinstance(node, ast.Assign)
+        and not guards
+        and not written(node) & used(node)
+        and any(n[0] == "m" for n in written(node))
+    ):
         for part in ast.walk(node.value):
             if isinstance(part, ast.expr) and ast.unparse(part) in INFINITIES:
                 for number in _NUMBERS:
@@ -512,7 +524,8 @@ _MAXIMA = (
            "only the first step counts", "only the first block counts",
            "every step reads the first tiles", "only the first Q tile is written",
            "every step reads the first tile of a", "every step reads the first tile of b",
-           "every step reads the first block",
+           "every step reads the first block", "only the first tile of queries counts",
+           "a split takes one tile only", "every step reads the first tile of K, or of V",
            *_UNREACHED)  # fmt: skip
 def only_first(node: ast.AST) -> Iterator[New]:
     """Begin every tile at 0, or end a loop that computes after its first step."""
@@ -637,7 +650,7 @@ OPERATORS: tuple[Operator, ...] = (
     )),
     _algorithmic("rows without a key are not guarded", "rows without a key are not guarded",
                  "a pile without keys gives NaN", "a tile without keys gives NaN",
-                 "parts without keys give NaN", of=(
+                 "parts without keys give NaN", "a split without keys is not guarded", of=(
         ('X.where(M == float("-inf"), 0.0, M)', "M"), ("X.where(L == 0.0, 1.0, L)", "L"),
         ("0.0 if M == -np.inf else M", "M"),
     )),
@@ -645,7 +658,7 @@ OPERATORS: tuple[Operator, ...] = (
         ("S * scale", "S"), ("S / np.sqrt(D)", "S"), ("S / D**0.5", "S"), ("D**-0.5", "1.0"),
         ("S * D**-0.5", "S"),
     )),
-    _algorithmic("scaled twice", "scaled twice", of=(
+    _algorithmic("scaled twice", "scaled twice", "scaled twice on the way back", of=(
         ("S * scale", "S * scale * scale"), ("S / np.sqrt(D)", "S / D"), ("D**-0.5", "1 / D"),
     )),
     _algorithmic("the scale is upside down", "the scale is upside down", of=(
@@ -687,18 +700,23 @@ OPERATORS: tuple[Operator, ...] = (
     _algorithmic("strides are ignored", "strides are ignored", "the strides are ignored",
                  "the strides of Q are ignored", "the strides of K are ignored",
                  "the strides of V are ignored",
-                 "the matrix is taken for contiguous", of=(("X.contiguous()", "X"),)),
+                 "the matrix is taken for contiguous",
+                 "stays inside its tensors",  # those that lie further apart
+                 of=(("X.contiguous()", "X"),)),
     _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
                  "lse is m + l", "lse is ln(total)", "lse is m + total", "the sum alone",
                  "not divided by l",
                  "not divided by the sum",  # where weights are exp(s - lse)
                  "the maximum is missing", "the logarithm is missing",
+                 "the lse of the parts is not merged",
                  "the sum is missing", of=(
         ("M + X.log(L)", "M"), ("M + X.log(L)", "L"), ("M + X.log(L)", "X.log(L)"),
         ("M + X.log(L)", "M + L"),
     )),
     _algorithmic("another precision", "O is kept in half precision", "half precision",
                  "two dtypes meet in tl.dot", "another dtype where float32 is wanted",
-                 "the dtype", "the scores are rounded to float16", of=_PRECISION),
+                 "the dtype", "the scores are rounded to float16",
+                 "compiles for a GPU",  # which wants one type of what a loop carries
+                 of=_PRECISION),
     _algorithmic("tf32", of=_IEEE),
 )  # fmt: skip

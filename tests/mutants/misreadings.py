@@ -1,7 +1,8 @@
 """Edits of who meets whom, of what the notes become at the end, and of whose sizes are taken.
 
 The names that are true of each were written before any of them was run, and no known mistake was
-added because of them: how many are named right says what a student may expect.
+added because of them: how many are named right says what a student may expect. A new lesson has
+words of its own: they are added when the lesson is, before its first run counts.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def new_rescaled(node: ast.AST) -> Iterator[New]:
 @_operator("another tensor's strides", "the strides of another tensor", "strides are ignored",
            "the strides of Q are ignored", "the strides of K are ignored",
            "the strides of V are ignored", "the strides of O are ignored",
+           "K is read at the wrong stride", "V is read at the wrong stride",
            "stays inside its tensors", "stores every row")  # fmt: skip
 def other_strides(node: ast.AST) -> Iterator[New]:
     if is_launch(node):
@@ -119,6 +121,7 @@ def other_strides(node: ast.AST) -> Iterator[New]:
 OPERATORS: tuple[Operator, ...] = (
     too_strict, too_generous, turned_round, not_carried_on, new_rescaled, other_strides,
     _pairs("not divided at the end", "not divided by l", "not divided", "not divided by the sum",
+           "a part is not divided by its sum",
            of=(("A / l_sum", "A"), ("A / l_sum[:, None]", "A"), ("A / l_safe[:, None]", "A"))),
     _pairs("K for V", "K is read in place of V", of=(
         ("P @ v_tile", "P @ k_tile"), ("tl.dot(P, v_tile, **K)", "tl.dot(P, k_tile, **K)"),

@@ -20,23 +20,37 @@ from course_lib.judging.tolerance import allowed_error, as_float64, score_roundi
 from course_lib.sandbox.inputs import is_tensor
 from course_lib.specs.lesson_09 import dropped
 from course_lib.specs.lesson_09.dropped import Mask
+from course_lib.specs.lesson_09.forward import as_far_as_right, forward_mistakes
 from course_lib.specs.lesson_09.function import keeps_little
-from course_lib.specs.lesson_09.gradients import Slip, allowed, gradients
-from course_lib.specs.lesson_09.kernels import FAR_SPARED
-from course_lib.specs.lesson_09.weights import parts, right, seen_by
+from course_lib.specs.lesson_09.gradients import (
+    EVERY,
+    Slip,
+    allowed,
+    gradients,
+    in_one_kernel,
+    mistakes_there_and_back,
+)
+from course_lib.specs.lesson_09.weights import parts, right, seen_by, where_of
 
 _NAMES = ("`o`", "`lse`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 _AXES = ("batch", "head", "row", "column")
 
 
-def _case(rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, **how: Any) -> Case:
-    """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later."""
+def _case(
+    rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, level: bool = False,
+    **how: Any,
+) -> Case:  # fmt: skip
+    """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later.
+
+    ``level``: do is 0, as in 9.4.
+    """
     import torch
 
     case = draw.launch(rng, *shape, causal=causal, **how)
     q, _, v = case.args
     n_k, d = v.shape[-2:]
     do = torch.from_numpy(rng.standard_normal((*q.shape[:-1], d)) + 0.3).to(q.dtype)
+    do = torch.empty_like(q).copy_(0 * do if level else do)  # it lies in memory as q does
     count = -(-n_k // d) if eyes else 0
     wide = torch.eye(n_k, count * d, dtype=q.dtype).reshape(n_k, count, d).transpose(0, 1)
     looking = wide[:, None, None].repeat(1, *v.shape[:2], 1, 1)
@@ -49,12 +63,15 @@ def _cases(rng: Generator) -> list[Case]:
     def case(rate: float, *shape: Any, causal: bool = False, eyes: bool = True, **how: Any) -> Case:
         return _case(rng, rate, *shape, causal=causal, eyes=eyes, **how)
 
-    jump = draw.hard_names(150)[0]
+    jump, far = draw.hard_names(150)
     return [
-        case(0.0, "rate 0: nothing is dropped; causal, 40 queries, 70 keys",
-             40, 70, 16, tiles=(32, 64), causal=True, eyes=False),
-        case(0.25, "rate 1/4, 2 x 2 heads, 64 queries and keys in tiles of 64 and 32",
-             64, 64, 64, heads=(2, 2), tiles=(64, 32)),
+        # the second tile of keys holds one, which the last row alone sees
+        case(0.0, "rate 0: nothing is dropped; causal, 40 queries, 65 keys",
+             40, 65, 16, tiles=(32, 64), causal=True, eyes=False),
+        # so many more queries than keys that heads which share numbers are found out
+        case(0.25, "rate 1/4, 2 x 2 heads, 80 queries, 64 keys in tiles of 64 and 32, "
+                   "strided memory",
+             80, 64, 64, heads=(2, 2), tiles=(64, 32), strided="all"),
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
         case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
@@ -71,6 +88,8 @@ def _cases(rng: Generator) -> list[Case]:
              16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
         replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
                 shows=HARD - {FAR}),
+        case(0.0, f"rate 0, {far}, and dO = 0",
+             33, 33, 16, far=draw.FAR_BELOW, tiles=(32, 16), eyes=False, level=True),
     ]  # fmt: skip
 
 
@@ -82,6 +101,43 @@ def _truth(
     call = _Call.of(q, k, v, causal=causal)
     found = (call.o(v), call.lse, *call.gradients(do, *_derived(1.0)))
     return (*found, *(call.o(eye) for _ in range(3) for eye in eyes))
+
+
+def _backward(slip: Slip, *, only: slice = EVERY) -> Callable[..., Any]:
+    """Return the answer where nothing is dropped, with something wrong in the backward pass."""
+
+    def model(q: Any, k: Any, v: Any, do: Any, _eyes: Any, **how: Any) -> Any:
+        saved = _saved(q, k, v, do, **how)
+        o, lse = attention_truth(q, k, v, causal=how["causal"])
+        return (o, lse, *in_one_kernel(slip, only, *saved(o, lse)))
+
+    return model
+
+
+def _saved(
+    q: Any, k: Any, v: Any, do: Any, *, causal: bool, rate: float, block_q: int, block_k: int,
+    **_seed: int,
+) -> Callable[[Any, Any], tuple[Any, ...]]:  # fmt: skip
+    """Return what gives the arguments of `gradients`, of o and lse.
+
+    Raises ValueError where something is dropped: nobody knows what.
+    """
+    if rate:
+        raise ValueError("the mask is the student's own")
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+    where = where_of(seen, q, block_q, block_k, causal=causal)
+    return lambda o, lse: (q, k, v, do, lse, (as_float64(do) * o).sum(-1), seen, where)
+
+
+def _onward(q: Any, k: Any, v: Any, do: Any, eyes: Any, **how: Any) -> Callable[..., Any]:
+    """Return what makes a whole answer of o and lse: right gradients, if both are right."""
+    _saved(q, k, v, do, **how)
+    right = _truth(q, k, v, do, eyes, **how)
+    return lambda o, lse: (o, lse, *right[2:])
+
+
+def _compared(case: Case, result: Any) -> Any:
+    return as_far_as_right(result, _truth(*case.args, **case.kwargs), first=2)
 
 
 @dataclass(frozen=True)
@@ -283,6 +339,7 @@ DROPPED_ATTENTION = Exercise.of(
     kind="kernel",
     run=with_probes,
     later=2,
-    spared=FAR_SPARED,
+    compared=_compared,
+    mistakes=(*mistakes_there_and_back(_backward), *forward_mistakes(_onward)),
     seconds=40.0,
 )

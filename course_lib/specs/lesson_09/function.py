@@ -23,31 +23,29 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.spec import FAR, HARD, Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import as_float64
+from course_lib.judging.tolerance import as_float64, same
+from course_lib.specs.lesson_09.forward import as_far_as_right, forward_mistakes
 from course_lib.specs.lesson_09.gradients import (
-    FOR_K,
-    FOR_Q,
-    FOR_V,
-    OF_DS,
-    OF_ONE_SCALE,
-    OF_SCALE,
-    SCALED_V,
+    EVERY,
     Slip,
     allowed,
     exchanged,
     gradients,
-    mistakes_of,
+    in_one_kernel,
+    mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.kernels import FAR_SPARED
 from course_lib.specs.lesson_09.weights import seen_by, where_of
 
 _NAMES = ("`o`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 
 
-def _case(rng: Generator, *shape: Any, summed: bool = False, **how: Any) -> Case:
+def _case(
+    rng: Generator, *shape: Any, summed: bool = False, level: bool = False, **how: Any
+) -> Case:
     """Return a case of q, k, v and do, which is handed over when o is known.
 
     ``summed``: do is that of ``o.sum()``: one number, seen everywhere (all strides are 0).
+    ``level``: do is 0, as in 9.4: of scores near -20000 o alone can be asked.
     """
     import torch
 
@@ -55,7 +53,7 @@ def _case(rng: Generator, *shape: Any, summed: bool = False, **how: Any) -> Case
     q, _, v = case.args
     size = (*q.shape[:-1], v.shape[-1])
     do = torch.from_numpy(rng.standard_normal(size) + 0.3).to(q.dtype)
-    do = torch.ones((), dtype=q.dtype).expand(size) if summed else do
+    do = torch.ones((), dtype=q.dtype).expand(size) if summed else 0 * do if level else do
     return replace(case, args=(*case.args, do))
 
 
@@ -81,13 +79,15 @@ def _cases(rng: Generator) -> list[Case]:
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, dtype="float16"),
         # two tiles of 64 keys and one key: the maximum jumps from each to the next
         replace(case(draw.hard_names(150)[0], 65, 129, 16, jump=150), shows=HARD - {FAR}),
+        case(f"{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW, level=True),
     ]  # fmt: skip
 
 
-def _answer(slip: Slip, *, instead: str = "") -> Callable[..., Any]:
+def _answer(slip: Slip, *, instead: str = "", only: slice = EVERY) -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 
-    ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta").
+    ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta"). ``only``: which
+    of the gradients come from the kernel with the slip.
     """
 
     def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
@@ -95,13 +95,32 @@ def _answer(slip: Slip, *, instead: str = "") -> Callable[..., Any]:
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
         where = where_of(seen, q, 64, 64, causal=causal)
-        return (o, *gradients(q, k, v, do, lse, (do * o).sum(-1), seen, where, slip))
+        saved = (q, k, v, do, lse, (do * o).sum(-1), seen, where)
+        return (o, *in_one_kernel(slip, only, *saved))
 
     return model
 
 
 def _truth(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
     return _answer(Slip())(q, k, v, do, causal=causal)
+
+
+def _onward(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Callable[..., Any]:
+    """Return what makes a whole answer of o and lse: right gradients, if o is right."""
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
+    where = where_of(seen, q, 64, 64, causal=causal)
+    right = _truth(q, k, v, do, causal=causal)
+
+    def whole(o: Any, lse: Any) -> Any:
+        if not same(o, right[0]):
+            return (o, *right[1:])
+        return (o, *gradients(q, k, v, do, lse, (as_float64(do) * o).sum(-1), seen, where))
+
+    return whole
+
+
+def _compared(case: Case, result: Any) -> Any:
+    return as_far_as_right(result, _truth(*case.args, **case.kwargs), first=1)
 
 
 _judge_o = stored_whole(attention_judge(with_lse=False, in_dtype=True))
@@ -185,7 +204,8 @@ _MISTAKES = (
         "backward is given the gradient of the loss by o, and every gradient is made of it.",
         _answer(Slip(), instead="ones"),
     ),
-    *mistakes_of(_answer, *OF_DS, *OF_SCALE, *OF_ONE_SCALE, SCALED_V, FOR_Q, FOR_K, FOR_V),
+    *mistakes_there_and_back(_answer),
+    *forward_mistakes(_onward),
 )
 
 ATTENTION = Exercise.of(
@@ -196,6 +216,6 @@ ATTENTION = Exercise.of(
     kind="kernel",
     run=there_and_back,
     later=1,
-    spared=FAR_SPARED,
+    compared=_compared,
     mistakes=_MISTAKES,
 )

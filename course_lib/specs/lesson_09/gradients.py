@@ -16,11 +16,14 @@ import numpy as np
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
 from course_lib.specs.lesson_09.weights import (
+    KEYS_OUTSIDE,
     OF_MASKS,
     OF_TILES,
+    QUERIES_OUTSIDE,
     Named,
     Weights,
     as_inputs,
+    of_zeros_past_the_end,
     right,
     unmasked,
 )
@@ -70,6 +73,19 @@ def gradients(
     factor = scale**slip.power
     dq, dk = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1]
     return factor * dq, factor * dk, _pulled(do, v, for_v)[1]
+
+
+EVERY, OF_QUERIES, OF_KEYS = slice(0, 3), slice(0, 1), slice(1, 3)  # which of dq, dk, dv
+
+
+def in_one_kernel(slip: Slip, only: slice, *saved: Any) -> tuple[np.ndarray, ...]:
+    """Return dq, dk, dv of ``gradients(*saved)``, of which those in ``only`` have the slip."""
+    wrong = gradients(*saved, slip)
+    if only == EVERY:
+        return wrong
+    mixed = list(gradients(*saved))
+    mixed[only] = wrong[only]
+    return tuple(mixed)
 
 
 def _pulled(a: np.ndarray, b: np.ndarray, by: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,6 +148,15 @@ OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
         Slip(power=-1),
     ),
 )
+OF_BOTH_SCALES: tuple[tuple[str, str, Slip], ...] = tuple(
+    (name, f"{says} On the way back as well.", Slip(weights=weights, power=power))
+    for name, says, weights in OF_TILES
+    for scale, power in (
+        ("the scale is missing", 0), ("scaled twice", 2), ("the scale is upside down", -1)
+    )
+    if name == scale
+)  # fmt: skip
+"""... and where S is made of the same wrong number."""
 OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
     (
         "scaled twice on the way back",
@@ -220,6 +245,31 @@ def mistakes_of(
     return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 
+def mistakes_there_and_back(model: Callable[..., Callable[..., Any]]) -> tuple[Mistake, ...]:
+    """Return the known mistakes of all three gradients, in both kernels or in one of them.
+
+    An answer with a slip is ``model(slip, only=...)``, as in `in_one_kernel`.
+    """
+    ways = (*OF_DS, *OF_SCALE, *OF_BOTH_SCALES)
+    both = mistakes_of(model, *ways, *OF_ONE_SCALE, SCALED_V, FOR_Q, FOR_K, FOR_V)
+    keys = mistakes_of(partial(model, only=OF_KEYS), *ways, loops=KEYS_OUTSIDE)
+    queries = mistakes_of(partial(model, only=OF_QUERIES), *ways, loops=QUERIES_OUTSIDE)
+    return (*past_the_end(partial(model, only=OF_QUERIES)), *both, *keys, *queries)
+
+
+def past_the_end(model: Callable[..., Callable[..., Any]]) -> tuple[Mistake, ...]:
+    """Return the mistake of the keys past the end, for dQ; before those that make NaN as well."""
+    return (
+        Mistake(
+            "keys past the end count as score 0",
+            "the last tile of keys is short, and where lse is below -88, exp(0 - lse) is infinite: "
+            "times K's zeros that is NaN, and it is added to dQ. Set these scores to -inf, or p "
+            "to 0.",
+            model(Slip(weights=of_zeros_past_the_end)),
+        ),
+    )
+
+
 def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mistake:
     """Return the mistake of two results in each other's place; the last are dQ, dK, dV."""
     a, b = (("dQ", "dK", "dV").index(name) - 3 for name in (one, other))
@@ -258,17 +308,21 @@ def allowed(
     s = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # so tl.dot makes them, and dP
     p = torch.exp(s - lse[..., None]).where(visible, 0.0)
     ds = p * ((do.float() @ v.float().mT) * kept - delta[..., None])
-    p, ds = (p * kept).to(q.dtype), ds.to(q.dtype)
-    root = q.shape[-1] ** -0.5
+    p, root = p * kept, q.shape[-1] ** -0.5
+    moved = [  # what is added up in each, sums of which may cancel
+        float(x.max())
+        for x in (
+            ds.abs() @ k.float().abs() * root,
+            ds.abs().mT @ q.float().abs() * root,
+            p.abs().mT @ do.float().abs(),
+        )
+    ]
+    p, ds = p.to(q.dtype), ds.to(q.dtype)
     eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)
     largest = max(float(s[s.isfinite()].abs().max()), 1.0)
     rounding = min(8 * 2.0**-23 * largest, 1e-3)
     dtype = str(q.dtype).removeprefix("torch.")
     return [
-        1.5 * allowed_error(truth, as_float64(e), dtype) + rounding * _reach(truth)
-        for truth, e in zip(truths, eager, strict=True)
+        1.5 * allowed_error(truth, as_float64(e), dtype) + rounding * max(added, 1.0)
+        for truth, e, added in zip(truths, eager, moved, strict=True)
     ]
-
-
-def _reach(truth: np.ndarray) -> float:
-    return max(float(np.abs(truth).max(initial=0.0)), 1.0)

@@ -24,12 +24,13 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
     FOR_V,
+    OF_BOTH_SCALES,
     OF_DS,
     OF_SCALE,
     SCALED_V,
@@ -38,21 +39,26 @@ from course_lib.specs.lesson_09.gradients import (
     exchanged,
     gradients,
     mistakes_of,
+    past_the_end,
 )
 from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE, seen_by, where_of
 
 _INPUTS = ("q", "k", "v", "do", "lse", "delta")
-FAR_SPARED = {FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"}
 
 
-def _case(rng: Generator, *shape: Any, **how: Any) -> Case:
-    """Return a case of q, k, v, do, lse, delta: what the forward pass saved, and a gradient."""
+def _case(rng: Generator, *shape: Any, level: bool = False, **how: Any) -> Case:
+    """Return a case of q, k, v, do, lse, delta: what the forward pass saved, and a gradient.
+
+    ``level``: do is 0, and so are dq, dk and dv, wherever P is finite. (Near -20000, where lse is
+    off by 1e-3 in float32 and every weight by as much, nothing else can be asked.)
+    """
     import torch
 
     case = draw.launch(rng, *shape, **how)
     o, lse = attention_truth(*case.args, **case.kwargs)
     dtype = case.args[0].dtype
     do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3).to(dtype)
+    do = torch.empty_like(case.args[0]).copy_(0 * do if level else do)  # in memory as q is
     delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float()
     return replace(case, args=(*case.args, do, torch.from_numpy(lse).float(), delta))
 
@@ -63,8 +69,8 @@ def _cases(rng: Generator) -> list[Case]:
     apart = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
-        case("2 x 2 heads, 40 queries, 70 keys: short last tiles",
-             40, 70, 16, heads=(2, 2), tiles=(16, 64)),
+        case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
+             40, 70, 16, heads=(2, 2), tiles=(16, 64), strided="all"),
         case("large scores (q and k times 4), tiles as tall as d",
              64, 32, 32, size=4, tiles=(32, 32)),
         case("causal, 64 queries and keys, tiles 16 and 32",
@@ -84,6 +90,12 @@ def _cases(rng: Generator) -> list[Case]:
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
+        *(
+            case(f"{prefix}{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW,
+                 tiles=(32, 16), causal=bool(prefix), level=True, blind_to=frozenset({"zeros"}),
+                 **apart)
+            for prefix in ("", "causal, ")
+        ),
     ]  # fmt: skip
 
 
@@ -194,28 +206,13 @@ def _last_queries(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
     return np.where(where["row"] >= last, x, 0.0)
 
 
-def _scores_past_the_end(
-    q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, causal: bool = False,
-    block_k: int = 64, **tiles: Any,
-) -> Any:  # fmt: skip
-    """Return dq where the missing keys of a short tile score 0: exp(0 - lse) times their zeros."""
-    dq = _DQ(q, k, v, do, lse, delta, causal=causal)
-    is_low = -as_float64(lse) > np.log(np.finfo(np.float32).max)
-    return np.where(is_low[..., None] & (k.shape[-2] % block_k > 0) & (not causal), np.nan, dq)
-
-
 _DQ = _of_kernel(Slip(), which=slice(1))
-_PAST_THE_END = Mistake(
-    "keys past the end count as score 0",
-    "the last tile of keys is short, and where lse is below -88, exp(0 - lse) is infinite: times "
-    "K's zeros that is NaN, and it is added to dQ. Set these scores to -inf, or p to 0.",
-    _scores_past_the_end,
-)
 _ONLY = "the tile is overwritten in each step: add to it."
 _OF_KEYS = mistakes_of(
     partial(_of_kernel, which=slice(1, 3)),
     *OF_DS,
     *OF_SCALE,
+    *OF_BOTH_SCALES,
     FOR_K,
     FOR_V,
     SCALED_V,
@@ -245,7 +242,6 @@ DK_AND_DV = Exercise.of(
         partial(stands, keys_first=True),
     ),
     kind="kernel",
-    spared=FAR_SPARED,
     mistakes=(*_OF_KEYS, exchanged(_KEYS, "dK", "dV", "return dk, dv, in this order.")),
 )
 DQ = Exercise.of(
@@ -260,11 +256,15 @@ DQ = Exercise.of(
         partial(stands, keys_first=False),
     ),
     kind="kernel",
-    spared=FAR_SPARED,
     mistakes=(
-        _PAST_THE_END,
+        *past_the_end(partial(_of_kernel, which=slice(1))),
         *mistakes_of(
-            partial(_of_kernel, which=slice(1)), *OF_DS, *OF_SCALE, FOR_Q, loops=QUERIES_OUTSIDE
+            partial(_of_kernel, which=slice(1)),
+            *OF_DS,
+            *OF_SCALE,
+            *OF_BOTH_SCALES,
+            FOR_Q,
+            loops=QUERIES_OUTSIDE,
         ),
     ),
 )

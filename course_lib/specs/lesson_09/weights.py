@@ -92,6 +92,24 @@ def _up_to_key(end: Callable[..., Any]) -> Weights:
     return weights
 
 
+def of_zeros_past_the_end(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
+    """Return weights, NaN where a short tile's missing keys score 0 and exp(0 - lse) overflows.
+
+    That is what infinity times their zeros adds to a row's sums.
+    """
+    is_low = -lse > np.log(np.finfo(np.float32).max)
+    is_short = seen.shape[1] % where["block_k"] > 0 and not where["causal"]
+    return np.where(is_low & is_short, np.nan, right(s, lse, seen))
+
+
+def _without_the_last_tile(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
+    """Return weights of a loop over keys whose end is rounded down to whole tiles."""
+    n_q, n_k = seen.shape
+    first_row = where["row"] // where["block_q"] * where["block_q"]
+    end = np.minimum(n_k, first_row + where["block_q"] + n_k - n_q) if where["causal"] else n_k
+    return right(s, lse, seen & (where["key"] < end // where["block_k"] * where["block_k"]))
+
+
 def _other_mask(visible: Callable[..., Any]) -> Callable[..., Any]:
     """Return weights of a causal mask ``visible(row, key, shift)``, skipping or not."""
 
@@ -152,9 +170,19 @@ _MASKS = (
         lambda row, key, shift: key < row + shift,
     ),
     (
+        "the causal mask is one key too generous",
+        SAYS["the causal mask is one key too generous"],
+        lambda row, key, shift: key <= row + shift + 1,
+    ),
+    (
         "the causal mask is aligned at the start",
         "with n_q != n_k query i sees key j if j <= i + n_k - n_q.",
         lambda row, key, shift: key <= row,
+    ),
+    (
+        "the offset of the causal mask has the wrong sign",
+        SAYS["the offset of the causal mask has the wrong sign"],
+        lambda row, key, shift: key <= row - shift,
     ),
 )
 
@@ -236,6 +264,18 @@ KEYS_OUTSIDE: tuple[Named, ...] = (
         "rounded down to a tile of queries.",
         _from_row(lambda key, shift, b_q, b_k: -(-(key - shift) // b_q) * b_q),
     ),
+    (
+        "only the first tile of queries counts",
+        "either the loop ends after one tile, or rows do not move with it.",
+        lambda s, lse, seen, at: right(s, lse, seen & (at["row"] < at["block_q"])),
+    ),
+    (
+        "the short last tile of queries is dropped",
+        SAYS["the last tile is dropped"],
+        lambda s, lse, seen, at: right(
+            s, lse, seen & (at["row"] < len(seen) // at["block_q"] * at["block_q"])
+        ),
+    ),
     *(
         (
             "the loop begins too late",
@@ -270,6 +310,22 @@ QUERIES_OUTSIDE: tuple[Named, ...] = (
             s, lse, seen & (at["key"] >= (seen.shape[1] - 1) // at["block_k"] * at["block_k"])
         ),
     ),
+    (
+        "only the first tile of keys counts",
+        SAYS["only the first tile of keys counts"],
+        lambda s, lse, seen, at: right(s, lse, seen & (at["key"] < at["block_k"])),
+    ),
+    (
+        "the last tile is dropped",
+        SAYS["the last tile is dropped"],
+        _without_the_last_tile,
+    ),
+    (
+        "the loop over the keys makes no step",
+        "no tile of keys is visited, so that dq is 0 everywhere: look at where the loop begins "
+        "and ends.",
+        lambda s, lse, seen, at: right(s, lse, seen & False),
+    ),
     *(
         (
             "the causal loop ends too early",
@@ -285,6 +341,11 @@ QUERIES_OUTSIDE: tuple[Named, ...] = (
         "the loop's end is aligned at the start",
         "with n_q != n_k the last key that row i sees is i + n_k - n_q.",
         _up_to_key(lambda row, shift, b_q, b_k: row + b_q),
+    ),
+    (
+        "the loop's end is aligned at the start",
+        "the last key that row i sees is i + n_k - n_q: plus, not minus.",
+        _up_to_key(lambda row, shift, b_q, b_k: row + b_q - shift),
     ),
 )
 """... of loops over the keys."""
