@@ -80,7 +80,7 @@ EVERY, OF_QUERIES, OF_KEYS = slice(0, 3), slice(0, 1), slice(1, 3)  # which of d
 
 def in_one_kernel(slip: Slip, only: slice, *saved: Any) -> tuple[np.ndarray, ...]:
     """Return dq, dk, dv of ``gradients(*saved)``, of which those in ``only`` have the slip."""
-    wrong = gradients(*saved, slip)
+    wrong = gradients(*saved, slip=slip)
     if only == EVERY:
         return wrong
     mixed = list(gradients(*saved))

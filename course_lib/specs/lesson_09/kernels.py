@@ -66,7 +66,7 @@ def _case(rng: Generator, *shape: Any, level: bool = False, **how: Any) -> Case:
 def _cases(rng: Generator) -> list[Case]:
     case = partial(_case, rng)
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
-    apart = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
+    apart: dict[str, Any] = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
         case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
