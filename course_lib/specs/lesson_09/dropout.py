@@ -163,7 +163,7 @@ class _Call:
     def gradients(self, do: Any, ds: Callable[..., Any], for_v: Callable[..., Any]) -> Any:
         delta = (as_float64(do) * self.o(self.qkv[2])).sum(-1)
         slip = Slip(ds=ds, for_v=for_v)
-        return gradients(*self.qkv, do, self.lse, delta, self.seen, {}, slip)
+        return gradients(*self.qkv, do, self.lse, delta, self.seen, {}, slip=slip)
 
 
 def _derived(kept: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -58,8 +58,8 @@ def gradients(
     delta: Any,
     seen: np.ndarray,
     where: dict[str, Any],
-    slip: Slip | None = None,
     *,
+    slip: Slip | None = None,
     scale: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return dq, dk, dv, float64, of P = exp(S - lse) where a pair is ``seen``."""

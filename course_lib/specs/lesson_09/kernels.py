@@ -108,7 +108,7 @@ def _of_kernel(slip: Slip, *, which: slice) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
         where = where_of(seen, q, block_q, block_k, causal=causal)
-        found = gradients(q, k, v, do, lse, delta, seen, where, slip)[which]
+        found = gradients(q, k, v, do, lse, delta, seen, where, slip=slip)[which]
         return found if len(found) > 1 else found[0]
 
     return model
