@@ -87,7 +87,7 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         where = where_of(seen, q_tile, *seen.shape, causal=not seen.all())
         where["d"] = scale**-2  # of whose root the scale is one over
         inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
-        return gradients(*inputs, seen, where, slip, scale=scale)
+        return gradients(*inputs, seen, where, slip=slip, scale=scale)
 
     return model
 
