@@ -145,8 +145,12 @@ def _measured(
 
 
 def _smallest(args: tuple[Any, ...]) -> int:
-    """Return how many numbers the smallest tensor among the arguments has."""
-    return min((x.numel() for x in args if hasattr(x, "numel")), default=1)
+    """Return how many numbers the smallest tensor of floats among the arguments has.
+
+    Lengths, tables and parents are few whole numbers, and masks may be made of them in Python.
+    """
+    sizes = (x.numel() for x in args if hasattr(x, "numel") and x.is_floating_point())
+    return min(sizes, default=1)
 
 
 def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
