@@ -1,0 +1,54 @@
+"""The checks say the same on the stand-in as on Triton's own core: verdicts, names and bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from corpus import corpus
+
+from course_lib.lessons import all_exercises, all_lessons, find
+
+ASK = Path(__file__).parent / "told.py"
+KERNELS = {lesson.number for lesson in all_lessons() if "triton" in lesson.needs}
+SOLUTIONS = [f"solution/{e.id}" for e in all_exercises() if e.lesson in (5, 6, 7)]
+SUBMISSIONS = [
+    one.id
+    for kind in ("right", "wrong")
+    for one in corpus(kind)
+    if find(one.exercise).lesson in KERNELS
+]
+SOME = [id for id in SUBMISSIONS if id[0] in "567"][::60]
+
+
+def told_by(python, ids):
+    """Return what `told` says of each id, in a process of that Python."""
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [python, ASK, *ids], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [{k: v for k, v in one.items() if k != "seconds"} for one in json.loads(done.stdout)]
+
+
+def assert_same(laptop, ids):
+    theirs, ours = told_by(sys.executable, ids), told_by(laptop, ids)
+    assert [one["id"] for one in ours] == ids
+    for one, other in zip(ours, theirs, strict=True):
+        assert one == other
+    assert all(one["verdict"] == "passed" for one in ours if "/wrong/" not in one["id"])
+
+
+def test_solutions_and_submissions_are_told_the_same(laptop):
+    assert_same(laptop, SOLUTIONS + SOME)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("exercise", sorted({id.split("/")[0] for id in SUBMISSIONS}))
+def test_every_submission_is_told_the_same(laptop, exercise):
+    assert_same(laptop, [id for id in SUBMISSIONS if id.startswith(f"{exercise}/")])
