@@ -11,6 +11,7 @@ from importlib import metadata
 
 VERSION = "3.7.1"  # the Triton that `core` is written for; constraints.txt installs the same
 LOCAL_VERSION = f"{VERSION}+interpreter"  # of what is installed here in its place
+NO_COMPILER = "there is no Triton compiler on this system, only Triton's interpreter."
 
 
 def interpreter_only() -> bool:

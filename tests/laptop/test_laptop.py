@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from corpus import corpus
 
+from course_lib.laptop import NO_COMPILER
 from course_lib.lessons import all_exercises, all_lessons, find
 
 ASK = Path(__file__).parent / "told.py"
@@ -45,6 +47,32 @@ def assert_same(laptop, ids):
 
 def test_solutions_and_submissions_are_told_the_same(laptop):
     assert_same(laptop, SOLUTIONS + SOME)
+
+
+CHECK = """
+import sys
+sys.path.insert(0, "tests")
+from helpers import solutions
+from course_lib import checking
+from course_lib.child.xray import xray_launch
+solved = solutions(5).vector_add
+print(checking.report_for(solved, seed=1).text())
+try:
+    xray_launch(solved)
+except ValueError as why:
+    print(why)
+"""
+
+
+def test_what_cannot_be_compiled_here_is_no_failure(laptop):
+    done = subprocess.run(
+        [laptop, "-c", CHECK], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "passed" in words
+    assert "could not be tried: there is no Triton compiler on this system" in words
+    assert words.endswith("could not be compiled: " + NO_COMPILER)
 
 
 @pytest.mark.slow

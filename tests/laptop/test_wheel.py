@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import venv
 from zipfile import ZipFile
 
 import pytest
 from conftest import ROOT
-from laptop.conftest import INFO, pip
+from laptop.conftest import INFO
 
 from course_lib.laptop import LOCAL_VERSION, VERSION
 from course_lib.laptop.wheel import WheelProblem, interpreter_wheel
@@ -46,20 +45,6 @@ def test_another_version_is_refused(official, tmp_path):
             false.writestr(name.replace(INFO, "triton-3.9.0.dist-info"), true.read(name))
     with pytest.raises(WheelProblem, match=VERSION):
         interpreter_wheel(other, tmp_path)
-
-
-def test_uninstalling_restores_the_environment(official, tmp_path):
-    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    python = tmp_path / "venv" / "bin" / "python"
-
-    def files():
-        return {p for p in (tmp_path / "venv").rglob("*") if p.name != "__pycache__"}
-
-    before = files()
-    pip(python, "install", "--no-deps", "--no-index", str(interpreter_wheel(official, tmp_path)))
-    assert [p for p in files() if p.name == "libtriton.py"]
-    pip(python, "uninstall", "--yes", "triton")
-    assert files() == before
 
 
 LOOK = """
