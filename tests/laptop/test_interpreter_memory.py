@@ -15,7 +15,7 @@ from triton._C.libtriton import interpreter as core
 
 from course_lib.laptop.core import interpreter_memory as standin
 
-MANY = settings(max_examples=200, deadline=None)
+MANY = settings(max_examples=100, deadline=None)
 INTEGERS = ("int32", "uint32", "int64", "uint64")
 DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "float16", *INTEGERS, "float32", "float64")
 RELAXED = core.MEM_SEMANTIC.RELAXED
@@ -108,7 +108,7 @@ def test_what_is_shown_without_a_copy_of_its_own_is_read_too():
 
 
 @pytest.mark.parametrize(("name", "dtype"), OPERATIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_an_atomic_is_the_cores_lane_after_lane(name, dtype, data):
     tile = data.draw(tiles((dtype,), aligned=True))
