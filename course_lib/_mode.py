@@ -60,8 +60,12 @@ def imported_mode() -> Mode | None:
 
 def choose() -> None:
     """Set ``TRITON_INTERPRET=1`` where no GPU is usable; one sentence if triton was faster."""
+    from course_lib.laptop import interpreter_only
+
     already = imported_mode()
-    if VARIABLE not in os.environ and (already == "interpreter" or cuda_devices() == 0):
+    if VARIABLE not in os.environ and (
+        already == "interpreter" or cuda_devices() == 0 or interpreter_only()
+    ):
         os.environ[VARIABLE] = "1"
     wanted: Mode = "interpreter" if asked_to_interpret() else "gpu"
     if already is not None and already != wanted:

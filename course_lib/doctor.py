@@ -101,6 +101,7 @@ def triton_obstacle(facts: Facts) -> Line | None:
     _, with_triton = _lessons_in_words()
     if facts.system != "Linux" and "triton" not in facts.packages:
         fix = f"Run lessons {with_triton} on Colab, in WSL, or in a Linux container."
+        fix += " Or try `course triton`: its interpreter alone, so far tried on Linux only."
         return Line("note", f"Triton: there is none for {_system(facts)}.", fix)
     if "triton" not in facts.packages:
         fix = "pip install 'triton>=3.4' (with torch 2.13: triton==3.7.1)."

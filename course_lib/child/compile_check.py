@@ -26,6 +26,7 @@ from course_lib.child.extract import NotExtractable, extract
 from course_lib.child.process import ChildFailure, call_student, run
 from course_lib.child.student_error import Origins, student_frames
 from course_lib.child.trusted_codec import decode_call, encode_call
+from course_lib.laptop import NO_COMPILER, interpreter_only
 
 # shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
@@ -49,7 +50,7 @@ class CompileReport:
         ok: whether all do.
         target: "sm_80" and the like.
         kind: "ok"; "not attempted" (still the stub); "student" (their code does not compile);
-            "timeout"; "infrastructure" (ptxas missing, the child died: not their doing).
+            "timeout"; "infrastructure" (no compiler, the child died: not their doing).
         message: one sentence for the student, with the line; "" if ok.
         kernel: name of the kernel or helper that failed, "" if none did.
         file, line, text: the source line, where the student wrote it ("", 0, "" if unknown).
@@ -102,6 +103,9 @@ def compile_for(
     archs = [_arch(name) for name in targets]
     payload: dict[str, Any] = {"archs": archs}
     payload["call"] = encode_call(example_args, kwargs, contents=False)
+    if interpreter_only():
+        none = [CompileReport(False, name, "infrastructure", NO_COMPILER) for name in targets]
+        return none[0] if isinstance(target, str) else none
     started = time.perf_counter()
     try:
         piece = extract(launcher)

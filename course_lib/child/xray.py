@@ -208,9 +208,12 @@ def _in_child(
 ) -> XRays:
     from course_lib.child.extract import extract
     from course_lib.child.process import run
+    from course_lib.laptop import NO_COMPILER, interpreter_only
 
     targets = [gpu(name) for name in ([target] if isinstance(target, str) else target)]
     piece = extract(function)
+    if interpreter_only():
+        raise ValueError(f"`{piece.name}` could not be compiled: {NO_COMPILER}")
     job |= {"name": piece.name, "archs": [found.sm for found in targets]}
     result = run(piece, f"{__name__}:{task}", job, mode="compile", timeout=timeout)
     if result.failure is not None:

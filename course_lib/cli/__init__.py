@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"course {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add(commands, "doctor", students.doctor)
+    _add(commands, "triton", students.triton)
     _add(commands, "list", students.list_exercises)
     _add(commands, "lab", jupyter.lab)
     opened = _add(commands, "open", jupyter.open_)

@@ -23,6 +23,18 @@ def doctor(_options: argparse.Namespace) -> int:
     return 0 if can_start(facts) else 1
 
 
+def triton(_options: argparse.Namespace) -> int:
+    """Install Triton's interpreter where Triton has no wheels: 200 MB come, 2 MB stay."""
+    from course_lib.laptop.install import NotInstalled, install
+
+    try:
+        print(install())
+    except NotInstalled as why:
+        print(f"Triton's interpreter is not installed. {why}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def list_exercises(_options: argparse.Namespace) -> int:
     """List the exercises: id, function, minutes, points, title, your status."""
     from course_lib import lessons, store

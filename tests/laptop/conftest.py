@@ -1,0 +1,73 @@
+"""An environment beside this one that has Triton's Python files on the stand-in for its core."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from conftest import ROOT
+
+from course_lib.laptop import VERSION
+
+SITE = Path(sysconfig.get_paths()["purelib"])
+INFO = f"triton-{VERSION}.dist-info"
+
+
+@pytest.fixture(scope="session")
+def official(tmp_path_factory) -> Path:
+    """Return a wheel like Triton's official one, of the Triton that is installed here."""
+    record = SITE / INFO / "RECORD"
+    if not record.exists():
+        pytest.skip(f"needs Triton {VERSION}, for which the stand-in is written")
+    names = [row[0] for row in csv.reader(record.read_text("utf-8").splitlines())]
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    name = f"triton-{VERSION}-{tag}-{tag}-manylinux_2_27_x86_64.whl"
+    made = tmp_path_factory.mktemp("official") / name
+    with ZipFile(made, "w") as wheel:
+        for name in names:
+            if name.endswith(".py") or name.startswith(INFO):
+                wheel.write(SITE / name, name)
+        wheel.writestr("triton/_C/libtriton.so", b"the compiled core")
+    return made
+
+
+@pytest.fixture
+def without_triton(tmp_path) -> Path:
+    """Return the Python of an environment with everything that is installed here but Triton."""
+    return environment(tmp_path)
+
+
+def environment(here: Path) -> Path:
+    others = here / "site-packages"
+    others.mkdir()
+    for package in SITE.iterdir():
+        if not package.name.startswith("triton"):
+            (others / package.name).symlink_to(package)
+    venv.create(here / "venv", with_pip=False, symlinks=True)
+    (site,) = (here / "venv" / "lib").glob("python*/site-packages")
+    (site / "others.pth").write_text(f"{others}\n{ROOT}\n")
+    return here / "venv" / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def laptop(official, tmp_path_factory) -> Path:
+    """Return the Python of an environment in which `course triton` has done its work."""
+    python = environment(tmp_path_factory.mktemp("laptop"))
+    done = course_triton(python, official.parent)
+    assert done.returncode == 0, done.stderr
+    assert "without its compiler" in done.stdout
+    return python
+
+
+def course_triton(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command where pip knows no wheels but those of a folder."""
+    settings = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    command = [python, "-P", "-m", "course_lib.cli", "triton"]
+    return subprocess.run(command, env=settings, capture_output=True, text=True, check=False)

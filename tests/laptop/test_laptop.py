@@ -1,0 +1,91 @@
+"""The checks say the same on the stand-in as on Triton's own core: verdicts, names and bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from corpus import corpus
+from laptop.told import told
+
+from course_lib.laptop import NO_COMPILER
+from course_lib.lessons import all_exercises, all_lessons, find
+
+ASK = Path(__file__).parent / "told.py"
+KERNELS = {lesson.number for lesson in all_lessons() if "triton" in lesson.needs}
+SOLUTIONS = [f"solution/{e.id}" for e in all_exercises() if e.lesson in (5, 6, 7)]
+SUBMISSIONS = [
+    one.id
+    for kind in ("right", "wrong")
+    for one in corpus(kind)
+    if find(one.exercise).lesson in KERNELS
+]
+SOME = [id for id in SUBMISSIONS if id[0] in "567"][::120]
+
+
+def told_here(ids):
+    """Return what `told` says of each id on Triton's own core."""
+    return [without_seconds(one) for one in json.loads(json.dumps([told(id) for id in ids]))]
+
+
+def told_by(python, ids):
+    """Return what `told` says of each id, in a process of that Python."""
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [python, ASK, *ids], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [without_seconds(one) for one in json.loads(done.stdout)]
+
+
+def without_seconds(one):
+    return {name: value for name, value in one.items() if name != "seconds"}
+
+
+def assert_same(laptop, ids):
+    theirs, ours = told_here(ids), told_by(laptop, ids)
+    assert [one["id"] for one in ours] == ids
+    for one, other in zip(ours, theirs, strict=True):
+        assert one == other
+    assert all(one["verdict"] == "passed" for one in ours if "/wrong/" not in one["id"])
+
+
+def test_solutions_and_submissions_are_told_the_same(laptop):
+    assert_same(laptop, SOLUTIONS + SOME)
+
+
+CHECK = """
+import sys
+sys.path.insert(0, "tests")
+from helpers import solutions
+from course_lib import checking
+from course_lib.child.xray import xray_launch
+solved = solutions(5).vector_add
+print(checking.report_for(solved, seed=1).text())
+try:
+    xray_launch(solved)
+except ValueError as why:
+    print(why)
+"""
+
+
+def test_what_cannot_be_compiled_here_is_no_failure(laptop):
+    done = subprocess.run(
+        [laptop, "-c", CHECK], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "passed" in words
+    assert "could not be tried: there is no Triton compiler on this system" in words
+    assert words.endswith("could not be compiled: " + NO_COMPILER)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("exercise", sorted({id.split("/")[0] for id in SUBMISSIONS}))
+def test_every_submission_is_told_the_same(laptop, exercise):
+    assert_same(laptop, [id for id in SUBMISSIONS if id.startswith(f"{exercise}/")])
