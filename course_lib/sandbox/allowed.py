@@ -15,7 +15,7 @@ COURSE = Path(__file__).resolve().parents[1]
 """The folder of ``course_lib``."""
 
 # what students import; no truths, no specs, no kernels
-_READABLE = ("__init__.py", "_mode.py", "accounting", "child", "sandbox", "style")
+_READABLE = ("__init__.py", "_mode.py", "accounting", "child", "laptop", "sandbox", "style")
 # what the zygote holds in memory besides: how a file is cut into cells, what a case is
 _JUDGING = ("__init__.py", "finding.py", "spec.py")
 _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
