@@ -58,13 +58,17 @@ def imported_mode() -> Mode | None:
     return "interpreter" if interpreted else "gpu"
 
 
-def choose() -> None:
-    """Set ``TRITON_INTERPRET=1`` where no GPU is usable; one sentence if triton was faster."""
+def _interpreter_only() -> bool:
     from course_lib.laptop import interpreter_only
 
+    return interpreter_only()
+
+
+def choose() -> None:
+    """Set ``TRITON_INTERPRET=1`` where no GPU is usable; one sentence if triton was faster."""
     already = imported_mode()
     if VARIABLE not in os.environ and (
-        already == "interpreter" or cuda_devices() == 0 or interpreter_only()
+        already == "interpreter" or cuda_devices() == 0 or _interpreter_only()
     ):
         os.environ[VARIABLE] = "1"
     wanted: Mode = "interpreter" if asked_to_interpret() else "gpu"

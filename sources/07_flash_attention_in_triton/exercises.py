@@ -268,23 +268,13 @@ check(ragged_attention)
 # - **The end of the loop.** No row of this tile sees past its last row's key, so the tiles beyond
 #   are skipped: they are not even loaded. Set `end`, the first key that *no* row of the tile sees.
 #   (If that is 0 or less, the loop runs not once: no row of the tile sees a key.)
+#   The lesson's staircase has an example: read `end` off it, for each tile of queries.
 #   This is the whole gain of causal attention, and the ledger proves it: the check counts that
 #   K and V are loaded exactly once per visited tile.
 #
 # With more queries than keys, the first rows see no key at all: their `m` stays -inf, and
 # -inf - (-inf) is NaN (lesson 03). Such a row must give `o = 0` and `lse = -inf`. One way is given:
 # subtract `m_safe`, and divide by `l_safe`.
-
-# %% staircase-7-4
-# @title A picture: 6 queries, 10 keys, and where the second tile of queries stops
-from course_lib.figures.staircase import draw_staircase
-
-draw_staircase(6, 10, block_q=2, block_k=4, tile=1)
-
-# %% staircase-7-4-say [markdown]
-# Read `end` off the staircase for the first and the third tile of queries too. Then find what it is
-# made of: the tile's number, `BLOCK_Q`, `n_q` and `n_k`. (`boundary` is for 8.2: no key before it
-# needs a mask.)
 
 # %% ex-7-4
 @triton.jit

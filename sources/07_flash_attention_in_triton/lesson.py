@@ -127,7 +127,19 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # float32 ones from being rounded to TF32.
 #
 # Causal attention adds two things: another condition on which keys are visible,
-# and an earlier end of the loop. That is exercise 7.4.
+# and an earlier end of the loop. That is exercise 7.4. Here are both, for 6
+# queries and 10 keys.
+
+# %% staircase
+# @title A picture: 6 queries, 10 keys, and where the second tile of queries stops
+from course_lib.figures.staircase import draw_staircase
+
+draw_staircase(6, 10, block_q=2, block_k=4, tile=1)
+
+# %% staircase-say [markdown]
+# Read `end` off the staircase for the first and the third tile of queries too. Then
+# find what it is made of: the tile's number, the tile's rows, and the numbers of
+# queries and keys. (`boundary` is for 8.2: no key before it needs a mask.)
 
 # %% right [markdown]
 # ## Is it right?
