@@ -8,7 +8,6 @@ empty rows, a single key. The last part holds the hard ones, which every exercis
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -215,8 +214,7 @@ def tensor(x: Any, dtype: str = "float32") -> Any:
 def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> tuple[Any, ...]:
     """Return torch tensors of ``dtype``; ``strided`` gives each a layout of its own.
 
-    "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H),
-    each with some room behind a batch, so that the strides of no two axes agree.
+    "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H).
     "q" or "v": that one is every second column of a wider table (and no result lies as q does).
     """
     import torch
@@ -234,11 +232,7 @@ _ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))  # each is its own inverse
 
 
 def _stored(x: Any, order: tuple[int, ...]) -> Any:
-    rows = x.permute(order)
-    size, room = rows.shape[1], order[1]  # another room for each of q, k, v
-    wide = rows.new_full((rows.shape[0], size + room, *rows.shape[2:]), math.nan)
-    wide[:, :size] = rows
-    return wide[:, :size].permute(order)
+    return x.permute(order).contiguous().permute(order)
 
 
 def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
