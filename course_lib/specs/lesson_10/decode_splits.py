@@ -33,6 +33,8 @@ def _cases(rng: Generator) -> list[Case]:
         (case("one split", 4, 50, 32, tiles=(ROWS, 32)), 1),
         (case("7 keys in 5 splits: 2, 2, 2, 1 and none",
               3, 7, 16, heads=(1, 2), tiles=(ROWS, 16)), 5),
+        (case("6 keys in 4 splits: the last begins where the keys end",
+              3, 6, 16, heads=(1, 2), tiles=(ROWS, 16)), 4),
         (case("4 splits of 17 keys, and the last has 14, strided memory",
               1, 65, 16, heads=(2, 2), tiles=(ROWS, 16), strided="all"), 4),
         (case("2 splits of 64 keys, all scores near -150",
