@@ -216,12 +216,15 @@ def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> 
 
     "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H).
     "q" or "v": that one is every second column of a wider table (and no result lies as q does).
+    "room": each has room of its own behind rows, heads and batches, so that no two strides agree.
     """
     import torch
 
     tensors = [torch.from_numpy(a).to(getattr(torch, dtype)) for a in arrays]
     if not strided:
         return tuple(tensors)
+    if strided == "room":
+        return tuple(_roomy(x, 1 + i) for i, x in enumerate(tensors))
     return tuple(
         x.repeat_interleave(2, -1)[..., ::2] if name == strided else _stored(x, order)
         for name, x, order in zip("qkv", tensors, _ORDERS, strict=True)
@@ -233,6 +236,14 @@ _ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))  # each is its own inverse
 
 def _stored(x: Any, order: tuple[int, ...]) -> Any:
     return x.permute(order).contiguous().permute(order)
+
+
+def _roomy(x: Any, room: int) -> Any:
+    """Return x (B, H, N, d) as part of a table with ``room`` more heads, rows and columns."""
+    import torch
+
+    heads, rows, cols = x.shape[1:]
+    return torch.nn.functional.pad(x, 3 * (0, room), value=1.0)[:, :heads, :rows, :cols]
 
 
 def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
@@ -290,6 +301,14 @@ def launch(
     if tiles and (n_q % tiles[0], n_k % tiles[1]) == (1, 1):
         shows |= {REMAINDER}
     return Case(name, as_tensors(arrays, dtype, strided=strided), keywords, shows=shows, **how)
+
+
+ROOMY_NAME = "2 x 2 heads, each tensor with other room behind its rows and heads"
+
+
+def roomy_launch(rng: Generator, *shape: int, **how: Any) -> Case:
+    """Return the case in which one tensor's strides do not do for another; see `launch`."""
+    return launch(rng, ROOMY_NAME, *shape, heads=(2, 2), strided="room", **how)
 
 
 def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> list[Case]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -31,3 +33,30 @@ def test_a_kernel_is_launched_again_on_other_inputs_in_all_cases(exercise):
         numbers = {at for at, (x, _) in pairs if is_floating(x) and (x.isfinite() & (x != 0)).any()}
         assert not changed & case.together
         assert changed or not numbers, "of zeros and infinities there are no halves"
+
+
+def matrices(case):
+    return [x for x in case.args if getattr(x, "ndim", 0) == 4]
+
+
+ATTEND = [
+    exercise
+    for exercise in CODE
+    if exercise.kind == "kernel"
+    and exercise.id != "11.3"  # "the pools of K and V have the same strides"
+    and any(len(matrices(case)) > 1 for case in exercise.cases(np.random.default_rng(1)))
+]
+
+
+@pytest.mark.parametrize("exercise", ATTEND, ids=lambda exercise: exercise.id)
+def test_in_some_case_no_strides_of_one_tensor_do_for_another(exercise):
+    def apart(x, y):
+        return all(
+            a > 1 and s != t for a, s, t in zip(y.shape[:2], x.stride(), y.stride(), strict=False)
+        )
+
+    assert any(
+        all(apart(x, y) for x, y in itertools.combinations(matrices(case)[:3], 2))
+        for case in exercise.cases(np.random.default_rng(1))
+        if len(matrices(case)) > 1
+    )

@@ -33,6 +33,7 @@ def _one_tile(rng: Generator) -> list[Case]:
              64, 64, 32, heads=(1, 2), dtype="float16", compiled=True),
         draw.fine_launch(rng, 64),
         *draw.hard_launches(rng, 16, 32, 16, heads=(1, 2)),
+        draw.roomy_launch(rng, 16, 32, 16),
     ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
         *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
         case("2 x 2 heads, 64 queries, 32 keys, strided memory",
              64, 32, 16, heads=(2, 2), tiles=(32, 16), strided="all"),
+        draw.roomy_launch(rng, 16, 32, 16, tiles=(16, 16)),
     ]  # fmt: skip
 
 
@@ -75,6 +77,7 @@ def _ragged(rng: Generator) -> list[Case]:
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
         case("256 queries and keys in tiles of 128 and 64, counted",
              256, 256, 16, tiles=(128, 64), counted=True),
+        draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32)),
     ]  # fmt: skip
 
 
@@ -114,6 +117,7 @@ def _final(rng: Generator) -> list[Case]:
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
         case("causal, 48 queries, 32 keys: more queries than keys, whole tiles",
              48, 32, 16, heads=(1, 2), tiles=(16, 16), causal=True, strided="q"),
+        draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
     ]  # fmt: skip
 
 

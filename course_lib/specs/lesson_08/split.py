@@ -54,6 +54,7 @@ def _split_cases(rng: Generator) -> list[Case]:
              64, 94, 16, tiles=(32, 32), causal=True),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
+        draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
     ]  # fmt: skip
 
 

@@ -90,6 +90,8 @@ def _cases(rng: Generator) -> list[Case]:
                 shows=HARD - {FAR}),
         case(0.0, f"rate 0, {far}, and dO = 0",
              33, 33, 16, far=draw.FAR_BELOW, tiles=(32, 16), eyes=False, level=True),
+        case(0.0, f"rate 0, {draw.ROOMY_NAME}",
+             17, 33, 16, heads=(2, 2), tiles=(16, 32), eyes=False, strided="room"),
     ]  # fmt: skip
 
 

@@ -80,6 +80,7 @@ def _cases(rng: Generator) -> list[Case]:
         # two tiles of 64 keys and one key: the maximum jumps from each to the next
         replace(case(draw.hard_names(150)[0], 65, 129, 16, jump=150), shows=HARD - {FAR}),
         case(f"{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW, level=True),
+        case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), strided="room"),
     ]  # fmt: skip
 
 

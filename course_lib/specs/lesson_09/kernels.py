@@ -90,6 +90,7 @@ def _cases(rng: Generator) -> list[Case]:
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
+        case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), tiles=(16, 32), strided="room"),
         *(
             case(f"{prefix}{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW,
                  tiles=(32, 16), causal=bool(prefix), level=True, blind_to=frozenset({"zeros"}),

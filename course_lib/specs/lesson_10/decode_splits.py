@@ -49,6 +49,7 @@ def _cases(rng: Generator) -> list[Case]:
         *((one, 2) for one in draw.hard_launches(rng, 3, 66, 16, tiles=(ROWS, 32))),
         (case("200 keys in 6 splits, counted",
               8, 200, 16, heads=(1, 2), tiles=(ROWS, 32), counted=True), 6),
+        (draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2),
     ]  # fmt: skip
     return [decode_case(one, splits=splits) for one, splits in drawn]
 

@@ -37,6 +37,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
         make("float16, causal, 100 queries, 150 keys, d = 64, strided",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              strided="all", compiled=True),
+        make(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), tiles=(16, 32), strided="room"),
         make("causal, 520 queries, 648 keys, d = 16, counted",
              520, 648, 16, tiles=(128, 128), causal=True, counted=True),
     ]  # fmt: skip
