@@ -103,6 +103,16 @@ def test_the_stub_is_not_attempted_and_counts_as_no_try():
     assert store.load()["attempts"]["0.9"]["tries"] == 0
 
 
+def test_a_stub_that_was_left_below_an_answer_is_named_by_its_line():
+    def double(x):
+        2 * x
+        raise NotImplementedError("not attempted")
+
+    line = double.__code__.co_firstlineno + 2
+    says = verdict_of(double).text()
+    assert f"delete line {line}, in double." in says
+
+
 def test_a_known_mistake_is_named():
     report = verdict_of(lambda x: x**2)
     assert report.verdict is Verdict.INCORRECT

@@ -18,23 +18,37 @@ from course_lib.judging.spec import Exercise
 
 _ALLOWED = {"torch", "triton", *sys.stdlib_module_names}
 
-_HEAD = '"""Exercise {id} of the FlashAttention course: run this file on any CUDA GPU."""\n'
+# The environment is read when Triton is imported, so the head comes before what the kernel imports.
+_HEAD = '''"""Exercise {id} of the FlashAttention course: run this file on any CUDA GPU.
+--check: right or wrong, in Triton's interpreter, without a GPU (and without times)."""
+import os, sys
+CHECK = __name__ == "__main__" and "--check" in sys.argv
+if CHECK: os.environ["TRITON_INTERPRET"] = "1"
+'''
 
 # Judged as in the course, SDPA standing in for eager: twice its error plus twice the rounding.
 _MAIN = """
 if __name__ == "__main__":
-    if not torch.cuda.is_available(): raise SystemExit("This needs a CUDA GPU; torch finds none.")
+    if {{"-h", "--help"}} & set(sys.argv): raise SystemExit(print(__doc__))
+    if not CHECK and not torch.cuda.is_available():
+        raise SystemExit("This needs a CUDA GPU; torch finds none.")
+    device, dtype = ("cpu", torch.float32) if CHECK else ("cuda", torch.float16)
     torch.backends.cuda.enable_cudnn_sdp(False)  # SDPA is FlashAttention-2 on sm_80 and newer
     mine, sdpa = {call}, torch.nn.functional.scaled_dot_product_attention
-    print(torch.cuda.get_device_name(), torch.__version__, triton.__version__, "H=8, d=64, fp16")
-    for n, causal in ((1000, False), (1000, True), (4096, False), (4096, True)):
-        q, k, v = torch.randn(3, 1, 8, n, 64, device="cuda").half()
+    print("interpreted" if CHECK else torch.cuda.get_device_name(), torch.__version__,
+            triton.__version__, "H=8, d=64", dtype)
+    short, long = (50, 129) if CHECK else (1000, 4096)
+    for n, causal in ((short, False), (short, True), (long, False), (long, True)):
+        q, k, v = torch.randn(3, 1, 8, n, 64, device=device, dtype=dtype)
         truth = sdpa(q.double(), k.double(), v.double(), is_causal=causal)
         runs = [lambda: mine(q, k, v, causal=causal)[0], lambda: sdpa(q, k, v, is_causal=causal)]
-        error, other, half = (abs(o - truth).max() for o in (runs[0](), runs[1](), truth.half()))
-        mark = "right" if error <= 2 * other + 2 * half else "WRONG"
+        error, other, cut = (abs(o - truth).max() for o in (runs[0](), runs[1](), truth.to(dtype)))
+        right = error <= 2 * other + 2 * cut
+        print(f"{{n=}} {{causal=}}: {{'right' if right else 'WRONG'}}, {{error:.0e}}")
+        if CHECK and not right: sys.exit(1)
+        if CHECK: continue
         ms, t_sdpa = (triton.testing.do_bench(run, return_mode="median") for run in runs)
-        print(f"{{n=}} {{causal=}}: {{mark}}, {{error:.0e}}; {{ms:.3f}} ms, SDPA {{t_sdpa:.3f}} ms")
+        print(f"    {{ms:.3f}} ms, SDPA {{t_sdpa:.3f}} ms")
 """
 
 
@@ -70,8 +84,11 @@ def export(
 
 
 def written(file: Path, text: str) -> str:
-    """Return the sentence that says what was written and how to run it."""
-    return f"{file}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {file}"
+    """Return what was written and how to run it."""
+    return (
+        f"{file}: {len(text.splitlines())} lines. Run it on any CUDA GPU: python {file}\n"
+        f"No GPU? python {file} --check"
+    )
 
 
 def exported(spec: Exercise, function: Callable[..., Any]) -> str:

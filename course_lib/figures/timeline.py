@@ -6,18 +6,43 @@ from typing import Any
 
 from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
+from course_lib.accounting.traffic import attention_flops
 from course_lib.style.look import PAGE_INK, styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
+from course_lib.style.table import Table
 
 _RUNGS = {"edge_masks": "rung 4", "specialised": "rung 8"}
 _COLOURS = {"product": "flash", "exponentials": "other", "starts a copy": "k", "rescales O": "o"}
 
 
-def _busy(row: dict[str, Any], record: dict[str, Any]) -> float:
-    """Return the share of its time in which a kernel's products would keep the tensor cores."""
-    flops = 4 * record["heads"] * record["n"] ** 2 * record["head_dim"]
-    return float(flops / (1e6 * row["median_us"]) / gpu(record["device"].split()[1]).tflops_half)
+def share_of_peak(kernel: str) -> float:
+    """Return which share of the tensor cores' peak a kernel of the record reached."""
+    record = load_measurements("h100_timeline")
+    (us,) = (row["median_us"] for row in record["rows"] if row["kernel"] == kernel)
+    flops = attention_flops(record["n"], record["n"], record["head_dim"], record["heads"])
+    return float(flops / (1e6 * us) / gpu("H100").tflops_half)
+
+
+def cycles() -> Table:
+    """Return how many clock cycles of a key tile each lane spends on what, in the median."""
+    record = load_measurements("h100_timeline")
+    rows = [
+        (_RUNGS[row["kernel"]], one["lane"], one["what"], one["cycles"])
+        for row in record["rows"]
+        for one in row["medians"]
+    ]
+    clocks = [f"{row['with_clocks']:.0%}" for row in record["rows"]]
+    return Table(
+        ("kernel", "lane", "what", "cycles"),
+        rows,
+        formats={"cycles": ",.0f"},
+        bars={"cycles": "other"},
+        finding="What a lane does with one tile of keys, in clock cycles",
+        note="Medians over all programs and tiles; a tile has 64 keys in rung 4, 128 in rung 8. "
+        f"With clocks in it rung 4 takes {clocks[0]} of its time, rung 8 {clocks[1]}. P V is "
+        "started beside S (rung 8), or after O is rescaled (rung 4).",
+    )
 
 
 def _lanes(row: dict[str, Any]) -> list[tuple[str, int]]:
@@ -48,7 +73,7 @@ def draw_timeline() -> Any:
     axes.set(xlim=(0, longest), ylim=(place - 1.5, -1.5), xlabel="clock cycles of one SM")
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    first, last = (_busy(row, record) for row in record["rows"])
+    first, last = (share_of_peak(row["kernel"]) for row in record["rows"])
     return figure.says(
         f"One lane multiplies while another takes exponentials: rung 4 has {first:.0%} of the "
         f"tensor cores' peak, rung 8 has {last:.0%}",

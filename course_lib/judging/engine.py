@@ -213,8 +213,10 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     """Return the report on a case that ended in an exception."""
     kinds, text = failure.kinds, failure.text
     if NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
-        says = f"Write the marked lines of {exercise.function}, then run this cell again."
-        return Report(exercise, Verdict.NOT_ATTEMPTED, (says,))
+        blank = [f"Write the marked lines of {exercise.function}, then run this cell again."]
+        left = [line.strip().split(":")[0] for line in failure.lines if NOT_ATTEMPTED in line]
+        blank += [f"Where yours stand already, delete {line}." for line in left[-1:]]
+        return Report(exercise, Verdict.NOT_ATTEMPTED, tuple(blank))
     if kinds[0] == SIGNATURE:
         called = f"{exercise.function} is called as {exercise.function}{exercise.signature}"
         return error(exercise, SIGNATURE, f"{called}; yours cannot be: {text}.")

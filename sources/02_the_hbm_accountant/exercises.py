@@ -95,7 +95,7 @@ check(reduction_and_crossover)
 #
 # `gpu` has two fields that you need: `gpu.hbm_gb_per_s` (GB/s, 1 GB = 10⁹
 # bytes) and `gpu.tflops_half` (TFLOP/s, 10¹² FLOPs a second). The next cell
-# prints some work to think about, naive and flash (fused) attention. Compare
+# prints some work to think about, eager and flash (fused) attention. Compare
 # their FLOPs. Then predict; the check tells you the answer.
 
 # %% table-2-3
@@ -104,7 +104,7 @@ print(f"{'':6} {'N':>6} {'GFLOP':>9} {'MB':>9} {'launches':>9}")
 for n in (128, 1024, 8192):
     gflop = attention_flops(n, n, 128, heads=8) / 1e9
     for name, model, launches in (
-        ("naive", eager_six_trips, 4),
+        ("eager", eager_six_trips, 4),
         ("flash", flash_compulsory, 1),
     ):
         mb = model.bytes(n=n, d=128, heads=8) / 1e6
@@ -115,7 +115,7 @@ print(f"\nH100: {h100.hbm_gb_per_s} GB/s, {h100.tflops_half} TFLOP/s")
 # %% predict-2-3
 Predict(
     "2-regime-128",
-    "What limits naive attention at N = 128 on an H100?",
+    "What limits eager attention at N = 128 on an H100?",
     options=["overhead", "traffic", "arithmetic"],
 )
 

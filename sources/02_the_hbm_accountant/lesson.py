@@ -7,22 +7,20 @@
 # **You will be able to:** say how many bytes an attention function moves and
 # how few any kernel could; compute an intensity and read a roofline; tell
 # whether overhead, traffic or arithmetic is the limit; say what fusion does
-# and where it stops; check a public claim in one line.
+# and where it stops.
 #
-# **Time:** 40 minutes for this lesson, 30 for its four exercises.
+# **Time:** 35 minutes for this lesson, 29 for its four exercises; 9 more for what is
+# optional, at the end.
 
 # %% question [markdown]
 # ## The question
 #
-# Lesson 01 showed what naive attention does with S, the matrix of scores. It
-# writes S to the GPU's large memory and fetches it again, several times. All of
-# it is thrown away in the end.
+# Lesson 01 showed what naive attention does with S, the matrix of scores: it
+# writes S to the GPU's large memory, fetches it again, and throws it away in the
+# end.
 #
-# An accountant asks three things about that:
-#
-# 1. How many bytes are moved?
-# 2. How many *must* be moved, whatever the program?
-# 3. What do the bytes cost in time? And do bytes cost time at all?
+# An accountant asks three things about that. How many bytes are moved? How many
+# *must* be moved, whatever the program? And do bytes cost time at all?
 
 # %% imports
 import torch
@@ -39,28 +37,26 @@ from course_lib.widgets import HBMAccountant, Race, RooflineChart
 H100 = gpu("H100")
 
 
-# %% kitchen [markdown]
-# ## The picture: a kitchen with hungry cooks
+# %% desks [markdown]
+# ## The picture: the workshop from inside
 #
-# In lesson 01 the chip was a workshop. Now we look inside, and it is a kitchen.
-# The **cooks** are its arithmetic units. They work in small
-# teams, and each team has a **board** of its own to cut on. The kitchen shares
-# one **pantry**. Everything else is in a **warehouse** across the town, at the
-# end of one road.
+# In lesson 01 the chip was a **workshop**, and HBM the **warehouse** at the other
+# end of one road. Now we go in. There are many **desks**, and at each desk
+# **workers**: the arithmetic units. A desk is small. All desks share one **shelf**.
 #
-# The cooks are fast. They are hungry for ingredients: if nothing is on the
-# board, they stand and wait. A kitchen that waits for the road does not get
-# faster by hiring cooks. Programmers call such work **memory-bound**.
+# The workers are fast. If nothing lies on the desk, they stand and wait, and the
+# workshop does not get faster by hiring more of them. Programmers call such work
+# **memory-bound**.
 #
 # The translation, once and for all:
 #
-# | kitchen | GPU |
+# | workshop | GPU |
 # |---|---|
-# | a team of cooks | a *streaming multiprocessor* (SM); an H100 has 132 |
-# | its board | registers and shared memory, on the chip |
-# | the pantry | the L2 cache, on the chip |
+# | the workers at one desk | the arithmetic units of a *streaming multiprocessor* (SM); an H100 has 132 |
+# | the desk | the SM's registers and shared memory, on the chip |
+# | the shelf | the L2 cache, on the chip |
 # | the warehouse | HBM, the large memory beside the chip |
-# | one dish order | one *kernel*: a program that is started on the GPU |
+# | one work order | one *kernel*: a program that is started on the GPU |
 #
 # How large is each place, and how fast?
 
@@ -71,12 +67,11 @@ places()
 
 
 # %% hierarchy-say [markdown]
-# Sizes are for the whole chip. *Nominal* is the vendor's figure. *Derived* is
-# computed from vendor figures: bytes per clock, times the clock, times the
-# number of SMs. Where nothing is published, nothing is printed.
+# Sizes are for the whole chip. *Nominal* is the vendor's figure, *derived* is
+# computed from vendor figures. Where nothing is published, nothing is printed.
 #
-# Read two things. The fast places are small: tens of MiB. And each step away
-# from the arithmetic is several times slower.
+# The fast places are small: tens of MiB. And each step away from the arithmetic
+# is several times slower.
 
 # %% by-hand [markdown]
 # ## Three numbers by hand
@@ -94,12 +89,12 @@ places()
 #
 # 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte.
 #
-# Work with fewer than 295 FLOPs per byte keeps the cooks hungry. This number
-# is called the **ridge**. You will see why in a picture below.
+# With fewer than 295 FLOPs per byte the workers wait. This number is called the
+# **ridge**. You will see why in a picture below.
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
 # do about five operations (maximum, minus, exp, add, divide). That is about
-# 1 FLOP per byte. It needs almost no arithmetic, and it is far below 295.
+# 1 FLOP per byte, far below 295.
 
 # %% three-prices [markdown]
 # ## Three prices for the same answer
@@ -108,16 +103,16 @@ places()
 #
 # | price | bytes | what it is |
 # |---|---|---|
-# | naive, 4 trips | 4 N² b + 4 N d b | write S, read S, write P, read P |
-# | eager, 6 trips | 6 N² b + 4 N d b | PyTorch, when S is divided by √d |
+# | naive, 4 trips | 4 N² b + 4 N d b | the formula of lesson 01: write S, read S, write P, read P |
+# | eager, 6 trips | 6 N² b + 4 N d b | the same three lines in PyTorch |
 # | **the least** | 4 N d b | read Q, K, V, write O, once each |
 #
-# In *eager* PyTorch each operation is a kernel. The division is one more, and it
-# reads and writes S once more.
+# *Eager* PyTorch makes a kernel of each operation. The division by √d is one more
+# than the formula has, and it reads and writes S once more.
 #
-# The third line is a **lower bound**. (In code it is called *compulsory*.) It describes no program. It says: the
-# inputs are in the warehouse, the output must end there, so this much must
-# travel, whoever cooks. Let us count the real thing.
+# The third line is a **lower bound**. (In code it is called *compulsory*.) It
+# describes no program. The inputs are in the warehouse, the output must end there,
+# so this much must travel, whoever works. Let us count the real thing.
 
 
 # %% counted-code
@@ -170,16 +165,15 @@ p_flops.reveal(
 )
 
 # %% counted-say [markdown]
-# Say exactly what this table is. The first two lines were **counted**: the
-# ledger saw every tensor that each operation read and wrote. For `eager` the
-# model agrees to the byte. `scaled_first` shows half a MB more than the model:
-# q is read, and its scaled copy is written. The model leaves these two out; at
-# N = 8192 and d = 128 they are one part in 130.
+# The first two lines were **counted**: the ledger saw every tensor that each
+# operation read and wrote. For `eager` the model agrees to the byte.
+# `scaled_first` makes the four trips, and moves half a MB more than the model: q
+# is read, and its scaled copy is written.
 #
 # The last line was *booked*. Nothing can look inside a fused operation from
 # outside, so the ledger enters the lower bound (with 4 bytes a row for the
-# *log-sum-exp*, a number that lesson 03 explains). Counting inside such a kernel has to wait
-# for lesson 07. There it will be your own kernel.
+# *log-sum-exp*, a number that lesson 03 explains). Counting inside such a kernel
+# has to wait for lesson 07. There it will be your own kernel.
 
 # %% factor [markdown]
 # ## How much less is the least?
@@ -188,7 +182,7 @@ p_flops.reveal(
 #
 # (4 N² b + 4 N d b) ÷ (4 N d b) = N/d + 1
 #
-# Nothing but N and d is left. Put in numbers before you run the next cell.
+# Nothing but N and d is left. Put in numbers first.
 
 # %% predict-factor
 p_factor = Predict(
@@ -206,38 +200,12 @@ print("naive, four trips:", bytes_decimal(naive))
 print("the least:        ", bytes_decimal(least))
 p_factor.reveal(naive / least, "8192 / 128 + 1.")
 
-# %% race-text [markdown]
-# ## The prices as a race
-#
-# Below, both sides compute the same answer on one clock, and all areas have one
-# scale. The long tape holds every load and store, the thin one below it the
-# least that HBM sees. Play it, then drag the corner of S up to N = 8192.
-#
-# - On the left S and P no longer fit into L2, so their trips reach HBM.
-# - On the right the programs read K and V again and again (×64). They fit into
-#   L2, which can serve that. HBM sees something *between* the two tapes; where
-#   hardware counters were read, a diamond says what. Lesson 04 counts those loads.
-#
-# The clock is bytes divided by bandwidth. It is not a measured time.
-
-# %% race
-Race(1024, 128, 128, 128)
-
 # %% accountant [markdown]
 # ## The instrument
 #
-# Next comes the accountant: the three prices as areas at one scale, one square
-# for each trip of the scores. First a prediction, then drag the corner of S. In
-# **grouped-query attention** (GQA) several query heads share one head of K
-# and V.
-
-# %% predict-gqa
-p_gqa = Predict(
-    "2-gqa",
-    "32 query heads share 8 heads of K and V. Which price falls by the largest factor?",
-    options=["naive, 4 trips", "eager, 6 trips", "the least"],
-)
-p_gqa
+# The three prices as areas at one scale, one square for each trip of the scores.
+# (In **grouped-query attention**, GQA, several query heads share one head of K
+# and V.)
 
 # %% accountant-widget
 HBMAccountant(
@@ -248,23 +216,12 @@ HBMAccountant(
 # Move three things. (A link below marks the part that it speaks of.)
 #
 # - Double [N](#fac-accountant-n). The picture zooms out, and a dashed square
-#   shows what S was. The
-#   [least](#fac-accountant-flash_compulsory) doubles, the
+#   shows what S was. The [least](#fac-accountant-flash_compulsory) doubles, the
 #   [naive](#fac-accountant-naive_four_trips) bytes become four times as many.
-# - Make N as small as d: a strip is as large as S. At N = 16 neither matters,
-#   and launches set the pace. [Over N](#fac-accountant-over-n), the lines run
-#   together there.
+# - Make N as small as d: a strip is as large as S, and
+#   [over N](#fac-accountant-over-n) the lines run together.
 # - Set the [GQA ratio](#fac-accountant-gqa) to 4. Only the small terms shrink,
 #   and S does not. The least counts K and V once for each of *their* heads.
-
-# %% gqa
-for kv_heads in (32, 8, 1):
-    fewer = flash_compulsory.bytes(n=8192, d=128, heads=32, kv_heads=kv_heads)
-    print(f"32 query heads, {kv_heads:2} KV heads: {bytes_decimal(fewer)}")
-p_gqa.reveal(
-    "the least",
-    "From 268 MB to 168 MB. Of the naive bytes K and V are less than 1 %.",
-)
 
 # %% quiz-bound
 Quiz(
@@ -278,7 +235,7 @@ Quiz(
         (
             "It reads each K row into the chip's registers once.",
             False,
-            "The bound is about HBM. The pantry, L2, may serve the same row "
+            "The bound is about HBM. The shelf, L2, may serve the same row "
             "many times. Lesson 04 counts that.",
         ),
         (
@@ -293,7 +250,7 @@ Quiz(
 # ## Intensity and the roofline
 #
 # The **intensity** of a piece of work is its FLOPs divided by the bytes it
-# moves. It answers: how much cooking does one delivered byte allow?
+# moves: how much work does one delivered byte allow?
 #
 # By hand, for the least: 4 N² d FLOPs ÷ 4 N d b bytes = N/b. With 2 bytes a
 # number that is N/2. It grows with N. For naive attention the N² stands above
@@ -315,7 +272,7 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
 # the left the road decides: bandwidth × intensity, a slope. On the right the
-# cooks decide, a flat roof: such work is **compute-bound**. They meet at the
+# workers decide, a flat roof: such work is **compute-bound**. They meet at the
 # ridge, 295.
 #
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
@@ -324,8 +281,7 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # for the fused kernel (the least is 0.067; a part of O was still in L2).
 #
 # Drag *you are here* along the roof: that is N. Which marks stay where they
-# are? (*Decode* is one query against N keys, as when a model writes. The blue bar
-# ends at every *tile load*, which waits for lesson 04.)
+# are? (*Decode* and *tile loads* wait for lessons 10 and 04.)
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
@@ -340,17 +296,16 @@ for label, name, key in (
 chart
 
 # %% plot-roofline-say [markdown]
-# [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the road allows.
-# (Lesson 01 timed its steps: the division comes near the road's full speed, the
-# softmax does not.) Fused attention stands under the flat roof.
-# Bytes are no longer its limit. It reaches a third of the roof.
+# [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the
+# road allows. (Lesson 01 timed its steps: the softmax is slower than the road.) Fused
+# attention stands under the flat roof: bytes are no longer its limit. It reaches a third
+# of that roof; lesson 08 asks why.
 
 # %% fewer-faster [markdown]
 # ## Are 97 times fewer bytes 97 times faster?
 #
 # The factor 65 was for four trips. Eager PyTorch makes six: 1.5 · 64 + 1 = 97
-# times the least. It was timed on an H100, and so was the fused kernel
-# (PyTorch's *flash* attention).
+# times the least.
 
 # %% predict-speed
 p_speed = Predict(
@@ -374,10 +329,10 @@ p_speed.reveal(
 # %% three-regimes [markdown]
 # ## Three regimes, not two
 #
-# There is a third thing that takes time. Before anybody cooks, an order must
-# be written and carried to the kitchen. Starting a kernel is a **launch**. It
-# costs roughly 5 microseconds, and PyTorch spends more on the way there. A small
-# dish costs as much paper as a large one.
+# There is a third thing that takes time. Before anybody works, an order must be
+# written and carried to the workshop. Starting a kernel is a **launch**. It costs
+# roughly 5 microseconds, and PyTorch spends more on the way there. A small job
+# costs as much paper as a large one.
 #
 # So each piece of work has three least times:
 #
@@ -419,21 +374,19 @@ draw_regimes()
 
 
 # %% plot-regimes-say [markdown]
-# Follow the measured lines. On the left both are nearly flat, and far above every
-# line of the model. That is overhead. On the right fused runs parallel to the
-# arithmetic, and eager stays above its traffic line. (Not at one distance: from
-# 8192 to 16384 its bytes grow 4 times, its time 2.7 times. So there *times faster*
-# falls, from 4.5 to 3.3. Why eager gains there, we did not measure.)
+# On the left both measured lines are nearly flat, and far above every line of the
+# model. That is overhead. On the right fused runs parallel to the arithmetic, and
+# eager stays above its traffic line. (Not at one distance: from 8192 to 16384 its
+# bytes grow 4 times, its time 2.7 times. So there *times faster* falls, from 4.5
+# to 3.3. Why eager gains there, we did not measure.)
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
 # column before it stays near 2. So at short N **bytes decide nothing**. The
-# factor 2 comes from the orders, and from how fast this host wrote them: on
-# another host it is another factor.
+# factor 2 comes from the orders, and from how fast this host wrote them.
 #
 # The two columns of the GPU alone leave the host out: at N = 512 the GPU needs 23
-# and 19 us. Nor is it four launches against one: from N = 256 to 1024 this fused
-# attention is two kernels. One gives parts of the keys to more programs, the other
-# adds the parts up (lesson 10).
+# and 19 us. (Nor is it four launches against one: from N = 256 to 1024 this fused
+# attention is two kernels. Lesson 10 says why.)
 
 # %% quiz-short
 Quiz(
@@ -454,16 +407,14 @@ Quiz(
 # ## Fusion: 6 trips, 4 trips, none
 #
 # **Fusion** means: two operations become one kernel, and what passes from the
-# first to the second stays on the chip. In the kitchen: the team that cuts
-# also fries, and nothing goes back to the warehouse in between.
-#
-# A compiler can do that. `torch.compile` reads your PyTorch function and
-# writes kernels for it. What does it make of the naive three lines?
+# first to the second stays on the desk, instead of going to the warehouse and
+# back. A compiler can do that: `torch.compile` reads your PyTorch function and
+# writes kernels for it. What does it make of `eager` above?
 
 # %% predict-compile
 p_compile = Predict(
     "2-compile",
-    "`torch.compile(naive)`, N = 8192. What happens to the six trips?",
+    "`torch.compile(eager)`, N = 8192. What happens to the six trips?",
     options=[
         "all six stay: a compiler cannot fuse softmax",
         "some go, the rest stay, always",
@@ -489,27 +440,22 @@ p_compile.reveal(
 # %% exhibit-say [markdown]
 # Times, peaks, kernels' names and DRAM bytes are **measured**, the trips are the
 # model's. (The last line took another time above: another run, another day. Compare
-# within a table.) Take the lines one by one.
+# within a table.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
-# **Pattern off, 4 trips.** The compiler writes kernels of its own. The
-# division and softmax become one: read S, write P. The peak says that one N × N
-# matrix is enough. It stops there, because a matrix product stands on each side of softmax, and
-# softmax needs its whole row before it can give out one weight.
+# **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
+# write P. It stops there, because a matrix product stands on each side of softmax,
+# and softmax needs its whole row before it can give out one weight. (1.5 times
+# fewer bytes, as the model says, yet the time fell by a factor of 2. The compiler's
+# softmax is another one than eager's, which is slow; nobody timed its kernels one
+# by one.)
 #
-# **As it comes, 0 trips.** The compiler has a list of patterns. It found naive
-# attention in it and silently put a fused attention kernel in its place. No
-# new fusion was invented: people had written that kernel. Change the
-# lines enough and the pattern does not match. PyTorch has several fused kernels:
-# the name shows that NVIDIA's cuDNN library was called here, and not the kernel of
-# the last line, *SDPA flash*.
-#
-# From 6 trips to 4 the counters saw 1.5 times fewer bytes, as the model says, yet
-# the time fell by a factor of 2. The bytes do not explain all of that. Lesson 01's
-# times point at eager's softmax, which is slow for the bytes it moves; the
-# compiler wrote another one. That is a guess: nobody timed the compiled kernels
-# one by one.
+# **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
+# in it and silently put a fused attention kernel in its place, one that people had
+# written. Change the lines enough and the pattern does not match. (PyTorch has
+# several such kernels: the name shows that NVIDIA's cuDNN library was called here,
+# and not the kernel of the last line, *SDPA flash*.)
 
 # %% quiz-compiler
 Quiz(
@@ -530,8 +476,90 @@ Quiz(
     ],
 )
 
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Counted:** six trips, four trips, and the same FLOPs (PyTorch on the CPU,
+# N = 512). **By formula:** the least, N/d + 1, the ridge, the intensities.
+# **Measured** on an H100: the times, the peaks, and the bytes of eager and
+# fused attention at N = 8192.
+#
+# Not shown:
+#
+# - That every kernel *reaches* the least. A real kernel loads K and V again and
+#   again. Where these loads land is the subject of lesson 04.
+# - That a small S goes to HBM. At N = 1024 and 8 heads S is 16 MiB and may stay
+#   in L2. The trip model is meant for an S that does not fit.
+# - *How* softmax can work without its whole row. Without that there is no
+#   fusion to zero trips.
+
+# %% quiz-97
+Quiz(
+    "A kernel moves 97 times fewer bytes than eager and is 4.5 times faster. "
+    "Somebody says: one of these numbers must be wrong. Answer?",
+    options=[
+        (
+            "Both can be right: the limit changed from traffic to arithmetic.",
+            True,
+            "Where traffic is not the largest time, fewer bytes buy nothing.",
+        ),
+        (
+            "Yes: time is proportional to bytes.",
+            False,
+            "Only while traffic is the largest of the three times.",
+        ),
+        (
+            "The kernel must do more FLOPs, and that eats the gain.",
+            False,
+            "The FLOPs of the products are the same as before.",
+        ),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Your turn
+#
+# Open `exercises/02_the_hbm_accountant.ipynb`: the least for any heads and
+# lengths (2.1), the factor and the crossover (2.2), a function that names the
+# regime (2.3), and two audit cards, numbers from public texts that you count again
+# (2.4).
+
+# %% next [markdown]
+# ## What comes next
+#
+# The compiler stopped at softmax, because softmax needs its whole row. Lesson
+# 03 takes that obstacle apart, with paper, a calculator and sticky notes.
+#
+# **To read:**
+#
+# - Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance
+#   Model for Multicore Architectures*, Communications of the ACM 52 (4), 2009:
+#   where the picture comes from.
+# - Horace He, *Making Deep Learning Go Brrrr From First Principles* (2022),
+#   [horace.io/brrr_intro.html](https://horace.io/brrr_intro.html): compute,
+#   memory and overhead, in prose.
+# - Dao, Fu, Ermon, Rudra, Ré, *FlashAttention* (2022),
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 2: hardware
+#   and the standard implementation, in their words.
+# %% optional [markdown]
+# ## Optional: a race, a share, an audit
+#
+# Not needed for the exercises, nor for any lesson of Part I.
+
+# %% race-text [markdown]
+# ### The prices as a race
+#
+# Both sides compute the same answer on one clock: bytes divided by bandwidth, no
+# measured time. Play it, then drag the corner of S up to N = 8192. On the left S and P no
+# longer fit into L2, so their trips reach HBM. On the right the programs read K and
+# V again and again (the long tape, ×64); the thin tape is the least. HBM sees
+# something between the two: lesson 04.
+
+# %% race
+Race(1024, 128, 128, 128)
+
 # %% amdahl [markdown]
-# ## What share of a model is attention?
+# ### What share of a model is attention?
 #
 # A model does other things as well: the products with its weights. Suppose
 # attention takes a share p of the time, and becomes s times faster. The rest
@@ -592,13 +620,8 @@ for n in (1024, 8192, 32768, 131072):
 # Time is not FLOPs: naive attention runs at a lower speed than the weight
 # products, so its share of the *time* is larger. To know p, measure it. But
 # the two ends are certain: at short N attention hardly counts, and the longer
-# the text, the more it does.
-#
-# **What FlashAttention does not fix, in one line:** it makes the attention
-# step cheaper, but it does not shrink the KV cache, does not page it, and does
-# nothing for the products with the weights. (The *KV cache* holds K and V of
-# all earlier tokens while a model writes; *paging* stores it in blocks.)
-# How large that cache is, and what would shrink it, is lesson 10's.
+# the text, the more it does. Attention is one step of a model, and K and V of all
+# earlier tokens, the **KV cache** (lesson 10), are input of that step.
 
 # %% quiz-cache
 Quiz(
@@ -620,7 +643,7 @@ Quiz(
 )
 
 # %% audit [markdown]
-# ## An audit card: predict, count, decide
+# ### An audit card: predict, count, decide
 #
 # An accountant checks other people's books too. From public teaching material:
 #
@@ -655,72 +678,3 @@ p_audit.reveal("about 20 microseconds", "33.6 MB at 1555 or 2039 GB/s.")
 # on these chips. But both are microseconds: a millisecond is more than 40 times
 # too much. The idea is right all the same. A right idea does not make the
 # number right, nor the other way round.
-#
-# Exercise 2.4 gives you two more cards.
-
-# %% shown [markdown]
-# ## What was shown, and what was not
-#
-# **Counted:** six trips, four trips, and the same FLOPs (PyTorch on the CPU,
-# N = 512). **By formula:** the least, N/d + 1, the ridge, the intensities.
-# **Measured** on an H100: the times, the peaks, and the bytes of eager and
-# fused attention at N = 8192.
-#
-# Not shown:
-#
-# - That every kernel *reaches* the least. The counters say so for one shape,
-#   N = 8192. A real kernel loads K and V again and again. Where these loads
-#   land, and what happens at longer N, is the subject of lesson 04.
-# - That a small S goes to HBM. At N = 1024 and 8 heads S is 16 MiB and may stay
-#   in L2. The trip model is meant for an S that does not fit.
-# - Why fused attention reaches only a third of the roof.
-# - *How* softmax can work without its whole row. Without that there is no
-#   fusion to zero trips.
-
-# %% quiz-97
-Quiz(
-    "A kernel moves 97 times fewer bytes than eager and is 4.5 times faster. "
-    "Somebody says: one of these numbers must be wrong. Answer?",
-    options=[
-        (
-            "Both can be right: the limit changed from traffic to arithmetic.",
-            True,
-            "Where traffic is not the largest time, fewer bytes buy nothing.",
-        ),
-        (
-            "Yes: time is proportional to bytes.",
-            False,
-            "Only while traffic is the largest of the three times.",
-        ),
-        (
-            "The kernel must do more FLOPs, and that eats the gain.",
-            False,
-            "The FLOPs of the products are the same as before.",
-        ),
-    ],
-)
-
-# %% exercises [markdown]
-# ## Your turn
-#
-# Open `exercises/02_the_hbm_accountant.ipynb`: the least for any heads and
-# lengths (2.1), the factor and the crossover (2.2), a function that names the
-# regime (2.3), and two audit cards (2.4).
-
-# %% next [markdown]
-# ## What comes next
-#
-# The compiler stopped at softmax, because softmax needs its whole row. Lesson
-# 03 takes that obstacle apart, with paper, a calculator and sticky notes.
-#
-# **To read:**
-#
-# - Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance
-#   Model for Multicore Architectures*, Communications of the ACM 52 (4), 2009:
-#   where the picture comes from.
-# - Horace He, *Making Deep Learning Go Brrrr From First Principles* (2022),
-#   [horace.io/brrr_intro.html](https://horace.io/brrr_intro.html): compute,
-#   memory and overhead, in prose.
-# - Dao, Fu, Ermon, Rudra, Ré, *FlashAttention* (2022),
-#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 2: hardware
-#   and the standard implementation, in their words.

@@ -8,7 +8,7 @@
 # through a row in piles with three notes and get the right answer; name the
 # mistake behind a wrong number; merge two halves of a row in any order.
 #
-# **Time:** 45 minutes for this lesson, 45 for its five exercises.
+# **Time:** 45 minutes for this lesson, 44 for its five exercises.
 
 # %% question [markdown]
 # ## The question

@@ -40,7 +40,7 @@ check(tile_bounds)
 # %% about-4-2 [markdown]
 # ## 4.2 · One Q tile against all keys (12 minutes)
 #
-# This is the clerk of the lesson. A few queries stay on the desk, the keys and
+# This is the worker of the lesson. A few queries stay on the desk, the keys and
 # values come by in tiles of `block_k` rows. Lesson 03 did this for one query:
 # its `m` and `l_sum` were numbers. Now there is one of each for every row.
 #

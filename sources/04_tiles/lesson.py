@@ -8,7 +8,8 @@
 # count who loads what, and how often; tell which tiles a causal mask skips;
 # and read a program that has the shape of a GPU kernel.
 #
-# **Time:** 45 minutes here, 55 minutes for the exercises.
+# **Time:** 45 minutes here, 53 for the exercises and 15 for the starred one;
+# 8 more for what is optional, at the end.
 
 # %% imports
 import numpy as np
@@ -31,29 +32,23 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # keys. The full table of scores has `N × N` entries, and we never want to write
 # it down.
 #
-# So two questions:
-#
 # 1. In which order do we visit the table, if only a small piece of it may
 #    exist at any time?
 # 2. What does it cost? Something must be read more than once. What, how often,
 #    and from where?
 #
-# ## A picture: the clerk and the archive
+# ## The picture: one worker, one desk
 #
-# A clerk has a small desk and a large archive. The desk is fast memory on the
-# chip (registers and shared memory, SRAM for short). The archive is HBM, large
-# and slow to reach.
+# The workshop of lesson 02: small desks on the chip (registers and shared memory,
+# SRAM for short), and far away the warehouse, HBM.
 #
-# The clerk takes a folder with a few questions from the archive and keeps it on
-# the desk. These are some rows of Q: a **Q tile**. Then boxes with records are
-# carried in, one after the other: some rows of K and the same rows of V, a
-# **K/V tile**. The clerk works through a box, updates three notes per question
-# (`m`, ℓ, `O`), and sends the box back. After the last box there is one answer
-# per question. Only now something is written: a tile of the output.
+# A worker fetches a few queries and keeps them on the desk. These are some rows of
+# Q: a **Q tile**. Then keys and values come by, a few rows at a time: some rows of
+# K and the same rows of V, a **K/V tile**. The worker uses it, updates three notes
+# per query (`m`, ℓ, `O`), and lets it go. After the last one there is one answer
+# per query. Only now something is written: a tile of the output.
 #
-# Nobody ever sees all scores. But every new folder of questions needs all the
-# boxes again.
-
+# Nobody ever sees all scores. But every new Q tile needs all K/V tiles again.
 
 # %% by-hand-order [markdown]
 # ## By hand: 8 tokens in tiles of 2
@@ -68,47 +63,21 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # | **queries 4-5** | 9 | 10 | 11 | 12 | write output rows 4-5 |
 # | **queries 6-7** | 13 | 14 | 15 | 16 | write output rows 6-7 |
 #
-# The outer loop walks over Q tiles, the inner loop over K/V tiles. Write down
-# who is carried to the desk. Steps 1 to 4: Q tile 0 once, K/V tiles 0, 1, 2, 3.
-# Steps 5 to 8: Q tile 1 once, and K/V tiles 0, 1, 2, 3 **again**.
-#
-# Count to the end: 4 loads of a Q tile, 16 loads of a K tile, 16 of a V tile,
-# 4 writes of an output tile. Q and O cross once. K and V cross 4 times, once
-# for each Q tile.
+# The outer loop walks over Q tiles, the inner loop over K/V tiles. Count: 4 loads
+# of a Q tile, 16 of a K tile, 16 of a V tile, 4 writes of an output tile. Q and O
+# cross once. K and V cross 4 times, once for each Q tile.
 #
 # The number of Q tiles is called `T_q`. It is `N / block_q`, rounded up. Here
 # `block_q` is the number of rows of a Q tile (the paper writes B_r), and
 # `block_k` the number of rows of a K/V tile (B_c).
-
-
-# %% order
-def schedule(n, block):
-    """Print what is carried to the desk in each step, and count it."""
-    count = {"Q": 0, "K": 0, "V": 0, "O": 0}
-    for i in range(0, n, block):  # Q tiles
-        count["Q"] += 1
-        for j in range(0, n, block):  # K/V tiles
-            count["K"] += 1
-            count["V"] += 1
-            q = f"Q {i}-{i + block - 1}," if j == 0 else "       "
-            print(f"step {count['K']:2}: fetch {q} K and V {j}-{j + block - 1}")
-        count["O"] += 1
-        print(f"         write rows {i}-{i + block - 1} of the output")
-    return count
-
-
-schedule(8, 2)
-
-# %% schedule-text [markdown]
-# Here is the same with `N = 16` and tiles of 4. Before you press *Next*, say
-# which tile comes. K and V grow darker each time that they are read.
-# [The table](#fac-schedule-loads) counts what is carried, and
-# how many scores exist at one time. Then choose
-# [naive](#fac-schedule-kind): each of the three kernels walks over the whole
-# grid, so the grid must exist.
+#
+# Now you. Before you press *Next*, say which tile comes. K and V grow darker each
+# time that they are read. [The table](#fac-schedule-loads) counts what is carried,
+# and how many scores exist at one time. Then choose [naive](#fac-schedule-kind):
+# each of its three kernels walks over the whole grid, so the grid must exist.
 
 # %% schedule-widget
-TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4)
+TileSchedule(n_q=8, n_k=8, block_q=2, block_k=2)
 
 # %% code-text [markdown]
 # ## The code
@@ -137,7 +106,7 @@ error = np.abs(o_tile - naive(q, k, v)[16:32]).max()
 print(f"largest difference to naive: {error:.1e}")
 
 # %% code-shapes [markdown]
-# What lives on the desk, with shapes:
+# What lies on the desk, with shapes:
 #
 # ```text
 # q_tile  (block_q, d)         stays for the whole inner loop
@@ -152,8 +121,7 @@ print(f"largest difference to naive: {error:.1e}")
 # row's sum. That is why nothing is written per tile: `O` stays on the desk and
 # is rescaled by alpha each time.
 #
-# Exercise 4.2 asks you to write this loop with `m`, `l_sum` and `o` spelled
-# out. The course's own version is `course_lib.attention.tiled`.
+# In exercise 4.2 you write this loop with `m`, `l_sum` and `o` spelled out.
 
 # %% same-answer
 q, k, v = rng.standard_normal((3, 257, 16))
@@ -168,34 +136,9 @@ for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
 # come in another order, so the last digits differ. Tile sizes are a question
 # of cost, not of meaning.
 #
-# Now the promise: the table of scores never exists. Python can measure the
-# memory that NumPy asks for.
+# And the table of scores never exists. In 4.2 and 4.3 the check measures the
+# memory that your code asks for.
 
-
-# %% peak-measured
-import tracemalloc
-
-
-def peak_mib(function, *args):
-    """Return the most memory that a call held at once, in MiB."""
-    tracemalloc.start()
-    function(*args)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 2**20
-
-
-rows = []
-for n in (512, 1024, 2048):
-    qkv = rng.standard_normal((3, n, 16))
-    rows.append((n, peak_mib(naive, *qkv), peak_mib(tiled, *qkv)))
-columns = ("N", "naive, MiB", "tiled, MiB")
-Table(columns, rows, dict.fromkeys(columns[1:], ".1f"), {columns[1]: "naive", columns[2]: "flash"})
-
-# %% peak-text [markdown]
-# This was measured: NumPy on a CPU, float64, d = 16. Double `N`, and naive
-# needs four times as much, the tiled version about twice: it keeps copies of
-# Q, K, V and O, which have one row per token.
 
 # %% ragged-text [markdown]
 # ## The ragged last tile
@@ -233,6 +176,101 @@ weights = softmax_rows(s)
 taken = weights[:, 257:].sum(axis=1).mean()
 print(f"weight that the empty places took: {taken:.0%}")
 
+# %% causal-text [markdown]
+# ## Causal: skip, partial, full
+#
+# A model writes a text word by word: when it writes a word, the later ones do not
+# exist yet. So it is trained not to look at them. That is the **causal mask**: no
+# query looks at a later key. (With more keys than queries the last query sees the
+# last key: in this course the mask is aligned *at the end*. PyTorch's
+# `is_causal=True` is aligned at the top left; lesson 10 falls into that trap.)
+#
+# For a tile there are three cases:
+#
+# - **full**: every pair is allowed. Compute; no mask needed.
+# - **partial**: the diagonal cuts through. Compute, then mask: the scores of
+#   forbidden pairs become -inf.
+# - **skip**: no pair is allowed. Do not compute it, and do not even *load* K
+#   and V for it.
+
+# %% predict-causal
+p_causal = Predict(
+    "4-causal-tiles",
+    "A causal table of 4 x 4 tiles, 16 in all. How many must be visited?",
+    unit="tiles",
+)
+p_causal
+
+
+# %% causal-picture
+TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4, mask="causal")
+
+# %% reveal-causal
+counts = derived_counts(16, 16, 4, 4, causal=True)
+for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
+    print(name, counts[name])
+p_causal.reveal(
+    counts["visited_tiles"],
+    "4 on the diagonal and 6 below it. The other 6 are skipped: that is 37.5 %, not half.",
+)
+
+# %% causal-half [markdown]
+# With `T × T` tiles the visited share is `(T + 1) / (2 T)`: the diagonal tiles
+# are computed in full and then half thrown away. So "causal halves the work" is
+# the limit for many tiles:
+
+# %% causal-share
+rows = []
+for T in (1, 2, 4, 8, 64):
+    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
+    rows.append((T, visited, T * T, visited / T**2))
+Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "flash"})
+
+
+# %% rule-text [markdown]
+# ### Two rules, one of them reversed
+#
+# Which tiles may be skipped? Two rules; the first stands in a public tutorial.
+#
+# - Rule A: skip if `min(query) > max(key)`.
+# - Rule B: skip if `max(query) < min(key)`.
+#
+# `min(query)` is the smallest query index in the tile, and so on. Try the tile
+# with queries 0-3 and keys 12-15, which lies in the future.
+
+# %% predict-rule
+p_rule = Predict(
+    "4-skip-rule",
+    "Which rule finds the tiles without any allowed pair?",
+    options=["A: min(query) > max(key)", "B: max(query) < min(key)"],
+)
+p_rule
+
+# %% rule
+rules = {
+    "A": lambda q_min, q_max, k_min, k_max: q_min > k_max,
+    "B": lambda q_min, q_max, k_min, k_max: q_max < k_min,
+}
+allowed = masks.causal().dense(16, 16)
+for name, skip in rules.items():
+    lost = 0
+    print(f"rule {name}:")
+    for i in range(0, 16, 4):
+        words = []
+        for j in range(0, 16, 4):
+            skipped = skip(i, i + 3, j, j + 3)
+            words.append("skip " if skipped else "visit")
+            lost += skipped * allowed[i : i + 4, j : j + 4].sum()
+        print("  ", *words)
+    print(f"   allowed pairs lost: {lost} of {allowed.sum()}")
+
+# %% reveal-rule
+p_rule.reveal(
+    "B: max(query) < min(key)",
+    "Rule A finds the opposite corner: tiles where every pair is allowed. It "
+    "drops them and visits the future.",
+)
+
 # %% tall-text [markdown]
 # ## Why a tall Q tile
 #
@@ -266,30 +304,25 @@ Table(names, rows, dict.fromkeys(names, ".0f"), {"MiB loaded": "flash"}, note=no
 # %% reveal-block-k
 p_block_k.reveal(
     "stay the same",
-    "Each program still loads every row of K and V once, only in smaller "
-    "boxes. How often depends on the number of Q tiles, so block_q alone "
+    "Each Q tile still meets every row of K and V once, only in smaller "
+    "tiles. How often depends on the number of Q tiles, so block_q alone "
     "decides.",
 )
 
 # %% tall-read [markdown]
-# Three things to read in this table.
-#
-# - **Smaller Q tiles mean more re-reads**, not fewer: there are more folders,
-#   and each needs all boxes.
-# - **FLOP per byte is about `block_q`** (with 2-byte numbers). Lesson 02 called
-#   this the intensity. A box of keys is worth more if more questions wait on
-#   the desk. An H100 needs about 295 FLOP per byte to be busy with arithmetic.
-#   Tiles of 128 × 128 have less than half of that. We come back to that: these are bytes *loaded*, and not all of
-#   them come from HBM.
-# - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the
-#   last column, explained next), and the tall one loads about half as much. (In
-#   this model. With boxes of 32 keys a program makes four times as many
-#   steps, each with its own rescale.)
+# - **Smaller Q tiles mean more re-reads**, not fewer: there are more of them, and
+#   each needs all of K and V.
+# - **FLOP per byte is about `block_q`** (with 2-byte numbers). A K/V tile is worth
+#   more if more queries wait on the desk. An H100 needs about 295 FLOP per byte
+#   (lesson 02); tiles of 128 × 128 have less than half of that. But these are bytes
+#   *loaded*, and not all of them come from HBM: see below.
+# - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the last
+#   column, explained next), and the tall one loads about half as much. (In this model. With 32 keys a tile there are
+#   four times as many steps, each with its own rescale.)
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
-# back for each K/V tile. The Triton version swapped the loops, and FlashAttention-2
-# took that over (its paper, section 3.2).
+# back for each K/V tile. FlashAttention-2 swapped them (its paper, section 3.2).
 
 # %% sram-text [markdown]
 # ## How large may a tile be?
@@ -306,48 +339,7 @@ marks = {name: tensors[name[0].lower()] for name, _ in rows if name[0].lower() i
 Table(("tile", "KiB"), rows, {"KiB": ".1f"}, {"KiB": "other"}, marks, total=True)
 
 
-# %% sram-largest [markdown]
-# For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
-# bytes and one of `B · B · 2` bytes, so `1024 B + 2 B²` bytes (without `m` and
-# ℓ).
-#
-# ### Exhibit: "B is about 185 in 192 KB"
-#
-# This answer stands in public course material. Predict first: which is the
-# largest B with `1024 B + 2 B² <= 192 · 1024`? A guess is enough.
-
-# %% predict-largest
-p_largest = Predict(
-    "4-largest-tile",
-    "Which is the largest B in 192 KiB, at d = 128?",
-    unit="rows",
-)
-p_largest
-
-# %% sram-exhibit
-for B in (128, 148, 149, 185):
-    needed = (1024 * B + 2 * B * B) / 1024
-    word = "fits" if needed <= 192 else "does not fit"
-    print(f"B = {B}: {needed:5.1f} KiB, {word}")
-p_largest.reveal(
-    largest_square_tile(192 * 1024, d=128),
-    "185 would need 252 KiB. Put the answer back into the inequality: that "
-    "takes ten seconds and finds such mistakes.",
-)
-
-# %% sram-exhibit-2-text [markdown]
-# ### Exhibit: "blocks of about 64, from sqrt(96 KB / (3 · 2))"
-#
-# From another public text, for 2-byte numbers and 96 KB. Never mind whether
-# the formula is a good one. Compute what it says.
-
-# %% sram-exhibit-2
-print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
-
 # %% sram-plot-text [markdown]
-# It says 128. The text claims 64. The method is harmless, the arithmetic is
-# wrong, and it was copied on.
-#
 # Now with the shared memory that one desk really gets, and a tile of your
 # choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
 # the walls of five desks. Predict, then drag the edges of Q and K: with `B_q` =
@@ -359,10 +351,10 @@ SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 # %% sram-honest [markdown]
 # **This is a model.** It puts every buffer into shared memory, as the paper's
 # picture does. Real kernels keep S and O in registers, in fp32, and hold two or
-# more K/V tiles so that the next box arrives while the clerk still works:
-# [choose that layout](#fac-sram-layout) and look again.
-# Lesson 08 asks the compiler instead. What the model shows well is what grows
-# with what: Q, K, V, O with `B · d`, S with `B²`.
+# more K/V tiles, so that the next one arrives while this one is used:
+# [choose that layout](#fac-sram-layout) and look again. Lesson 08 asks the compiler
+# instead. What the model shows well is what grows with what: Q, K, V, O with
+# `B · d`, S with `B²`.
 
 # %% memory-text [markdown]
 # ## The instrument: a flat memory that counts
@@ -408,7 +400,7 @@ except IndexError as error:
 # %% program-text [markdown]
 # ## A program in the shape of a kernel
 #
-# Now the clerk becomes a **program**: a function that does the work of one Q
+# Now the worker becomes a **program**: a function that does the work of one Q
 # tile. Its number `pid` (program id) says which tile. On a GPU many programs
 # run at the same time, in no fixed order. Here we launch them with a loop.
 #
@@ -421,14 +413,14 @@ def carry_program(pid, memory, q, k, v, o, n, d, block_q, block_k):
     """Make the loads and stores of one Q tile; q, k, v, o are addresses."""
     cols = np.arange(d)  # (d,)
     rows = pid * block_q + np.arange(block_q)  # (block_q,)
-    tile = rows[:, None] * d + cols[None, :]  # (block_q, d)
-    memory.load(q + tile, mask=rows[:, None] < n)
+    q_tile = rows[:, None] * d + cols[None, :]  # (block_q, d)
+    memory.load(q + q_tile, mask=rows[:, None] < n)
     for start in range(0, n, block_k):
         keys = start + np.arange(block_k)  # (block_k,)
-        box = keys[:, None] * d + cols[None, :]  # (block_k, d)
-        memory.load(k + box, mask=keys[:, None] < n)
-        memory.load(v + box, mask=keys[:, None] < n)
-    memory.store(o + tile, 0.0, mask=rows[:, None] < n)
+        k_tile = keys[:, None] * d + cols[None, :]  # (block_k, d)
+        memory.load(k + k_tile, mask=keys[:, None] < n)
+        memory.load(v + k_tile, mask=keys[:, None] < n)
+    memory.store(o + q_tile, 0.0, mask=rows[:, None] < n)
 
 
 def launch(n, d, block_q, block_k):
@@ -489,11 +481,10 @@ Table(columns, rows, dict.fromkeys(columns[3:], ","))
 # %% eager-tiles-text [markdown]
 # ### Tiles alone save nothing
 #
-# One warning. The loops are not the point; the desk is. In eager PyTorch every
-# line is a kernel of its own: it reads its inputs from HBM and writes its
-# result there. Run the tiled loops like this, and `S`, `P`, `m`, ℓ and `O`
-# travel for every tile. Let the eager ledger of lesson 01 count (float32,
-# `N = 512`, `d = 64`, one head).
+# The loops are not the point; the desk is. In eager PyTorch every line is a kernel
+# of its own. Run the tiled loops like this, and `S`, `P`, `m`, ℓ and `O` travel for
+# every tile. Let the eager ledger of lesson 01 count (float32, `N = 512`, `d = 64`,
+# one head).
 
 # %% eager-tiles
 import torch
@@ -509,23 +500,23 @@ with EagerLedger() as tiled_books:
     tiled_eager(qt, kt, vt, block_q=64, block_k=64)
 one_kernel = flash_tile_loads.bytes(n=512, d=64, b=4, block_q=64)
 rows = [
-    ("eager, naive", naive_books.total / 1e6, "counted"),
+    ("eager, 6 trips", naive_books.total / 1e6, "counted"),
     ("eager, tiled", tiled_books.total / 1e6, "counted"),
     ("tiled, one kernel", one_kernel / 1e6, "model: tile loads"),
 ]
 Table(("", "MB", "how"), rows, {"MB": ".1f"}, {"MB": "naive"}, {"tiled, one kernel": "flash"})
 
 # %% eager-tiles-read [markdown]
-# The eager tiles move more than naive does. They do save *space*. To save
+# The eager tiles move more than the three lines do. They do save *space*. To save
 # *traffic*, the whole loop must be one kernel, with its state on the chip. That
 # is what lessons 05 to 07 build.
 
 # %% ratio-text [markdown]
 # ## Exhibit: "the advantage grows 2×, 4×, 8×"
 #
-# A public tutorial compares naive attention (four trips of `N × N`) with tile
-# loads at `d = 128` and `block_q = 128`, and reports that the ratio grows: 2×
-# at N = 4096, 4× at 8192, 8× at 16384. Predict, count, decide.
+# A public tutorial compares naive attention (the four trips) with tile loads at
+# `d = 128` and `block_q = 128`, and reports that the ratio grows: 2× at N = 4096,
+# 4× at 8192, 8× at 16384. Predict, count, decide.
 
 # %% predict-ratio
 p_ratio = Predict(
@@ -572,9 +563,9 @@ p_ratio.reveal(
 # %% l2-text [markdown]
 # ## Where the re-reads land
 #
-# Between the programs and HBM sits the **L2 cache**: 50 MiB on an H100, shared
-# by all programs. What one program has just loaded, the next often finds there.
-# Think of a trolley in the corridor between the desks and the archive.
+# Between the desks and HBM is the **L2 cache**, lesson 02's shelf: 50 MiB on an
+# H100, shared by all programs. What one program has just loaded, the next often
+# finds there.
 #
 # So the traffic of HBM (DRAM is the same thing, seen by the counters) lies
 # between two bounds:
@@ -615,19 +606,6 @@ def bounds_gb(n, causal, heads=8):
     return low / 1e9, flash_tile_loads.bytes(block_q=128, **shape) / 1e9
 
 
-# %% dram-text [markdown]
-# The accountant of lesson 02 has one more column for this lesson, the
-# [tile loads](#fac-accountant-flash_tile_loads): K and V again for each Q tile.
-# With B_q = d they are as large as S. The grey area is what our own program was
-# just seen to load and store. Under [the lines over N](#fac-accountant-over-n)
-# are buttons. They go to the settings of the hardware counters, and diamonds show what DRAM delivered.
-
-# %% dram-plot
-accountant = HBMAccountant(n=2048, d=128, heads=1, block_q=128, block_k=128)
-books = launch(n=2048, d=128, block_q=128, block_k=128)
-accountant.add_ledger(books, "our program, N = 2048, 1 head")
-accountant
-
 # %% dram-numbers
 from course_lib.figures.dram import calls
 
@@ -655,8 +633,7 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
 #   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's
 #   kernel (with a causal mask it moves 1.04 times that); the course's own moves
-#   2.4 times that (causal 1.2; lesson 08). (Slightly less
-#   can show up: a part of O may still be in L2 when the counting ends.)
+#   2.4 times that (causal 1.2; lesson 08).
 # - **N = 32768, no mask.** K and V are 134 MB and do not fit. Still only 1.5
 #   times the bound. Programs that run at the same time walk over the same keys
 #   in step, so one delivery serves many.
@@ -665,122 +642,149 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   reach DRAM: 130 times the bound. "Once" is far from true here.
 #
 # The rows were measured. The reasons (fit, in step, out of step) are our reading
-# of them; lesson 08 has more rows, and changes the order of the programs on
-# purpose. Both sentences that one finds in public texts are half true:
-# "each tensor is read once" at moderate N, "K and V are read `T_q` times" for
-# the load instructions. Whoever shows only one row can prove either.
-#
-# The record behind the table is
-# `course_lib/accounting/measurements/h100_dram_traffic.json`; `benchmarks/dram.py`
-# measures it again, on any GPU that has counters. The same record holds what the
+# of them; lesson 08 changes the order of the programs on purpose. So "each tensor is
+# read once" and "K and V are read `T_q` times" are both half true: the first at
+# moderate N, the second of the load instructions. (The record also holds what that
 # kernel asked of L2: for the longest call without a mask a fifth more than our
-# model's 550 GB. The model knows `block_q = 128` and nothing else of that kernel.
+# model's 550 GB. The model knows `block_q = 128` and nothing else of it.)
 
-# %% causal-text [markdown]
-# ## Causal: skip, partial, full
+# %% shown [markdown]
+# ## What was shown, and what was not
 #
-# With a causal mask no query looks at a later key. For a tile there are three
-# cases:
+# **Shown.** Tiled attention gives naive's answer for any tile sizes, to
+# rounding (run). It never holds the table of scores. Q and O
+# cross once, K and V once per Q tile (counted, and equal to the model to the
+# byte). The ratio to naive in that model is `2 block_q / d` and does not grow.
+# DRAM traffic lies between two bounds, and where depends on N and on the mask
+# (measured on one H100).
 #
-# - **full**: every pair is allowed. Compute; no mask needed.
-# - **partial**: the diagonal cuts through. Compute, then mask: the scores of
-#   forbidden pairs become -inf.
-# - **skip**: no pair is allowed. Do not compute it, and do not even *load* K
-#   and V for it.
-#
-# With more keys than queries the last query sees the last key: in this course the
-# mask is aligned *at the end*. PyTorch's `is_causal=True` is aligned at the top
-# left, where query 0 sees key 0 and no more. With as many queries as keys both are
-# the same; lesson 10 falls into the trap.
+# **Not shown.** That any of this is fast: NumPy programs say nothing about
+# time. The desk of this lesson is a model. And tiles of attention do not make the **KV
+# cache** smaller, the stored K and V of earlier tokens: K and V are input and
+# must exist; the scores never had to.
 
-# %% predict-causal
-p_causal = Predict(
-    "4-causal-tiles",
-    "A causal table of 4 x 4 tiles, 16 in all. How many must be visited?",
-    unit="tiles",
-)
-p_causal
+# %% questions [markdown]
+# ## Questions
 
-
-# %% causal-picture
-grid = TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4, mask="causal")
-for row in grid.tiles():
-    print(*(f"{word:7}" for word in row))
-grid  # a schedule as above, now with the mask
-
-# %% reveal-causal
-counts = derived_counts(16, 16, 4, 4, causal=True)
-for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
-    print(name, counts[name])
-p_causal.reveal(
-    counts["visited_tiles"],
-    "4 on the diagonal and 6 below it. The other 6 are skipped: that is 37.5 %, not half.",
+# %% quiz-reloads
+Quiz(
+    "N = 8192, no mask, Q tiles of 128 rows, K/V tiles of 64 rows, one head. "
+    "How often do the load instructions fetch one K tile?",
+    answer=64,
+    tolerance=0,
+    unit="times",
+    explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile "
+    "have nothing to do with it. How many of these loads reach DRAM is another "
+    "question: on the H100 above, at this N, about one.",
 )
 
-# %% causal-half [markdown]
-# With `T × T` tiles the visited share is `(T + 1) / (2 T)`: the diagonal tiles
-# are computed in full and then half thrown away. "Causal halves the work" is
-# the limit for many tiles.
-
-# %% causal-share
-rows = []
-for T in (1, 2, 4, 8, 64):
-    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
-    rows.append((T, visited, T * T, visited / T**2))
-Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "flash"})
-
-
-# %% rule-text [markdown]
-# ### Two rules, one of them reversed
-#
-# Here are two rules for tiles to skip. One stands in a public tutorial. Only
-# one is right.
-#
-# - Rule A: skip if `min(query) > max(key)`.
-# - Rule B: skip if `max(query) < min(key)`.
-#
-# `min(query)` is the smallest query index in the tile, and so on. Take the tile
-# with queries 0-3 and keys 12-15, which lies in the future. Which rule skips
-# it?
-
-# %% predict-rule
-p_rule = Predict(
-    "4-skip-rule",
-    "Which rule finds the tiles without any allowed pair?",
-    options=["A: min(query) > max(key)", "B: max(query) < min(key)"],
+# %% quiz-small
+Quiz(
+    "Somebody proposes Q tiles of 16 rows, 'to re-read less'. What happens?",
+    options=[
+        (
+            "K and V are loaded more often",
+            True,
+            "More Q tiles, and each walks over all keys: 8 times the loads of tiles with 128 rows.",
+        ),
+        (
+            "K and V are loaded less often",
+            False,
+            "The K/V tiles stay as they are. The Q tiles are smaller, so there are more of them.",
+        ),
+        (
+            "more kernels are launched",
+            False,
+            "One launch, as before. It has more programs.",
+        ),
+        (
+            "fewer multiplications are needed",
+            False,
+            "The number of scores is the same, whatever the tiles.",
+        ),
+    ],
 )
-p_rule
 
-# %% rule
-rules = {
-    "A": lambda q_min, q_max, k_min, k_max: q_min > k_max,
-    "B": lambda q_min, q_max, k_min, k_max: q_max < k_min,
-}
-allowed = masks.causal().dense(16, 16)
-for name, skip in rules.items():
-    lost = 0
-    print(f"rule {name}:")
-    for i in range(0, 16, 4):
-        words = []
-        for j in range(0, 16, 4):
-            skipped = skip(i, i + 3, j, j + 3)
-            words.append("skip " if skipped else "visit")
-            lost += skipped * allowed[i : i + 4, j : j + 4].sum()
-        print("  ", *words)
-    print(f"   allowed pairs lost: {lost} of {allowed.sum()}")
-
-# %% reveal-rule
-p_rule.reveal(
-    "B: max(query) < min(key)",
-    "Rule A finds the opposite corner: tiles where every pair is allowed. It "
-    "drops them and visits the future.",
+# %% quiz-causal
+Quiz(
+    "Causal, 8 x 8 square tiles. Which share of the tiles is skipped?",
+    answer=43.75,
+    unit="%",
+    explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: "
+    "28 of 64. 'About half' is right for many tiles only.",
 )
+
+# %% quiz-written
+Quiz(
+    "A Q tile meets 32 K/V tiles. How often is its output tile stored to HBM?",
+    answer=1,
+    tolerance=0,
+    unit="times",
+    explanation="After the last tile, divided by ℓ. Before that, O lives on "
+    "the chip. To store it after every tile would make 32 times the stores.",
+)
+
+# %% quiz-cache
+Quiz(
+    "A chat runs out of GPU memory at a long context, although attention is tiled. What grew?",
+    options=[
+        (
+            "the KV cache: K and V of every token, layer and K/V head",
+            True,
+            "It is input that must be kept, and it grows with the length. "
+            "Grouped heads, smaller number formats or a window shrink it; "
+            "tiles do not.",
+        ),
+        (
+            "the tables of scores",
+            False,
+            "They never exist. One tile per running program does, whatever the length.",
+        ),
+        (
+            "the cache, because it grows by whole tiles of 128 tokens",
+            False,
+            "Tokens are appended one by one. A tile is a way of reading, not of storing.",
+        ),
+        (
+            "the tiles on the chip",
+            False,
+            "Their size is fixed when the kernel is compiled.",
+        ),
+    ],
+)
+
+# %% exercises [markdown]
+# ## Your turn
+#
+# Open `exercises/04_tiles.ipynb`. You write the loops (4.1 to 4.3), the three
+# words for causal tiles (4.4), predict loads and let the ledger decide (4.5),
+# and write the whole kernel in NumPy on flat memory (4.6). The starred exercise
+# has a window and shared heads: for it, read the optional part below.
+#
+# ## What comes next
+#
+# Lesson 05 starts Triton: programs, addresses and masks are the ones you have
+# just seen. In lesson 07 your NumPy program from 4.6 stands on the left, and
+# the Triton kernel on the right, line by line.
+#
+# ## To read
+#
+# - Dao, Fu, Ermon, Rudra, Ré 2022, *FlashAttention*,
+#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135): Algorithm 1 and
+#   section 3.2 on the number of HBM accesses.
+# - Dao 2023, *FlashAttention-2*,
+#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): sections 3.1
+#   and 3.2, the swapped loops.
+# - Rabe and Staats 2021, *Self-attention Does Not Need O(n²) Memory*,
+#   [arXiv:2112.05682](https://arxiv.org/abs/2112.05682): the same idea, told
+#   for memory alone.
 
 # %% optional-text [markdown]
-# ## Optional: four things real models add
+# ## Optional: four things real models add, and how large a tile may be
 #
-# Skip this section on a first reading. All four fit into the same loop, and
-# that is why tiles are such a good frame.
+# ### Four things real models add
+#
+# Skip this on a first reading. All four fit into the same loop.
 #
 # **A sliding window** (Mistral 7B v0.1; every other layer of gpt-oss, five of
 # six of Gemma 3): each query sees the last `w` keys only.
@@ -857,24 +861,45 @@ for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
     error = np.abs(modified(q, k, v, modify, 16, sink) - whole).max()
     print(f"{modify.__name__}, sink {sink}: largest difference {error:.1e}")
 
-# %% shown [markdown]
-# ## What was shown, and what was not
+# %% sram-largest [markdown]
+# (To read: Mistral 7B, [arXiv:2310.06825](https://arxiv.org/abs/2310.06825); GQA,
+# [arXiv:2305.13245](https://arxiv.org/abs/2305.13245); ALiBi,
+# [arXiv:2108.12409](https://arxiv.org/abs/2108.12409); Gemma 2,
+# [arXiv:2408.00118](https://arxiv.org/abs/2408.00118); StreamingLLM,
+# [arXiv:2309.17453](https://arxiv.org/abs/2309.17453).)
 #
-# **Shown.** Tiled attention gives naive's answer for any tile sizes, to
-# rounding (run). It never holds the table of scores (measured, NumPy). Q and O
-# cross once, K and V once per Q tile (counted, and equal to the model to the
-# byte). The ratio to naive in that model is `2 block_q / d` and does not grow.
-# DRAM traffic lies between two bounds, and where depends on N and on the mask
-# (measured on one H100).
+# ### Exhibit: "B is about 185 in 192 KB"
 #
-# **Not shown.** That any of this is fast: NumPy programs say nothing about
-# time. The desk of this lesson is a model; a compiler decides what really lies
-# in registers and shared memory. And tiles of attention do not make the **KV
-# cache** smaller, the stored K and V of earlier tokens: K and V are input and
-# must exist; the scores never had to.
+# For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
+# bytes and one of `B · B · 2` bytes, so `1024 B + 2 B²` bytes (without `m` and
+# ℓ). This answer stands in public course material. Predict first: which is the
+# largest B with `1024 B + 2 B² <= 192 · 1024`? A guess is enough.
 
-# %% questions [markdown]
-# ## Questions
+# %% predict-largest
+p_largest = Predict(
+    "4-largest-tile",
+    "Which is the largest B in 192 KiB, at d = 128?",
+    unit="rows",
+)
+p_largest
+
+# %% sram-exhibit
+for B in (128, 148, 149, 185):
+    needed = (1024 * B + 2 * B * B) / 1024
+    word = "fits" if needed <= 192 else "does not fit"
+    print(f"B = {B}: {needed:5.1f} KiB, {word}")
+p_largest.reveal(
+    largest_square_tile(192 * 1024, d=128),
+    "185 would need 252 KiB. Put the answer back into the inequality: that "
+    "takes ten seconds and finds such mistakes.",
+)
+
+# %% sram-exhibit-2-text [markdown]
+# Another public text: "blocks of about 64, from sqrt(96 KB / (3 · 2))", for 2-byte
+# numbers. Compute what the formula says.
+
+# %% sram-exhibit-2
+print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
 
 # %% quiz-largest
 Quiz(
@@ -887,149 +912,17 @@ Quiz(
     "B = 130 needs 166,920: eight too many.",
 )
 
-# %% quiz-reloads
-Quiz(
-    "N = 8192, no mask, Q tiles of 128 rows, K/V tiles of 64 rows, one head. "
-    "How often do the load instructions fetch one K tile?",
-    answer=64,
-    tolerance=0,
-    unit="times",
-    explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile "
-    "have nothing to do with it. How many of these loads reach DRAM is another "
-    "question: on the H100 above, at this N, about one.",
-)
-
-# %% quiz-small
-Quiz(
-    "Somebody proposes Q tiles of 16 rows, 'to re-read less'. What happens?",
-    options=[
-        (
-            "K and V are loaded more often",
-            True,
-            "More Q tiles, and each walks over all keys: 8 times the loads of tiles with 128 rows.",
-        ),
-        (
-            "K and V are loaded less often",
-            False,
-            "The boxes stay as they are. The folders are smaller, so there are more of them.",
-        ),
-        (
-            "more kernels are launched",
-            False,
-            "One launch, as before. It has more programs.",
-        ),
-        (
-            "fewer multiplications are needed",
-            False,
-            "The number of scores is the same, whatever the tiles.",
-        ),
-    ],
-)
-
-# %% quiz-causal
-Quiz(
-    "Causal, 8 x 8 square tiles. Which share of the tiles is skipped?",
-    answer=43.75,
-    unit="%",
-    explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: "
-    "28 of 64. 'About half' is right for many tiles only.",
-)
-
-# %% quiz-asymmetry
-Quiz(
-    "Why is a Q tile loaded once, but a K/V tile many times?",
-    options=[
-        (
-            "A program owns its queries, and each of them needs every key",
-            True,
-            "An output row does not depend on other queries. It depends on all keys.",
-        ),
-        (
-            "Q is smaller than K and V",
-            False,
-            "With as many queries as keys they have the same shape.",
-        ),
-        (
-            "K and V are too large for HBM",
-            False,
-            "They live in HBM. They are too large for the desk.",
-        ),
-        (
-            "The loops cannot be swapped",
-            False,
-            "They can. Then O, m and ℓ travel for every K/V tile; the first paper did that.",
-        ),
-    ],
-)
-
-# %% quiz-written
-Quiz(
-    "A Q tile meets 32 K/V tiles. How often is its output tile stored to HBM?",
-    answer=1,
-    tolerance=0,
-    unit="times",
-    explanation="After the last tile, divided by ℓ. Before that, O lives on "
-    "the chip. To store it after every tile would make 32 times the stores.",
-)
-
-# %% quiz-cache
-Quiz(
-    "A chat runs out of GPU memory at a long context, although attention is tiled. What grew?",
-    options=[
-        (
-            "the KV cache: K and V of every token, layer and K/V head",
-            True,
-            "It is input that must be kept, and it grows with the length. "
-            "Grouped heads, smaller number formats or a window shrink it; "
-            "tiles do not.",
-        ),
-        (
-            "the tables of scores",
-            False,
-            "They never exist. One tile per running program does, whatever the length.",
-        ),
-        (
-            "the cache, because it grows by whole tiles of 128 tokens",
-            False,
-            "Tokens are appended one by one. A tile is a way of reading, not of storing.",
-        ),
-        (
-            "the tiles on the chip",
-            False,
-            "Their size is fixed when the kernel is compiled.",
-        ),
-    ],
-)
-
-# %% exercises [markdown]
-# ## Your turn
+# %% dram-text [markdown]
+# ### The accountant, with tile loads
 #
-# Open `exercises/04_tiles.ipynb`. You write the loops (4.1 to 4.3), the three
-# words for causal tiles (4.4), predict loads and let the ledger decide (4.5),
-# and write the whole kernel in NumPy on flat memory (4.6). The starred exercise
-# has a window and shared heads.
-#
-# ## What comes next
-#
-# Lesson 05 starts Triton: programs, addresses and masks are the ones you have
-# just seen. In lesson 07 your NumPy program from 4.6 stands on the left, and
-# the Triton kernel on the right, line by line.
-#
-# ## To read
-#
-# - Dao, Fu, Ermon, Rudra, Ré 2022, *FlashAttention*,
-#   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135): Algorithm 1 and
-#   section 3.2 on the number of HBM accesses.
-# - Dao 2023, *FlashAttention-2*,
-#   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): sections 3.1
-#   and 3.2, the swapped loops.
-# - Rabe and Staats 2021, *Self-attention Does Not Need O(n²) Memory*,
-#   [arXiv:2112.05682](https://arxiv.org/abs/2112.05682): the same idea, told
-#   for memory alone.
-#
-# For the optional section: Mistral 7B
-# ([arXiv:2310.06825](https://arxiv.org/abs/2310.06825)), GQA
-# ([arXiv:2305.13245](https://arxiv.org/abs/2305.13245)), ALiBi
-# ([arXiv:2108.12409](https://arxiv.org/abs/2108.12409)), Gemma 2
-# ([arXiv:2408.00118](https://arxiv.org/abs/2408.00118)), StreamingLLM
-# ([arXiv:2309.17453](https://arxiv.org/abs/2309.17453)).
+# The accountant of lesson 02 has one more area here, the
+# [tile loads](#fac-accountant-flash_tile_loads). The grey area is what our own
+# program was seen to load and store. Under
+# [the lines over N](#fac-accountant-over-n) are buttons with the settings of the
+# hardware counters, and diamonds show what DRAM delivered.
+
+# %% dram-plot
+accountant = HBMAccountant(n=2048, d=128, heads=1, block_q=128, block_k=128)
+books = launch(n=2048, d=128, block_q=128, block_k=128)
+accountant.add_ledger(books, "our program, N = 2048, 1 head")
+accountant

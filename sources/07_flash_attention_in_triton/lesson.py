@@ -37,14 +37,14 @@ from course_lib.widgets import HBMAccountant, Race, TileStepper
 # %% picture [markdown]
 # ## The picture: one desk per program
 #
-# Go back to the exam papers of lesson 03. Now there are many desks in the hall.
-# Each desk is one *program*. It owns one tile of queries and nothing else.
+# Go back to the desks of lesson 04. Now many work at a time. Each desk is one
+# *program*. It owns one tile of queries and nothing else.
 #
 # - The desk fetches its tile of Q **once**.
-# - It goes along the shelf of K and V, tile by tile. For each, it makes a small
+# - K and V come by, tile by tile. For each, it makes a small
 #   square of scores, uses it, and wipes it off.
 # - It keeps three notes per query: m, ℓ and O. They never leave the desk.
-# - At the end of the shelf it divides O by ℓ and stores its tile of O **once**.
+# - After the last tile it divides O by ℓ and stores its tile of O **once**.
 #
 # No desk talks to another. So it does not matter how many run at a time.
 
@@ -104,7 +104,7 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # | note m | `m = np.full(block_q, -np.inf)` | **yours (1)** |
 # | note ℓ | `l_sum = np.zeros(block_q)` | `l_sum = tl.zeros((BLOCK_Q,), tl.float32)` |
 # | note O | `acc = np.zeros((block_q, head_dim))` | `acc = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)` |
-# | along the shelf | `for start in range(0, n_k, block_k):` | `for start in range(0, n_k, BLOCK_K):` |
+# | along the keys | `for start in range(0, n_k, block_k):` | `for start in range(0, n_k, BLOCK_K):` |
 # | which keys | `keys = start + np.arange(block_k)` | `keys = start + tl.arange(0, BLOCK_K)` |
 # | fetch K, and V alike | `load_tile(memory, k, keys, n_k, ...)` | `load_tile(k, keys, n_k, ...)` |
 # | scores | `s = q_tile @ k_tile.T` | **yours (2)** |
@@ -359,8 +359,9 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # ## Your own mark
 #
 # When you have solved 7.4, run `course export 7.4` in this folder. It writes
-# your kernel into one file, `my_flash_attention.py`. Then run this cell again:
-# it counts *your* kernel. On a machine with a GPU it also times it.
+# your kernel into one file, `my_flash_attention.py`, that needs the course no more
+# (`python my_flash_attention.py --check` tries it without a GPU). Then run this cell
+# again: it counts *your* kernel. On a machine with a GPU it also times it.
 
 # %% own-mark
 try:

@@ -6,11 +6,12 @@
 # were measured on one H100, and each chart names its device. If you have a GPU,
 # one cell measures yours.
 #
-# **You will be able to:** say what each step from a plain kernel to a fast one
-# gains, and why; choose tiles with the compiler's own figures; read a chart of
-# model, ledger and hardware counters; decide which attention to call.
+# **You will be able to:** say what a fast kernel does not wait for; say what each
+# step from a plain kernel to a faster one gains, and why; choose tiles with the
+# compiler's own figures; decide which attention to call.
 #
-# **Time:** 55 minutes for this lesson, 25 for its exercises.
+# **Time:** 30 minutes for this lesson, 25 for its exercises. A second half, for
+# whoever wants to know the rest, is optional: 30 minutes.
 
 # %% question [markdown]
 # ## The question
@@ -37,22 +38,21 @@ H100 = gpu("H100")
 
 
 # %% picture [markdown]
-# ## The picture: one fast cook
+# ## The picture: one fast worker
 #
-# Think of one SM as a kitchen. (An SM, *streaming multiprocessor*, is one of the
-# GPU's processors; an H100 has 132.) In it works one very fast cook: the tensor
-# cores. They multiply tiles, and nothing else. Everything else is done by slower
-# hands: fetching, cutting (exponentials), sorting out what may not be served
-# (masks).
+# Go to one desk of lesson 02's workshop: one SM of the GPU (an H100 has 132). At it
+# sits one very fast worker: the *tensor cores*. They multiply tiles, and nothing
+# else. Everything else is done by slower hands: fetching tiles, taking
+# exponentials, sorting out what is masked.
 #
-# A kernel is fast if the cook never stands still. There are four reasons to
+# A kernel is fast if the fast worker never stands still. There are four reasons to
 # stand still, and each step of this lesson removes a part of one:
 #
-# 1. **The ingredients are not there yet**: a tile is still on its way.
-# 2. **The cutting is not done**: the exponentials of this tile must be finished
-#    before P V can begin.
+# 1. **The tiles are not there yet**: they are still on their way.
+# 2. **The exponentials are not done**: those of this tile must be finished before
+#    P V can begin.
 # 3. **Work nobody ordered**: tiles that are masked as a whole.
-# 4. **Empty kitchens**: an SM has no program, or has finished before the others.
+# 4. **Empty desks**: an SM has no program, or has finished before the others.
 
 # %% by-hand [markdown]
 # ## A number by hand: what must take how long?
@@ -65,8 +65,8 @@ H100 = gpu("H100")
 # - **Bytes, the least.** 4 N d · 2 = 8.4 MB. At 3350 GB/s: 2.5 µs.
 #
 # So the bytes are no problem any more. But the exponentials take **half as long
-# as the products**, though there are 512 times fewer of them. If cook and hands
-# work one after the other, the cook stands still for a third of the time.
+# as the products**, though there are 512 times fewer of them. What does that look
+# like at one desk?
 
 # %% exponentials
 exp_per_s = 132 * 16 * 1.83e9  # SMs x exponentials per clock x clock
@@ -83,111 +83,56 @@ Table(columns, rows, formats, {columns[3]: "flash"})
 # The exponentials do not depend on d, the products do. At d = 64 they take as
 # long as all products together.
 
-# %% roofline-text [markdown]
-# ## The instrument: where do we stand under the roof?
+# %% timeline-text [markdown]
+# ## The answer: a timeline of one SM
 #
-# The roofline of lesson 02, with two kernels measured on the H100. Their place
-# to the right is FLOPs per byte of their *tile loads*: rung 1 has 64 query rows
-# in a tile, rung 8 has 128. Before you read the chart: how far below the flat
-# roof is the last rung?
+# One program, tile after tile: S, the product of Q and K, then its exponentials,
+# then P V, and the next tile. While the hands take exponentials, the tensor cores
+# have nothing to do. Now let a *second* program share the SM. What changes?
 
-# %% roofline
-record = load_measurements("h100_ladder")
+# %% timeline
+# @title A picture: what one SM does, tile after tile
+from course_lib.figures.overlap import draw_overlap
 
+draw_overlap(d=128, block=64)
 
-def tflops(way, d=128, n=16384, causal=False):
-    """Return the measured TFLOP/s of one way; None if it was not run."""
-    key = {"way": way, "d": d, "n": n, "causal": causal}
-    rows = (r for r in record["rows"] if key.items() <= r.items())
-    return next((row["tflops"] for row in rows), None)
-
-
-for way in ("1 by_mask", "8 specialised"):
-    share = tflops(way) / H100.tflops_half
-    print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
-
-# %% roofline-chart
-from course_lib.widgets import Race, RooflineChart
-
-chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
-for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
-    same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
-    intensity = same.intensity("flash prefill, tile loads")
-    chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
-chart
-
-
-# %% roofline-say [markdown]
-# Both diamonds lie *above* the slope. That is no error: the slope is HBM's, and
-# the L2 cache answers most of the loads. From rung 1 to rung 8 there is less than
-# a factor of two, and above rung 8 there is less than a half left.
-
-# %% moves [markdown]
-# ## FlashAttention-2: three moves
+# %% timeline-say [markdown]
+# One after the other, the tensor cores stand still for a third of the time, by the
+# data sheet alone. So that is what the slow kernel waits for: **its own
+# exponentials**, and all else that stands between two products (comparisons,
+# rescales, addresses), which this picture leaves out. And the remedy is not to make
+# them cheaper, but to have **something else to multiply** meanwhile: another program
+# on the SM, another group of warps, or the next tile. The copies are not drawn: with
+# two or more tiles in flight they run beside all this, and reason 1 is gone.
 #
-# Three changes made the second version (2023) about twice as fast as the first.
-# Your kernel has the first two, and the compiler makes the third.
-#
-# **Move 1: divide once, at the end.** The first version kept O divided by ℓ
-# after every tile. Dividing is work for the slow hands. With 8192 keys in tiles
-# of 64 that is 128 divisions of each element of O in place of one.
-#
-# **Move 2: parallel over the sequence.** One program per head leaves most of
-# the GPU idle. One program per *tile of queries* does not.
+# This picture is computed. In rung 4 of the ladder below two programs share an SM, as in its
+# lower half. So a kernel can reach the tensor cores' peak?
 
-# %% predict-heads
-p_heads = Predict(
-    "8-heads",
-    "32 heads, batch 1, one program per head, an H100 with 132 SMs. Which share of the SMs works?",
+# %% predict-timeline
+p_timeline = Predict(
+    "8-timeline",
+    "Rung 4 on an H100, d = 128, N = 4096, all keys: which share of the tensor cores' peak?",
     unit="%",
 )
-p_heads
+p_timeline
 
-# %% reveal-heads
-# a wave: one program on every SM (where two share an SM, as on rung 7, half as many)
-rows = []
-for name, programs in (("one per head", 32), ("one per tile of 128", 32 * 64)):
-    waves = -(-programs // H100.sms)
-    rows.append((name, programs, waves, programs / (waves * H100.sms)))
-columns = ("program", "programs", "waves", "places filled")
-display(Table(columns, rows, {"programs": ",", columns[3]: ".1%"}, {columns[3]: "flash"}))
-p_heads.reveal(
-    100 * 32 / H100.sms,
-    "A program runs on one SM. 32 programs cannot use more than 32 of them. "
-    "With N = 8192 in tiles of 128 there are 64 times as many.",
-)
+# %% timeline-measured
+from course_lib.figures.timeline import cycles, draw_timeline, share_of_peak
 
-# %% race-text [markdown]
-# Play one causal head with 8 programs side by side. Each walks over its own keys,
-# so K and V are read many times (the tape), and the program of the last rows walks
-# longest. Then let more of them run at once: does the tape change?
+p_timeline.reveal(100 * share_of_peak("edge_masks"))
+draw_timeline()
 
-# %% race
-Race(2048, 128, 128, 64, causal=True, at_once=8, lanes=("flash",))
+# %% timeline-cycles
+cycles()
 
-# %% moves-two [markdown]
-# **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do
-# they share a tile of 64 queries and 64 keys?
-#
-# - **Split K** (the first version): each warp takes 16 *keys* for all 64 queries.
-#   Then each warp has a part of O for **every** query, and the four parts must be
-#   added up through shared memory, in every tile.
-# - **Split Q** (FlashAttention-2): each warp takes 16 *queries* for all 64 keys.
-#   A row belongs to one warp. Nothing is added up.
-
-# %% split-q
-warps, block_q, d = 4, 64, 128
-parts = warps * block_q * d * 4  # each warp's part of O, fp32
-print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
-print("split Q: 0 KiB")
-
-# %% moves-three [markdown]
-# In Triton you do not write this: the compiler shares out the tile, and it
-# splits the rows of a `tl.dot` first. It is why more warps want *more query
-# rows*, not more keys.
-#
-# **And masks.** A tile that is masked as a whole is not loaded (7.4), and a tile
-# that is not masked at all needs no mask (exercise 8.2).
+# %% timeline-measured-say [markdown]
+# The same picture, **measured**: a copy of the kernel writes down the SM's clock after each step.
+# In rung 4 a program's own exponentials and rescaling take twice as long as its wait for S. Two
+# programs cannot fill what each leaves empty: often both take exponentials at once. In rung 8 (the
+# second half of this lesson) two groups of warps take turns, and P V of one tile runs while the
+# exponentials of the next are taken: when they are done, nobody waits for it any more. The copies
+# wait for room, not the groups for copies. What is left is each group's own chain: S, exponentials,
+# rescaling, and S again.
 
 # %% ladder-heading [markdown]
 # ## The ladder
@@ -197,7 +142,18 @@ print("split Q: 0 KiB")
 # the tiles of the future are skipped. All were timed in one run. A TFLOP/s figure
 # for causal attention counts half of the FLOPs, whatever the kernel did. The two
 # lines are kernels that PyTorch's SDPA can call: FA2 (FlashAttention-2) and
-# NVIDIA's cuDNN.
+# NVIDIA's cuDNN. Here we climb rungs 2 to 4; 5 to 8 are in the second half.
+
+# %% ladder-record
+record = load_measurements("h100_ladder")
+
+
+def tflops(way, d=128, n=16384, causal=False):
+    """Return the measured TFLOP/s of one way; None if it was not run."""
+    key = {"way": way, "d": d, "n": n, "causal": causal}
+    rows = (r for r in record["rows"] if key.items() <= r.items())
+    return next((row["tflops"] for row in rows), None)
+
 
 # %% predict-rung
 p_rung = Predict(
@@ -248,24 +204,9 @@ best = max(ideas, key=lambda rung: gain(rung, causal=True))
 p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
-# The largest gain is work that is not done. Three warnings before we climb. A
-# rung can gain at one size and lose at another: rung 8 does, see there. A step
-# that gains nothing *here* may be what makes the next one possible. And a
-# measurement has noise. How much? One kernel stands twice in this record, once as
-# rung 8 and once as the course's public function:
-
-# %% noise
-for causal in (False, True):
-    both = [tflops(way, causal=causal) for way in ("8 specialised", "flash_attention")]
-    print(f"causal {causal!s:5}: {both[0]:.0f} and {both[1]:.0f} TFLOP/s")
-
-# %% noise-say [markdown]
-# They agree within a percent; they are the steadiest kernels of the table. The
-# slowest one, rung 1 for all keys, took 5.1 to 5.9 ms in those rounds, so what rungs
-# 3 to 5 gain or lose there, a few percent, is noise. These are medians of 15 rounds in which all kernels
-# took turns, in a new order each time. In an earlier record, where the order was
-# fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
-# shuffle.
+# The largest gain is work that is not done. Two warnings before we climb. A rung
+# can gain at one size and lose at another. And a step that gains nothing *here* may
+# be what makes the next one possible.
 
 # %% diff
 import difflib
@@ -346,6 +287,221 @@ p_masked.reveal(
 show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
 measured(4)
 
+# %% tiles-heading [markdown]
+# ## Occupancy, and how to choose tiles
+#
+# Rung 5 is rung 3 with other tiles. Larger tiles load K and V less often. So, the larger the better?
+
+# %% predict-tiles
+p_tiles = Predict(
+    "8-tiles",
+    "Rung 6 on the H100, d = 128, N = 16384, all keys, 4 warps. Tiles of "
+    "128 × 64 against 128 × 128: which is faster?",
+    options=["128 x 64", "128 x 128", "no difference"],
+)
+p_tiles
+
+# %% measured-tiles
+# @title A picture: rung 6 with other tiles
+from course_lib.figures.tile_choice import draw_speeds
+
+draw_speeds()
+
+
+# %% reveal-tiles
+from course_lib.figures.tile_choice import descriptor_speeds
+
+speed = descriptor_speeds()
+small, large = speed["(128, 64, 4, 2)"], speed["(128, 128, 4, 2)"]
+p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray it.")
+
+
+# %% xray-text [markdown]
+# ### X-ray, without a GPU
+#
+# A compiler needs no GPU. `xray` compiles a kernel for one and reads the machine
+# code. Here are the two that raced, rung 6 (the tiles come by a copy unit) with 128 × 64 and with 128 × 128 tiles,
+# for an H100. It takes some seconds.
+
+
+# %% xray-tiles
+from course_lib.child.xray import xray_launch
+
+
+def small_and_large(x):
+    for block_k in (64, 128):
+        tiles = Tiles(128, block_k, num_warps=4, num_stages=2)
+        rungs.descriptors(x, x, x, tiles=tiles)
+
+
+xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
+
+# %% xray-say [markdown]
+# A thread has at most 255 registers. The notes (m, ℓ, O) and the scores live in
+# them. 128 × 64 tiles on 4 warps hardly fit, 128 × 128 do not: what is too much
+# *spills* into memory and comes back in every step.
+#
+# **Occupancy** is how many warps an SM holds at once, of 64 on an H100. It is
+# limited by registers (65,536 an SM), shared memory (228 KiB an SM, of which one
+# program may have 227), and warps. With two programs on an SM one can compute
+# while the other waits. More occupancy is not better as such: rung 8 has one
+# program an SM, and covers its waiting by hand. (CUDA calls a program a *block*.)
+#
+# The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
+# not run):
+
+# %% tiles-figure
+# @title A picture: which tiles spill, on three GPUs
+from course_lib.figures.tile_choice import draw_spills
+
+draw_spills()
+
+
+# %% t4-say [markdown]
+# A **T4** has tensor cores, and this Triton emits no instruction for them: there
+# `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
+# from shared memory sit in registers. So even 32 × 32 tiles can spill. Some of the
+# H100's tiles do not fit a T4 at all. Others fit, spill thousands of bytes, and
+# give a right answer, slowly.
+#
+# The instrument below is lesson 04's budget: a formula. Beside it stands the
+# compiler's own figure for the same tiles.
+
+
+# %% budget
+from course_lib.widgets import SramBudget
+
+
+def one_launch(x):
+    rungs.skip_tiles(x, x, x, tiles=Tiles(64, 64, num_warps=4, num_stages=2))
+
+
+(ray,) = xray_launch(one_launch, torch.empty(1, 1, 1024, 128).half(), target="H100")
+budget = SramBudget(block_q=64, block_k=64, d=128, buffers="kernel", stages=2, warps=4)
+figures = {"shared": ray.shared_bytes, "registers": ray.registers, "spills": ray.stack_bytes}
+budget.add_compiled("H100", **figures)
+budget
+
+# %% budget-say [markdown]
+# The formula counts what the algorithm must hold. The compiler needs registers
+# for addresses and operands as well.
+
+# %% decide-heading [markdown]
+# ## Which attention should you call?
+#
+# | your case | take | why |
+# |---|---|---|
+# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
+# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
+# | the same, with FlashAttention-4 installed | SDPA after `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`) | its flash backend calls the newer kernels instead; the second table has FA4 |
+# | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
+# | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
+# | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
+# | one query against a long cache | a decode kernel (split over the keys) | one query cannot fill 132 SMs |
+# | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
+#
+# The figures behind the first rows:
+
+# %% decide-numbers
+from course_lib.figures.ladder import peers, speeds
+
+display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"]), peers())
+
+
+# %% decide-say [markdown]
+# `flash_attention` is the course's public function: on an H100 rung 8 (with few keys
+# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. *FA4* is
+# FlashAttention-4 (2026), written for the B200; it runs on an H100 too. A number of this kind
+# holds for one GPU and one version: time *your* case.
+
+# %% live-text [markdown]
+# ## On your GPU
+#
+# The next cell climbs the first five rungs on your machine, if it has a GPU.
+# Expect other ratios: tiles and units differ.
+
+# %% live
+import triton
+
+if torch.cuda.is_available():
+    x = [torch.randn(1, 8, 4096, 64, device="cuda").half() for _ in range(3)]
+    flops = attention_flops(4096, 4096, 64, 8, causal=True)
+    for number in range(1, 6):
+        rung = rungs.RUNGS[number]
+        ms = triton.testing.do_bench(lambda: rung(*x, causal=True), return_mode="median")
+        print(f"rung {number}: {flops / ms / 1e9:6.1f} TFLOP/s on {torch.cuda.get_device_name()}")
+else:
+    print("No GPU here. The same kernels, in the interpreter, for their numbers:")
+    x = [torch.randn(1, 1, 128, 16) for _ in range(3)]
+    right = rungs.by_mask(*x, causal=True)[0]
+    for number in range(2, 5):
+        other = rungs.RUNGS[number](*x, causal=True)[0]
+        print(f"rung {number} differs from rung 1 by {(other - right).abs().max():.1e}")
+
+# %% shown [markdown]
+# ## What was shown, and what was not
+#
+# **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
+# N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
+# for causal attention. About half of the causal gain is work not done (rungs 3 and
+# 4). Tiles are chosen by what the compiler says and decided by a clock.
+#
+# **Not shown.** That the order of the rungs is the same on your GPU: it need not
+# be. That the gains multiply: a step changes what the next one is worth. That the
+# rest of the gain is waiting: clocks were read in rungs 4 and 8 alone. And
+# nothing here makes a model as a whole as many times faster (lesson 02, Amdahl).
+
+# %% quiz-bigger
+Quiz(
+    "Tiles of 128 x 128 on 4 warps load half as much as 64 x 64. Why can they be slower?",
+    options=[
+        ("They do more FLOPs.", False, "The same FLOPs, in fewer steps."),
+        ("Their registers spill.", True, "255 a thread is the limit. The rest goes to memory."),
+        ("They need more launches.", False, "One launch, and fewer programs in it."),
+    ],
+)
+
+# %% quiz-exp
+Quiz(
+    "At d = 128 an H100 needs 35 us for the products of one head, and 17 us for its "
+    "exponentials. One after the other, which share of the time do tensor cores stand still?",
+    answer=100 * 17.4 / (17.4 + 34.7),
+    tolerance=0.05,
+    unit="%",
+    explanation="17 of 52. Perfect overlap of the two would win this third.",
+)
+
+# %% quiz-heads
+Quiz(
+    "Batch 1, 8 heads, N = 1024, tiles of 128 queries: 64 programs on 132 SMs. What helps?",
+    options=[
+        ("Tiles of 256 queries.", False, "32 programs: even fewer desks are busy."),
+        ("Tiles of 64 queries.", True, "128 programs fill 128 SMs. K is loaded twice as often."),
+        ("More stages.", False, "They shorten the waiting of an SM that works."),
+    ],
+)
+
+# %% next [markdown]
+# ## Now write it
+#
+# 8.1 picks tiles from x-rays, 8.2 splits the loop.
+#
+# **Next:** Part I and its speed end here. Part II begins with the backward pass: keep the
+# receipt, not the goods. What follows below is optional.
+#
+# **To read:**
+# - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
+# - Shah et al.: *FlashAttention-3* (2024), arXiv:2407.08608, section 3.
+# - `benchmarks/NOTES.md` in this repository: what was tried on the H100 and did
+#   not pay.
+
+# %% optional [markdown]
+# ## Optional: the second half
+#
+# Rungs 5 to 8, what else FlashAttention-2 and 3 changed, and where bytes go when N
+# grows. Part II needs none of it. Read what you are curious about, in any order; run
+# the cells above first.
+
 # %% rung-5-text [markdown]
 # ### Rung 5: tiles, warps and stages from a table
 #
@@ -354,8 +510,7 @@ measured(4)
 # while this one is being multiplied (reason 1 of the picture).
 #
 # On the H100 the table wins nothing: it holds the very tiles that the first rungs
-# have. That is no reason to leave the table out: on a T4 those tiles spill. How to
-# choose has a section of its own below.
+# have. That is no reason to leave the table out: on a T4 those tiles spill.
 
 # %% rung-5
 x = torch.empty(1, 1, 1, 128, dtype=torch.float16)
@@ -575,8 +730,133 @@ Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 # block, and close to 1.2 PFLOP/s on an H100.
 # Our ladder has no fp8 rung.
 
+# %% quiz-incoherent
+Quiz(
+    "What does incoherent processing do before Q and K are rounded to fp8?",
+    options=[
+        ("It reorders their blocks.", False, "No order changes."),
+        ("It drops the outliers.", False, "Then the scores would change."),
+        ("It rotates both by one random orthogonal matrix.", True, "Q M (K M)ᵀ = Q Kᵀ."),
+    ],
+)
+
+# %% noise-text [markdown]
+# ### How much of a gain is noise?
+#
+# One kernel stands twice in this record, once as rung 8 and once as the course's
+# public function:
+
+# %% noise
+for causal in (False, True):
+    both = [tflops(way, causal=causal) for way in ("8 specialised", "flash_attention")]
+    print(f"causal {causal!s:5}: {both[0]:.0f} and {both[1]:.0f} TFLOP/s")
+
+# %% noise-say [markdown]
+# They agree within a percent; they are the steadiest kernels of the table. The
+# slowest one, rung 1 for all keys, took 5.1 to 5.9 ms in those rounds, so what rungs
+# 3 to 5 gain or lose there, a few percent, is noise. These are medians of 15 rounds in which all kernels
+# took turns, in a new order each time. In an earlier record, where the order was
+# fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
+# shuffle.
+
+# %% roofline-text [markdown]
+# ### Where do we stand under the roof?
+#
+# The roofline of lesson 02, with two kernels measured on the H100. Their place
+# to the right is FLOPs per byte of their *tile loads*: rung 1 has 64 query rows
+# in a tile, rung 8 has 128. Before you read the chart: how far below the flat
+# roof is the last rung?
+
+# %% roofline
+for way in ("1 by_mask", "8 specialised"):
+    share = tflops(way) / H100.tflops_half
+    print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
+
+# %% roofline-chart
+from course_lib.widgets import Race, RooflineChart
+
+chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
+for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
+    same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
+    intensity = same.intensity("flash prefill, tile loads")
+    chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
+chart
+
+
+# %% roofline-say [markdown]
+# Both diamonds lie *above* the slope. That is no error: the slope is HBM's, and
+# the L2 cache answers most of the loads. From rung 1 to rung 8 there is less than
+# a factor of two, and above rung 8 there is less than a half left.
+
+# %% moves [markdown]
+# ### FlashAttention-2: three moves
+#
+# Three changes made the second version (2023) about twice as fast as the first.
+# Your kernel has the first two, and the compiler makes the third.
+#
+# **Move 1: divide once, at the end.** The first version kept O divided by ℓ
+# after every tile. Dividing is work for the slow hands. With 8192 keys in tiles
+# of 64 that is 128 divisions of each element of O in place of one.
+#
+# **Move 2: parallel over the sequence.** One program per head leaves most of
+# the GPU idle. One program per *tile of queries* does not.
+
+# %% predict-heads
+p_heads = Predict(
+    "8-heads",
+    "32 heads, batch 1, one program per head, an H100 with 132 SMs. Which share of the SMs works?",
+    unit="%",
+)
+p_heads
+
+# %% reveal-heads
+# a wave: one program on every SM (where two share an SM, as on rung 7, half as many)
+rows = []
+for name, programs in (("one per head", 32), ("one per tile of 128", 32 * 64)):
+    waves = -(-programs // H100.sms)
+    rows.append((name, programs, waves, programs / (waves * H100.sms)))
+columns = ("program", "programs", "waves", "places filled")
+display(Table(columns, rows, {"programs": ",", columns[3]: ".1%"}, {columns[3]: "flash"}))
+p_heads.reveal(
+    100 * 32 / H100.sms,
+    "A program runs on one SM. 32 programs cannot use more than 32 of them. "
+    "With N = 8192 in tiles of 128 there are 64 times as many.",
+)
+
+# %% race-text [markdown]
+# Play one causal head with 8 programs side by side. Each walks over its own keys,
+# so K and V are read many times (the tape), and the program of the last rows walks
+# longest. Then let more of them run at once: does the tape change?
+
+# %% race
+Race(2048, 128, 128, 64, causal=True, at_once=8, lanes=("flash",))
+
+# %% moves-two [markdown]
+# **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do
+# they share a tile of 64 queries and 64 keys?
+#
+# - **Split K** (the first version): each warp takes 16 *keys* for all 64 queries.
+#   Then each warp has a part of O for **every** query, and the four parts must be
+#   added up through shared memory, in every tile.
+# - **Split Q** (FlashAttention-2): each warp takes 16 *queries* for all 64 keys.
+#   A row belongs to one warp. Nothing is added up.
+
+# %% split-q
+warps, block_q, d = 4, 64, 128
+parts = warps * block_q * d * 4  # each warp's part of O, fp32
+print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
+print("split Q: 0 KiB")
+
+# %% moves-three [markdown]
+# In Triton you do not write this: the compiler shares out the tile, and it
+# splits the rows of a `tl.dot` first. It is why more warps want *more query
+# rows*, not more keys.
+#
+# **And masks.** A tile that is masked as a whole is not loaded (7.4), and a tile
+# that is not masked at all needs no mask (exercise 8.2).
+
 # %% coalescing-heading [markdown]
-# ## Coalescing and banks: as far as Triton lets you
+# ### Coalescing and banks: as far as Triton lets you
 #
 # Memory is read through L2 in *sectors* of 32 bytes. A warp's 32 threads issue one load
 # together. If neighbours read neighbouring addresses, few sectors are needed:
@@ -626,9 +906,6 @@ def free_stride(x, y, row, col, B: tl.constexpr, D: tl.constexpr):
 
 
 # %% xray-copies
-from course_lib.child.xray import xray_launch
-
-
 def copies(x, y):
     known_stride[(1,)](x, y, 128, B=64, D=128)
     free_stride[(1,)](x, y, 128, 3, B=64, D=128)
@@ -660,104 +937,8 @@ for name, bank in (("plain", plain), ("swizzled", swizzled)):
 # Triton swizzles by itself, and so does the TMA unit. There is nothing for you to
 # write. If you ever write CUDA, there is.
 
-# %% tiles-heading [markdown]
-# ## Occupancy, and how to choose tiles
-#
-# Larger tiles load K and V less often. So, the larger the better?
-
-# %% predict-tiles
-p_tiles = Predict(
-    "8-tiles",
-    "Rung 6 on the H100, d = 128, N = 16384, all keys, 4 warps. Tiles of "
-    "128 × 64 against 128 × 128: which is faster?",
-    options=["128 x 64", "128 x 128", "no difference"],
-)
-p_tiles
-
-# %% measured-tiles
-# @title A picture: rung 6 with other tiles
-from course_lib.figures.tile_choice import draw_speeds
-
-draw_speeds()
-
-
-# %% reveal-tiles
-from course_lib.figures.tile_choice import descriptor_speeds
-
-speed = descriptor_speeds()
-small, large = speed["(128, 64, 4, 2)"], speed["(128, 128, 4, 2)"]
-p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray it.")
-
-
-# %% xray-text [markdown]
-# ### X-ray, without a GPU
-#
-# A compiler needs no GPU. `xray` compiles a kernel for one and reads the machine
-# code. Here are the two that raced, rung 6 with 128 × 64 and with 128 × 128 tiles,
-# for an H100. It takes some seconds.
-
-
-# %% xray-tiles
-def small_and_large(x):
-    for block_k in (64, 128):
-        tiles = Tiles(128, block_k, num_warps=4, num_stages=2)
-        rungs.descriptors(x, x, x, tiles=tiles)
-
-
-xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
-
-# %% xray-say [markdown]
-# A thread has at most 255 registers. The notes (m, ℓ, O) and the scores live in
-# them. 128 × 64 tiles on 4 warps hardly fit, 128 × 128 do not: what is too much
-# *spills* into memory and comes back in every step.
-#
-# **Occupancy** is how many warps an SM holds at once, of 64 on an H100. It is
-# limited by registers (65,536 an SM), shared memory (228 KiB an SM, of which one
-# program may have 227), and warps. With two programs on an SM one can compute
-# while the other waits. More occupancy is not better as such: rung 8 has one
-# program an SM, and covers its waiting by hand. (CUDA calls a program a *block*.)
-#
-# The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
-# not run):
-
-# %% tiles-figure
-# @title A picture: which tiles spill, on three GPUs
-from course_lib.figures.tile_choice import draw_spills
-
-draw_spills()
-
-
-# %% t4-say [markdown]
-# A **T4** has tensor cores, and this Triton emits no instruction for them: there
-# `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
-# from shared memory sit in registers. So even 32 × 32 tiles can spill. Some of the
-# H100's tiles do not fit a T4 at all. Others fit, spill thousands of bytes, and
-# give a right answer, slowly.
-#
-# The instrument below is lesson 04's budget: a formula. Beside it stands the
-# compiler's own figure for the same tiles.
-
-
-# %% budget
-from course_lib.widgets import SramBudget
-
-
-def one_launch(x):
-    rungs.skip_tiles(x, x, x, tiles=Tiles(64, 64, num_warps=4, num_stages=2))
-
-
-(ray,) = xray_launch(one_launch, torch.empty(1, 1, 1024, 128).half(), target="H100")
-budget = SramBudget(block_q=64, block_k=64, d=128, buffers="kernel", stages=2, warps=4)
-figures = {"shared": ray.shared_bytes, "registers": ray.registers, "spills": ray.stack_bytes}
-budget.add_compiled("H100", **figures)
-budget
-
-# %% budget-say [markdown]
-# The formula counts what the algorithm must hold. The compiler needs registers
-# for addresses and operands as well.
-
 # %% counters-heading [markdown]
-# ## Model, ledger, counters: one chart
+# ### Model, ledger, counters: one chart
 #
 # Three ways to know how many bytes move:
 #
@@ -860,8 +1041,22 @@ orders()
 # we did not measure why). It is the fastest all the same: at these lengths DRAM is
 # not what it waits for.
 
+# %% quiz-drift
+Quiz(
+    "Why can causal flash attention read far more from DRAM than the same call without a mask?",
+    options=[
+        ("It loads more tiles.", False, "It loads about half of them."),
+        (
+            "Its programs read different keys at the same time, and L2 cannot hold all.",
+            True,
+            "In step they share a tile; apart, each fetches its own.",
+        ),
+        ("Masks are read from memory.", False, "They are computed from row and key numbers."),
+    ],
+)
+
 # %% regimes-heading [markdown]
-# ## When none of this matters
+# ### When none of this matters
 #
 # Lesson 02 had three regimes: overhead, traffic, arithmetic. Here they are in
 # one line per N, on the H100 (8 heads, d = 128, host time included).
@@ -879,7 +1074,7 @@ beside_the_products()
 # ladder decides, because what is left is arithmetic.
 
 # %% compile-heading [markdown]
-# ## Could the compiler have done it?
+# ### Could the compiler have done it?
 
 # %% compile-chart
 # @title A picture: three versions, their time and their memory
@@ -895,58 +1090,8 @@ draw_fusion()
 # the products. The step from 4 trips to none needs the online softmax, and that
 # is algebra, not fusion.
 
-# %% decide-heading [markdown]
-# ## Which attention should you call?
-#
-# | your case | take | why |
-# |---|---|---|
-# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
-# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
-# | the same, with FlashAttention-4 installed | SDPA after `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`) | its flash backend calls the newer kernels instead; the second table has FA4 |
-# | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
-# | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
-# | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
-# | one query against a long cache | a decode kernel (split over the keys) | one query cannot fill 132 SMs |
-# | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
-#
-# The figures behind the first rows:
-
-# %% decide-numbers
-from course_lib.figures.ladder import peers, speeds
-
-display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attention"]), peers())
-
-
-# %% decide-say [markdown]
-# `flash_attention` is the course's public function: on an H100 rung 8 (with few keys
-# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. *FA4* is
-# FlashAttention-4 (2026), written for the B200; it runs on an H100 too. A number of this kind
-# holds for one GPU and one version: time *your* case.
-
-# %% live-text [markdown]
-# ## On your GPU
-#
-# The next cell climbs the first five rungs on your machine, if it has a GPU.
-# Expect other ratios: tiles and units differ.
-
-# %% live
-if torch.cuda.is_available():
-    x = [torch.randn(1, 8, 4096, 64, device="cuda").half() for _ in range(3)]
-    flops = attention_flops(4096, 4096, 64, 8, causal=True)
-    for number in range(1, 6):
-        rung = rungs.RUNGS[number]
-        ms = triton.testing.do_bench(lambda: rung(*x, causal=True), return_mode="median")
-        print(f"rung {number}: {flops / ms / 1e9:6.1f} TFLOP/s on {torch.cuda.get_device_name()}")
-else:
-    print("No GPU here. The same kernels, in the interpreter, for their numbers:")
-    x = [torch.randn(1, 1, 128, 16) for _ in range(3)]
-    right = rungs.by_mask(*x, causal=True)[0]
-    for number in range(2, 5):
-        other = rungs.RUNGS[number](*x, causal=True)[0]
-        print(f"rung {number} differs from rung 1 by {(other - right).abs().max():.1e}")
-
 # %% backward-text [markdown]
-# ## What lse buys: the backward pass
+# ### What lse buys: the backward pass
 #
 # Training runs the kernel backwards. Two and a half times the FLOPs, and the same
 # question: who stores P? Nobody. With `lse`, P = exp(S − lse) is computed again,
@@ -965,87 +1110,3 @@ cells = [(r["way"], "causal" if r["causal"] else "all keys", r["tflops"]) for r 
 columns = ("backward", "mask", "TFLOP/s")
 note = f"Measured: {back['device']}, N = 8192, d = 128, bf16."
 Table(columns, cells, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"}, note=note)
-
-# %% shown [markdown]
-# ## What was shown, and what was not
-#
-# **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
-# N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
-# for causal attention. About half of the causal gain is work not done (rungs 3 and
-# 4). Tiles are chosen by what the compiler says and decided by a clock. Bytes were
-# predicted, counted and measured, and they agree where the model claims to be exact.
-#
-# **Not shown.** That the order of the rungs is the same on your GPU: it need not
-# be. That the gains multiply: a step changes what the next one is worth. That the
-# rest of the gain is waiting: nothing here measured the waiting itself. Why rung 8
-# loses with few keys: perhaps because it has one program on an SM, and nothing else
-# runs while that begins and ends; no counter was asked. And nothing here makes a
-# model as a whole as many times faster (lesson 02, Amdahl).
-
-# %% quiz-bigger
-Quiz(
-    "Tiles of 128 x 128 on 4 warps load half as much as 64 x 64. Why can they be slower?",
-    options=[
-        ("They do more FLOPs.", False, "The same FLOPs, in fewer steps."),
-        ("Their registers spill.", True, "255 a thread is the limit. The rest goes to memory."),
-        ("They need more launches.", False, "One launch, and fewer programs in it."),
-    ],
-)
-
-# %% quiz-exp
-Quiz(
-    "At d = 128 an H100 needs 35 us for the products of one head, and 17 us for its "
-    "exponentials. One after the other, which share of the time do tensor cores stand still?",
-    answer=100 * 17.4 / (17.4 + 34.7),
-    tolerance=0.05,
-    unit="%",
-    explanation="17 of 52. Perfect overlap of the two would win this third.",
-)
-
-# %% quiz-heads
-Quiz(
-    "Batch 1, 8 heads, N = 1024, tiles of 128 queries: 64 programs on 132 SMs. What helps?",
-    options=[
-        ("Tiles of 256 queries.", False, "32 programs: even fewer kitchens are open."),
-        ("Tiles of 64 queries.", True, "128 programs fill 128 SMs. K is loaded twice as often."),
-        ("More stages.", False, "They shorten the waiting of an SM that works."),
-    ],
-)
-
-# %% quiz-drift
-Quiz(
-    "Why can causal flash attention read far more from DRAM than the same call without a mask?",
-    options=[
-        ("It loads more tiles.", False, "It loads about half of them."),
-        (
-            "Its programs read different keys at the same time, and L2 cannot hold all.",
-            True,
-            "In step they share a tile; apart, each fetches its own.",
-        ),
-        ("Masks are read from memory.", False, "They are computed from row and key numbers."),
-    ],
-)
-
-# %% quiz-incoherent
-Quiz(
-    "What does incoherent processing do before Q and K are rounded to fp8?",
-    options=[
-        ("It reorders their blocks.", False, "No order changes."),
-        ("It drops the outliers.", False, "Then the scores would change."),
-        ("It rotates both by one random orthogonal matrix.", True, "Q M (K M)ᵀ = Q Kᵀ."),
-    ],
-)
-
-# %% next [markdown]
-# ## Now write it
-#
-# 8.1 picks tiles from x-rays, 8.2 splits the loop.
-#
-# **Next:** Part I and its speed end here. Part II begins with the backward pass: keep the
-# receipt, not the goods.
-#
-# **To read:**
-# - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
-# - Shah et al.: *FlashAttention-3* (2024), arXiv:2407.08608, section 3.
-# - `benchmarks/NOTES.md` in this repository: what was tried on the H100 and did
-#   not pay.

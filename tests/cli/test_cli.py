@@ -264,21 +264,29 @@ FLASH = Exercise(
 )
 
 
+def run_alone(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run an exported file where no GPU is seen and nothing of the course's environment is set."""
+    return subprocess.run(
+        [sys.executable, file, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=file.parent,
+        env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "HOME": str(file.parent)},
+    )
+
+
 def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
     text = exported(FLASH, load([CodeCell("", LAUNCHER)], FLASH))
     file = tmp_path / "mine.py"
     file.write_text(text)
     imports = re.findall(r"^\s*(?:import|from) (\w+)", text, re.MULTILINE)
-    assert set(imports) == {"torch", "triton"}
-    done = subprocess.run(
-        [sys.executable, file],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "HOME": str(tmp_path)},
-    )
+    assert set(imports) == {"os", "torch", "triton"}
+    done = run_alone(file)
     assert done.returncode == 1
     assert done.stderr == "This needs a CUDA GPU; torch finds none.\n"
+    asked = run_alone(file, "--help")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "--check: right or wrong" in asked.stdout
 
 
 def test_compact_keeps_the_program():
@@ -327,13 +335,25 @@ def test_export_does_not_overwrite(tmp_path, monkeypatch, given, capsys):
 SOLUTION_07 = ROOT / "solutions" / "07_flash_attention_in_triton.ipynb"
 
 
-def test_the_reference_solution_of_7_4_exports_to_at_most_80_lines(tmp_path, capsys):
+def test_the_reference_solution_of_7_4_is_short_and_checks_itself_without_a_gpu(tmp_path, capsys):
+    """The kernel and its launcher have at most 66 lines, what checks and times them 30."""
     out = tmp_path / "exported.py"
     assert main(["export", "7.4", "--from", str(SOLUTION_07), "-o", str(out)]) == 0
     text = out.read_text()
-    assert len(text.splitlines()) <= 80
+    kernel, main_of_it = text.split('if __name__ == "__main__":\n')
+    assert len(kernel[kernel.index("import torch") :].splitlines()) <= 66
+    assert len(text.splitlines()) <= 96
+    assert all(len(line) <= 100 for line in main_of_it.splitlines())
     assert "course_lib" not in text
     assert "SOLUTION" not in text
+    done = run_alone(out, "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(": right") == 4
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(text.replace("acc = acc * alpha[:, None]", "pass"))
+    done = run_alone(wrong, "--check")
+    assert done.returncode == 1
+    assert "n=129 causal=False: WRONG" in done.stdout
 
 
 def test_an_exported_class_is_timed_by_what_it_applies(tmp_path):

@@ -55,6 +55,11 @@ def step(name: str, value: str) -> float:
     return one("h100_naive_steps", value, step=name)
 
 
+def lane(what: str) -> float:
+    (rung_4,) = rows("h100_timeline", kernel="edge_masks")
+    return {one["what"]: one["cycles"] for one in rung_4["medians"]}[what]
+
+
 def us(value: str, n: int) -> float:
     return one("h100_regimes", value, n=n)
 
@@ -150,6 +155,8 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("04", "about {:.0f} times as much", round(long_call(True) / long_call(False), -1)),
     ("07", "{:.0f} us at N = 8192, by its data sheet, and the kernel takes {:.0f}.", products_us(),
      forward("course_64x64")),
+    ("08", "exponentials and rescaling take {} as long as its wait for S",
+     {2: "twice"}.get(round((lane("exponentials") + lane("rescales O")) / lane("product")))),
     ("08", "took {:.1f} to {:.1f} ms", rung("1 by_mask", False, "min_us") / 1e3,
      rung("1 by_mask", False, "max_us") / 1e3),
     ("08", "it is {:.0f} to {:.0f} % above", min(LONG), max(LONG)),

@@ -109,6 +109,7 @@ TABLES = {
     "orders": dram.orders,
     "decode": decode.against_others,
     "pages": pages.paged_times,
+    "cycles": timeline.cycles,
 }
 
 

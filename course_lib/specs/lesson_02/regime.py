@@ -30,9 +30,9 @@ def _largest(seconds: list[float]) -> str:
 
 
 def _attention(kind: str, n: int, on: GPU) -> Call:
-    """Return one call of naive (as eager runs it) or flash attention, H = 8, d = 128, bf16."""
+    """Return one call of eager or flash attention, H = 8, d = 128, bf16."""
     name, model, launches = {
-        "naive": ("naive (4 kernels, 6 trips)", traffic.eager_six_trips, 4),
+        "eager": ("eager (4 kernels, 6 trips)", traffic.eager_six_trips, 4),
         "flash": ("flash (1 kernel, least bytes)", traffic.flash_compulsory, 1),
     }[kind]
     n_bytes = model.bytes(n=n, d=128, heads=8)
@@ -87,9 +87,9 @@ def _between_ridges(rng: Generator, name: str, intensity: float) -> Call:
 
 def _regime_cases(rng: Generator) -> list[Case]:
     calls = [
-        _attention("naive", 8192, _H100),
+        _attention("eager", 8192, _H100),
         _attention("flash", 8192, _H100),
-        _attention("naive", 128, _H100),
+        _attention("eager", 128, _H100),
         _attention("flash", 128, _H100),
         _many_launches(rng),
         _between_ridges(rng, "L4", 340),
