@@ -44,8 +44,9 @@ def _cases(rng: Generator) -> list[Case]:
         pages(case("lengths 70, 33 and 5, pages of 3 tokens in tiles of 16, an int64 table",
                    2, 70, 16, heads=(3, 2), tiles=(ROWS, 16)), 3, 70, 33, 5, slots=None,
               wide="int64"),
-        pages(case("lengths 17 and 30, pages of one token in tiles of 16",
-                   1, 30, 32, heads=(2, 3), tiles=(ROWS, 16)), 1, 17, 30),
+        # 31: one key less than two tiles, so that a tile is whole but for its last key
+        pages(case("lengths 17 and 31, pages of one token in tiles of 16",
+                   1, 31, 32, heads=(2, 3), tiles=(ROWS, 16)), 1, 17, 31),
         pages(case("lengths 130 and 65, pages of 64 tokens in tiles of 16, 8 heads share one",
                    8, 130, 16, heads=(2, 1), tiles=(ROWS, 16)), 64, 130, 65),
         pages(case("one sequence has no key yet: lengths 0 and 40, pages of 16",
