@@ -38,7 +38,8 @@ class Table:
         columns: the names over the columns.
         rows: a value for each column: a number, None for an empty cell, or words.
         formats: column -> format of its numbers, such as ``",.1f"``; others are printed with "g".
-        bars: column -> meaning or hue of the bar; its length is the share of the column's largest.
+        bars: column -> meaning or hue of the bar; its length is the share of the largest number in
+            all bars of columns that print alike: equal numbers are equally long.
         marks: first cell of a row -> meaning or hue of its bars, in place of the column's.
         finding: a sentence above the table. note: small words below.
         total: whether the last row is a sum (it gets a line above it, and no bar).
@@ -116,9 +117,14 @@ class Table:
     def _bar(self, name: Any, column: str, value: Any) -> str:
         if column not in self.bars or isinstance(value, str):
             return ""
-        place = list(self.columns).index(column)
         rows = self.rows[:-1] if self.total else self.rows
-        largest = max(row[place] for row in rows if isinstance(row[place], (int, float)))
-        share = value / largest if largest else 0.0
+        alike = [
+            place
+            for place, other in enumerate(self.columns)
+            if other in self.bars and self.formats.get(other) == self.formats.get(column)
+        ]
+        largest = max(n for row in rows for i in alike if isinstance(n := row[i], (int, float)))
+        if not value:
+            return ""
         colour = hex_of(self.marks.get(name, self.bars[column]))
-        return f'<i style="width:{share:.2%};background:{colour}"></i>'
+        return f'<i style="width:{value / largest:.2%};background:{colour}"></i>'

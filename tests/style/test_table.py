@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from course_lib.style.palette import hex_of
 from course_lib.style.table import Table
 
@@ -30,3 +32,12 @@ def test_words_are_escaped_and_empty_cells_stay_empty():
     assert "x &lt; y" in page
     assert "<small>&lt;n&gt;</small>" in page
     assert "<td></td>" in page
+
+
+def test_columns_that_print_alike_share_a_scale_and_nothing_has_no_bar():
+    columns = ("n", "naive MB", "fused MB", "share")
+    formats = {"naive MB": ".1f", "fused MB": ".1f", "share": ".0%"}
+    bars = dict.fromkeys(columns[1:], "other")
+    page = Table(columns, [(1, 100.0, 1.0, 0.01), (2, 50.0, 0.0, 0.0)], formats, bars)._repr_html_()
+    widths = re.findall(r"width:([\d.]+)%", page)
+    assert widths == ["100.00", "1.00", "100.00", "50.00"]
