@@ -16,13 +16,15 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # remote; its text stays
 
-# The code of a folded cell (authoring/folding.py) opens by one click on its title.
+# The code of a folded cell (authoring/folding.py) opens by one click on its title: what kind of cell
+# it is, since what it asks or draws stands right below.
 _TEMPLATE = """\
 {%- extends "lab/index.html.j2" -%}
 {%- block input_group -%}
 {%- if cell.metadata.get("jupyter", {}).get("source_hidden") -%}
-<details class="course-folded"><summary>{{ cell.source.split("\n")[0].removeprefix("# @title ") }}
-(its code)</summary>{{ super() }}</details>
+<details class="course-folded"><summary>
+{{ cell.source.split("\n")[0].removeprefix("# @title ").split(": ")[0] }} (its code)</summary>
+{{ super() }}</details>
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """

@@ -77,12 +77,7 @@ def test_a_built_notebook_folds_its_answers_and_asks_nobody(tmp_path, browser):
     code.wait_for(state="hidden")
     page.locator("summary", has_text="The answer (its code)").click()
     code.wait_for(state="visible")
-    assert (
-        page.locator(
-            "summary", has_text=re.compile(r"A question: .*\(its code\)", re.DOTALL)
-        ).count()
-        == 3
-    )
+    assert page.locator("summary", has_text="A question (its code)").count() == 3
     page.context.close()
     assert not asked
 
