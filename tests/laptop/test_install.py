@@ -43,6 +43,16 @@ def test_a_triton_with_its_own_core_is_left_alone():
     )
 
 
+def test_triton_windows_stays(without_triton, tmp_path):
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "__init__.py").touch()
+    info = tmp_path / "triton_windows-3.7.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: triton-windows\nVersion: 3.7.0\n")
+    done = course_triton(without_triton, OFFLINE | {"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, "nothing to do" in done.stdout) == (0, True), done.stderr
+
+
 def test_without_a_wheel_it_says_so(without_triton):
     done = course_triton(without_triton, OFFLINE)
     assert done.returncode == 1
