@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -62,7 +63,8 @@ def _by_parts(folder: Path) -> Path | None:
         with remote_wheel(address) as official:
             return interpreter_wheel(official, folder)
     except NoParts as why:
-        print(f"The whole wheel comes, some 200 MB, for it cannot be read in parts: {why}")
+        says = f"The whole wheel comes, some 200 MB, for it cannot be read in parts: {why}"
+        print(says, flush=True)
         return None
 
 
@@ -92,6 +94,8 @@ def _official() -> list[str]:
     wanted += ["--python-version", f"{major}.{minor}", "--abi", f"cp{major}{minor}"]
     for platform in _PLATFORMS:
         wanted += ["--platform", platform]
+    # as the start reads it: where else to look, for one
+    wanted += shlex.split(os.environ.get("PIP_ARGS", ""), posix=os.name != "nt")
     return [*wanted, f"triton=={VERSION}"]
 
 

@@ -20,7 +20,8 @@ def test_without_ranges_the_whole_wheel_comes_and_all_of_it_is_taken_away_again(
         return {file: file.read_bytes() for file in found if "__pycache__" not in file.parts}
 
     before, index = files(), serve(official, WHOLE)
-    done = course_triton(without_triton, index.settings)
+    settings = index.settings | {"PIP_ARGS": f"--index-url {index.address}/simple"}
+    done = course_triton(without_triton, settings | {"PIP_INDEX_URL": "http://127.0.0.1:1"})
     assert done.returncode == 0, done.stderr
     said, installed = done.stdout.splitlines()
     assert said.startswith("The whole wheel comes, some 200 MB, for it cannot be read in parts: ")
