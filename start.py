@@ -6,9 +6,10 @@
     python3 start.py --install dev   install only (make does this)
 
 `./course` (Windows: `course`) is short for it: nothing has to be activated. Without a GPU, torch
-comes as its CPU build. TORCH_INDEX= in the environment names another index for torch; PIP_ARGS= is
-handed to pip as it is, and then nothing is chosen here. Standard library only; an old Python must
-be able to read this file, to be told that it is too old.
+comes as its CPU build; where Triton has no wheels, its interpreter comes (`course triton`).
+TORCH_INDEX= in the environment names another index for torch; PIP_ARGS= is handed to pip as it is,
+and then nothing is chosen here. Standard library only; an old Python must be able to read this
+file, to be told that it is too old.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
     status = install("lab")
     if status:
         return status
-    command = [str(PYTHON), "-P", "-m", "course_lib.cli", *(arguments or ["lab"])]
+    command = course(*(arguments or ["lab"]))
     if os.name == "nt":  # there, exec would give the terminal back before the command ends
         return subprocess.call(command)
     os.execv(command[0], command)
@@ -76,7 +77,14 @@ def install(what: str) -> int:
         return refuse("The course is not installed (above: why). Mend that and start again.")
     for done in {stamp, VENV / ".lab"}:
         done.touch()
+    if not sys.platform.startswith("linux"):  # there are no wheels of Triton
+        subprocess.call(course("triton"))  # says what it did; without it half of the lessons run
     return 0
+
+
+def course(*arguments: str) -> list[str]:
+    """Return the command line of a command of the course."""
+    return [str(PYTHON), "-P", "-m", "course_lib.cli", *arguments]
 
 
 def is_newer(stamp: Path) -> bool:

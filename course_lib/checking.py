@@ -24,9 +24,11 @@ from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
 from course_lib.judging.threads import one_thread
+from course_lib.laptop import interpreter_only
 from course_lib.specs import find
 
 _QUIET = 1.5  # seconds; what takes longer says that it works
+_COMPILED_LATER = "Right here, in Triton's interpreter; compiled when graded, or on Linux."
 _TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
 
 
@@ -89,13 +91,17 @@ def _judged(exercise: Exercise, function: Callable[..., Any], seed: int) -> Repo
     if exercise.kind != "kernel":
         return _here(exercise, function, seed)
     if _mode.mode() == "none":
-        says = "This exercise needs Triton, which exists for Linux only."
-        does = "Open the notebook on Colab, in WSL, or in a Linux container."
+        says = "This exercise needs Triton, which has wheels for Linux only."
+        does = "Its interpreter is enough: `course triton`. Or open the notebook on Colab."
         return Report(exercise, Verdict.CANNOT_RUN, (says, does))
     if _mode.mode() == "gpu":
         return _judge_on_gpu(exercise, function, seed)
     report = _here(exercise, function, seed)
-    return _compiled(report, function, seed) if report.passed else report
+    if not report.passed:
+        return report
+    if interpreter_only():
+        return replace(report, lines=(*report.lines, _COMPILED_LATER))
+    return _compiled(report, function, seed)
 
 
 def _here(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:

@@ -20,11 +20,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from course_lib import __version__, _mode
+from course_lib.laptop import SUFFIX, interpreter_only
 from course_lib.lessons import Lesson, all_lessons, in_words
 
 PACKAGES = ("numpy", "matplotlib", "torch", "triton", "ipywidgets", "jupyterlab")
 _CORE = ("numpy", "matplotlib", "torch")  # without these no lesson runs
 _LITTLE_MEMORY = 3 * 2**30
+_INTERPRETER_ONLY = (
+    "kernels run in Python, on the CPU, and are compiled when graded, on Linux or on Colab"
+)
 
 Mark = Literal["ok", "note", "problem"]
 _SIGNS = {"ok": "✓", "note": "–", "problem": "✗"}
@@ -100,8 +104,8 @@ def triton_obstacle(facts: Facts) -> Line | None:
     """Return why the lessons with Triton do not run here, or None if they do."""
     _, with_triton = _lessons_in_words()
     if facts.system != "Linux" and "triton" not in facts.packages:
-        fix = f"Run lessons {with_triton} on Colab, in WSL, or in a Linux container."
-        fix += " Or try `course triton`: its interpreter alone, so far tried on Linux only."
+        fix = f"For lessons {with_triton}: `course triton` (its interpreter, without a compiler), "
+        fix += "or Colab, WSL, a Linux container."
         return Line("note", f"Triton: there is none for {_system(facts)}.", fix)
     if "triton" not in facts.packages:
         fix = "pip install 'triton>=3.4' (with torch 2.13: triton==3.7.1)."
@@ -206,11 +210,14 @@ def _triton(facts: Facts) -> Iterator[Line]:
         yield obstacle
         return
     version = facts.packages["triton"].version
-    if _interpreted(facts):
+    if _without_compiler(facts):
+        yield Line("ok", f"Triton {version}, interpreter only: {_INTERPRETER_ONLY}.")
+    elif _interpreted(facts):
         yield Line("ok", f"Triton {version}, interpreted: kernels run in Python, on the CPU.")
-        yield Line("note", "bf16 is silently wrong in the interpreter: we refuse it; use fp16.")
     else:
         yield Line("ok", f"Triton {version}, compiling for {facts.gpus[0].name}.")
+    if _interpreted(facts):
+        yield Line("note", "bf16 is silently wrong in the interpreter: we refuse it; use fp16.")
 
 
 def _gpu(facts: Facts) -> Iterator[Line]:
@@ -219,7 +226,7 @@ def _gpu(facts: Facts) -> Iterator[Line]:
         return
     for gpu in facts.gpus:
         yield Line("ok", f"GPU: {gpu.name} (sm_{gpu.capability[0]}{gpu.capability[1]}).")
-    if _asked(facts):
+    if _asked(facts) and not _without_compiler(facts):
         says = (
             f"TRITON_INTERPRET={facts.interpret} is set: kernels are interpreted despite the GPU."
         )
@@ -265,7 +272,11 @@ def _asked(facts: Facts) -> bool:
 
 
 def _interpreted(facts: Facts) -> bool:
-    return _asked(facts) or not facts.gpus
+    return _asked(facts) or not facts.gpus or _without_compiler(facts)
+
+
+def _without_compiler(facts: Facts) -> bool:
+    return facts.packages.get("triton", Package("")).version.endswith(SUFFIX)
 
 
 def _install(facts: Facts, what: str) -> str:
@@ -276,6 +287,8 @@ def _mode_in_words() -> str:
     found = _mode.mode()
     if found == "none":
         return "Triton is not available here"
+    if found == "interpreter" and interpreter_only():
+        return f"Triton, interpreter only: {_INTERPRETER_ONLY}"
     if found == "interpreter":
         return "Triton kernels run in the interpreter, on the CPU"
     return "Triton kernels run on the GPU: " + ", ".join(gpu.name for gpu in gpus())

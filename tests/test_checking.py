@@ -198,6 +198,30 @@ def test_a_fault_of_the_course_is_not_blamed_on_the_student(given):
         verdict_of(lambda x: 2 * x)
 
 
+def test_without_triton_a_kernel_cannot_run_and_is_told_what_brings_it(given, monkeypatch):
+    given(replace(TOY, kind="kernel"))
+    monkeypatch.setattr(checking._mode, "mode", lambda: "none")
+    report = verdict_of(lambda x: 2 * x)
+    assert report.verdict is Verdict.CANNOT_RUN
+    assert "`course triton`" in report.text()
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.INCORRECT])
+def test_without_a_compiler_a_right_kernel_passes_and_is_compiled_later(
+    given, monkeypatch, verdict
+):
+    given(replace(TOY, kind="kernel"))
+    monkeypatch.setattr(checking._mode, "mode", lambda: "interpreter")
+    monkeypatch.setattr(checking, "interpreter_only", lambda: True)
+    monkeypatch.setattr(checking, "_compiled", None)
+    here = checking.Report(find("0.9"), verdict)
+    monkeypatch.setattr(checking, "_here", lambda exercise, function, seed: here)
+    report = verdict_of(lambda x: 2 * x)
+    assert report.verdict is verdict
+    later = "compiled when graded, or on Linux" in report.text()
+    assert later is (verdict is Verdict.PASSED)
+
+
 def test_a_function_of_the_course_is_refused():
     from course_lib.attention.naive import naive
 

@@ -69,10 +69,21 @@ def test_where_there_is_no_triton_the_lessons_without_it_run(system, name):
     assert can_start(facts)
     assert f"there is none for {name}" in text
     assert f"Lessons {WITHOUT_TRITON} run here" in text
-    assert f"Run lessons {WITH_TRITON} on Colab" in text
-    for way_out in ("Colab", "WSL", "container"):
+    for way_out in (f"For lessons {WITH_TRITON}: `course triton`", "Colab", "WSL", "container"):
         assert way_out in text
     assert "pip install 'triton" not in text
+
+
+@pytest.mark.parametrize("gpus", [(), (H100,)])
+def test_an_interpreter_without_a_compiler_is_called_so_in_one_line(gpus):
+    facts = machine(triton="3.7.1+interpreter", system="Windows", gpus=gpus, interpret="1")
+    (line,) = [line for line in diagnose(facts) if "3.7.1" in line.says]
+    assert line.mark == "ok"
+    assert line.says.startswith("Triton 3.7.1+interpreter, interpreter only: kernels run in Python")
+    assert "compiled when graded, on Linux or on Colab" in line.says
+    assert "All lessons run here" in said(facts)
+    assert "unset TRITON_INTERPRET" not in said(facts)
+    assert "bf16" in said(facts)
 
 
 def test_colab_with_a_t4():
@@ -185,6 +196,12 @@ def test_headline_is_one_line_in_words(monkeypatch, mode, words):
     monkeypatch.setattr(_mode, "mode", lambda: mode)
     monkeypatch.setattr(doctor, "gpus", lambda: (T4,))
     assert doctor.headline() == f"FlashAttention course {__version__}. {words}"
+
+
+def test_the_headline_of_an_interpreter_alone_says_so(monkeypatch):
+    monkeypatch.setattr(_mode, "mode", lambda: "interpreter")
+    monkeypatch.setattr(doctor, "interpreter_only", lambda: True)
+    assert "Triton, interpreter only: kernels run in Python" in doctor.headline()
 
 
 @pytest.mark.gpu

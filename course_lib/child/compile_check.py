@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from course_lib.child.compiled import compiled
 from course_lib.child.compiler_messages import (
     NOT_ATTEMPTED,
     carried_variable,
@@ -23,10 +24,9 @@ from course_lib.child.compiler_messages import (
     first_assignment,
 )
 from course_lib.child.extract import NotExtractable, extract
-from course_lib.child.process import ChildFailure, call_student, run
+from course_lib.child.process import ChildFailure, call_student
 from course_lib.child.student_error import Origins, student_frames
 from course_lib.child.trusted_codec import decode_call, encode_call
-from course_lib.laptop import NO_COMPILER, interpreter_only
 
 # shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
@@ -103,9 +103,6 @@ def compile_for(
     archs = [_arch(name) for name in targets]
     payload: dict[str, Any] = {"archs": archs}
     payload["call"] = encode_call(example_args, kwargs, contents=False)
-    if interpreter_only():
-        none = [CompileReport(False, name, "infrastructure", NO_COMPILER) for name in targets]
-        return none[0] if isinstance(target, str) else none
     started = time.perf_counter()
     try:
         piece = extract(launcher)
@@ -113,11 +110,11 @@ def compile_for(
         reports = [CompileReport(False, name, "student", str(error)) for name in targets]
     else:
         payload |= {"name": piece.name, "origins": piece.origins}
-        result = run(piece, f"{__name__}:_task", payload, mode="compile", timeout=timeout)
+        result = compiled(piece, f"{__name__}:_task", payload, timeout)
         reports = [
             _from_failure(name, failure)
             if (failure := result.failure)
-            else CompileReport(target=name, **result.value[i])
+            else _from_answer(name, result.value[i])
             for i, name in enumerate(targets)
         ]
     seconds = time.perf_counter() - started
@@ -133,14 +130,21 @@ def _arch(target: str) -> int:
     return int(found[1])
 
 
+def _from_answer(target: str, answer: dict[str, Any]) -> CompileReport:
+    """Report what the child answered, plain data."""
+    kernels = tuple(KernelInfo(**kernel) for kernel in answer["kernels"])
+    return CompileReport(target=target, **answer | {"kernels": kernels})
+
+
 def _from_failure(target: str, failure: ChildFailure) -> CompileReport:
     """Report what happened outside of any launch: the file's import, the child itself."""
     frame = failure.frames[-1] if failure.frames else None
+    says = f"{failure.type}: {failure.message}" if failure.type else failure.message
     return CompileReport(
         ok=False,
         target=target,
         kind=failure.kind,
-        message=f"{failure.type}: {failure.message}" + (f" ({frame.text})" if frame else ""),
+        message=says + (f" ({frame.text})" if frame else ""),
         file=frame.file if frame else "",
         line=frame.line if frame else 0,
         text=frame.text if frame else "",
@@ -201,7 +205,7 @@ def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
             answer = _verdict(payload["name"], watched)
         except Exception as error:
             answer = _diagnose(error, watched, arch, payload["origins"], student.__file__)
-        answers.append(answer | {"kernels": tuple(watched.kernels)})
+        answers.append(answer | {"kernels": [asdict(kernel) for kernel in watched.kernels]})
     return answers
 
 

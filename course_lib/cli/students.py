@@ -24,7 +24,7 @@ def doctor(_options: argparse.Namespace) -> int:
 
 
 def triton(_options: argparse.Namespace) -> int:
-    """Install Triton's interpreter where Triton has no wheels: 200 MB come, 2 MB stay."""
+    """Install Triton's interpreter where Triton has no wheels: 0.5 MB come, 1 MB stays."""
     from course_lib.laptop.install import NotInstalled, install
 
     try:

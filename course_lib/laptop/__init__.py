@@ -10,13 +10,14 @@ from __future__ import annotations
 from importlib import metadata
 
 VERSION = "3.7.1"  # the Triton that `core` is written for; constraints.txt installs the same
-LOCAL_VERSION = f"{VERSION}+interpreter"  # of what is installed here in its place
+SUFFIX = "+interpreter"
+LOCAL_VERSION = f"{VERSION}{SUFFIX}"  # of what is installed here in its place
 NO_COMPILER = "there is no Triton compiler on this system, only Triton's interpreter."
 
 
 def interpreter_only() -> bool:
     """Return whether the Triton of this environment is its interpreter on our core."""
     try:
-        return metadata.version("triton").endswith("+interpreter")
+        return metadata.version("triton").endswith(SUFFIX)
     except metadata.PackageNotFoundError:
         return False

@@ -28,13 +28,13 @@ class WheelProblem(Exception):
     """The official wheel is not what it should be; says how."""
 
 
-def interpreter_wheel(official: Path, folder: Path) -> Path:
-    """Write the interpreter's wheel into a folder and return it.
+def interpreter_wheel(theirs: ZipFile, folder: Path) -> Path:
+    """Write the interpreter's wheel into a folder and return it; of theirs only Python is read.
 
     Raises WheelProblem for another version of Triton, or a file that is not what RECORD says.
     """
     made = folder / f"triton-{LOCAL_VERSION}-py3-none-any.whl"
-    with ZipFile(official) as theirs, ZipFile(made, "w", ZIP_DEFLATED) as ours:
+    with ZipFile(made, "w", ZIP_DEFLATED) as ours:
         record = []
         for name, content in [*_of_triton(theirs), *_of_ours()]:
             ours.writestr(name, content)

@@ -3,6 +3,7 @@
 #
 # **You need:** lesson 03 (m, ℓ and alpha) and the ragged last tile of lesson
 # 04. No GPU: where there is none, Triton's interpreter runs the kernels.
+# (macOS and Windows have nothing else: yours are compiled when graded.)
 #
 # **You will be able to:** say what a program is and which numbers it owns; read
 # and write with offsets and masks; choose the value that empty places must

@@ -1,7 +1,8 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions
 #
-# **You need:** lesson 05 (programs, offsets, masks, `other`).
+# **You need:** lesson 05 (programs, offsets, masks, `other`). (macOS and
+# Windows: the compiler's words are a record; yours are compiled when graded.)
 #
 # **You will be able to:** build the addresses of a tile from two strides; read a
 # transposed matrix without moving it; multiply two tiles with `tl.dot` in the

@@ -2,7 +2,8 @@
 # # 07 · FlashAttention in Triton
 #
 # **You need:** lesson 03 (three notes: m, ℓ, O), lesson 04 (tiles), lesson 06
-# (`tl.dot`, pointers by broadcasting). No GPU.
+# (`tl.dot`, pointers by broadcasting). No GPU. (macOS and Windows: the
+# compiler's figures are a record; your kernels are compiled when graded.)
 #
 # **You will be able to:** read and write the whole kernel; prove from a ledger
 # what it moves and what it does not; say what `lse` is for; place your own

@@ -4,7 +4,7 @@
 # **You need:** lesson 07 (the kernel), lesson 02 (roofline, three regimes),
 # lesson 04 (tiles, skip and partial and full). No GPU: the times in this lesson
 # were measured on one H100, and each chart names its device. If you have a GPU,
-# one cell measures yours.
+# one cell measures yours. (macOS and Windows: what is compiled is a record.)
 #
 # **You will be able to:** say what a fast kernel does not wait for; say what each
 # step from a plain kernel to a faster one gains, and why; choose tiles with the

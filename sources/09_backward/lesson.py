@@ -3,6 +3,7 @@
 #
 # **You need:** lesson 07 (the kernel, and what `lse` is), lesson 04 (tiles), and to have called
 # `loss.backward()` in PyTorch once. No GPU.
+# (macOS and Windows: kernels are interpreted, and compiled when graded.)
 #
 # **You will be able to:** say why training need not keep the weights; compute dQ, dK and dV of two
 # queries on paper; name the mistake behind a wrong gradient; say what the backward costs and what it

@@ -3,6 +3,7 @@
 #
 # **You need:** lesson 02 (intensity and the roofline), lesson 03 (piles, notes, merge), lesson 07
 # (the kernel, and what `lse` is). No GPU.
+# (macOS and Windows: kernels are interpreted, and compiled when graded.)
 #
 # **You will be able to:** say from two numbers whether an attention step waits for memory or for
 # arithmetic; say what batching, grouped heads, drafts and shared prefixes change about it; pack a

@@ -3,6 +3,7 @@
 #
 # **You need:** lesson 03 (piles and their merge), lesson 04 (the flat memory that counts), lesson
 # 10 (decode and its cache). No GPU.
+# (macOS and Windows: kernels are interpreted, and compiled when graded.)
 #
 # **You will be able to:** say what a request's cache costs, and how much of reserved room stays
 # empty; follow a table of pages to a key; say what pages change and what they do not; count pages

@@ -15,7 +15,7 @@ from child import trap_kernels as traps
 
 from course_lib import _mode
 from course_lib.child import compile_check
-from course_lib.child.compile_check import CompileReport, compile_for
+from course_lib.child.compile_check import compile_for
 from course_lib.child.compiler_messages import explain
 from course_lib.child.extract import extract
 from course_lib.child.process import run
@@ -72,7 +72,7 @@ def reports():
         patch.setenv("PYTHONPATH", str(inspect.getfile(traps)).rpartition("/child/")[0])
         result = run(piece, task, payload, mode="compile", timeout=200)
     assert result.ok, result.failure
-    return {name: CompileReport(target="sm_80", **d) for name, d in result.value.items()}
+    return {name: compile_check._from_answer("sm_80", d) for name, d in result.value.items()}
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -109,16 +109,20 @@ def clone(tmp_path, environment) -> Path:
 
 def start(clone: Path, index: str, *arguments: str, **extra: str) -> subprocess.CompletedProcess:
     """Run the launcher where there is no GPU; ``index`` is the ordinary one."""
-    settings = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "COURSE_"))}
-    settings |= {"PIP_INDEX_URL": f"{index}/pypi", "PIP_CONFIG_FILE": os.devnull}
-    settings |= {"CUDA_VISIBLE_DEVICES": "", "PYTHON": sys.executable, "no_proxy": "127.0.0.1"}
     return subprocess.run(
         [clone / "course", *arguments],
-        env=settings | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | extra,
+        env=settings_of(index) | extra,
         cwd=clone.parent,  # nothing hangs on where it is called
         capture_output=True,
         text=True,
     )
+
+
+def settings_of(index: str) -> dict[str, str]:
+    settings = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "COURSE_"))}
+    settings |= {"PIP_INDEX_URL": f"{index}/pypi", "PIP_CONFIG_FILE": os.devnull}
+    settings |= {"CUDA_VISIBLE_DEVICES": "", "PYTHON": sys.executable, "no_proxy": "127.0.0.1"}
+    return settings | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def torch_in(clone: Path) -> str:
@@ -138,6 +142,26 @@ def test_without_a_gpu_the_cpu_build_comes_and_a_second_call_installs_nothing(cl
     assert again.stdout == "the course was asked: check a b.py\n"
     os.utime(clone / "constraints.txt", (time.time() + 5,) * 2)
     assert "torch comes from" in start(clone, indexes, "list").stdout
+
+
+ELSEWHERE = """
+import runpy, sys
+import urllib.request  # before: on macOS it asks for modules that are there only
+sys.platform, sys.argv = {system!r}, ["start.py", "list"]
+runpy.run_path("start.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_where_triton_has_no_wheels_its_interpreter_comes_once(clone, indexes, system):
+    command = [sys.executable, "-c", ELSEWHERE.format(system=system)]
+    for asked in (["triton", "list"], ["list"]):
+        done = subprocess.run(
+            command, env=settings_of(indexes), cwd=clone, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        said = [line for line in done.stdout.splitlines() if "was asked" in line]
+        assert said == [f"the course was asked: {what}" for what in asked]
 
 
 def test_an_index_that_does_not_answer_costs_seconds_and_a_sentence(clone, indexes):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,6 +18,7 @@ from course_lib.laptop import VERSION
 
 SITE = Path(sysconfig.get_paths()["purelib"])
 INFO = f"triton-{VERSION}.dist-info"
+COMPILED = bytes(10_000_000)  # stands for what is large in Triton's wheel
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +32,38 @@ def official(tmp_path_factory) -> Path:
     name = f"triton-{VERSION}-{tag}-{tag}-manylinux_2_27_x86_64.whl"
     made = tmp_path_factory.mktemp("official") / name
     with ZipFile(made, "w") as wheel:
+        wheel.writestr("triton/_C/libtriton.so", COMPILED)
         for name in names:
             if name.endswith(".py") or name.startswith(INFO):
                 wheel.write(SITE / name, name)
-        wheel.writestr("triton/_C/libtriton.so", b"the compiled core")
     return made
+
+
+@pytest.fixture(scope="session")
+def forged(official, tmp_path_factory) -> Path:
+    """Return the official wheel with a line more in one of its files."""
+    made = tmp_path_factory.mktemp("forged") / official.name
+    with ZipFile(official) as true, ZipFile(made, "w") as false:
+        for name in true.namelist():
+            extra = b"import os\n" if name == "triton/language/core.py" else b""
+            false.writestr(name, true.read(name) + extra)
+    return made
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable]:
+    """Return a function that serves a wheel by parts, whole or broken, until the tests end."""
+    from laptop.index import Index
+
+    running = []
+
+    def start(wheel: Path, gives: str) -> Index:
+        running.append(Index(wheel, gives))
+        return running[-1]
+
+    yield start
+    for index in running:
+        index.shutdown()
 
 
 @pytest.fixture
@@ -57,17 +85,23 @@ def environment(here: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def laptop(official, tmp_path_factory) -> Path:
+def laptop(official, serve, tmp_path_factory) -> Path:
     """Return the Python of an environment in which `course triton` has done its work."""
-    python = environment(tmp_path_factory.mktemp("laptop"))
-    done = course_triton(python, official.parent)
+    from laptop.index import PARTS
+
+    python, index = environment(tmp_path_factory.mktemp("laptop")), serve(official, PARTS)
+    done = course_triton(python, index.settings)
     assert done.returncode == 0, done.stderr
-    assert "without its compiler" in done.stdout
+    assert done.stdout.startswith("Triton 3.7.1+interpreter is installed")
+    assert len(done.stdout.splitlines()) == 1
+    assert len(index.sent) > 50
+    assert sum(index.sent) < official.stat().st_size - len(COMPILED)
     return python
 
 
-def course_triton(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command where pip knows no wheels but those of a folder."""
-    settings = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+def course_triton(
+    python: Path | str, settings: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the command where pip knows what these settings say."""
     command = [python, "-P", "-m", "course_lib.cli", "triton"]
     return subprocess.run(command, env=settings, capture_output=True, text=True, check=False)

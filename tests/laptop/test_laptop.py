@@ -12,7 +12,8 @@ from conftest import ROOT
 from corpus import corpus
 from laptop.told import told
 
-from course_lib.laptop import NO_COMPILER
+from course_lib.accounting.measurements import load_measurements
+from course_lib.child.compiled import RECORD
 from course_lib.lessons import all_exercises, all_lessons, find
 
 ASK = Path(__file__).parent / "told.py"
@@ -60,28 +61,32 @@ def test_solutions_and_submissions_are_told_the_same(laptop):
 
 CHECK = """
 import sys
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests", "benchmarks"]
+from compiled_lessons import CELLS, run_cells
 from helpers import solutions
 from course_lib import checking
-from course_lib.child.xray import xray_launch
-solved = solutions(5).vector_add
-print(checking.report_for(solved, seed=1).text())
-try:
-    xray_launch(solved)
-except ValueError as why:
-    print(why)
+print(checking.report_for(solutions(5).vector_add, seed=1).text())
+for lesson in CELLS:
+    run_cells(lesson)
 """
 
 
-def test_what_cannot_be_compiled_here_is_no_failure(laptop):
+def test_what_cannot_be_compiled_here_is_no_failure_and_lessons_have_its_record(laptop):
     done = subprocess.run(
         [laptop, "-c", CHECK], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    first, *_ = done.stdout.splitlines()
+    assert first == "✓ 5.2 vector_add: passed"
     words = " ".join(done.stdout.split())
-    assert "passed" in words
-    assert "could not be tried: there is no Triton compiler on this system" in words
-    assert words.endswith("could not be compiled: " + NO_COMPILER)
+    assert "Right here, in Triton's interpreter; compiled when graded, or on Linux." in words
+    rows = load_measurements(RECORD)["rows"]
+    for row in rows:
+        assert f"What the compiler said of `{row['of']}` was recorded with Triton 3.7.1" in words
+    assert words.count("was recorded with") == len(rows)
+    assert "untyped_sums: does not compile" in words
+    assert " typed_sums: compiles" in words
+    assert "128x128 255 176" in words
 
 
 @pytest.mark.slow

@@ -18,8 +18,13 @@ def test_the_version_is_the_one_that_is_installed_elsewhere():
     assert f"triton=={VERSION}" in (ROOT / "constraints.txt").read_text().split()
 
 
+def made_of(official, folder):
+    with ZipFile(official) as theirs:
+        return ZipFile(interpreter_wheel(theirs, folder))
+
+
 def test_it_holds_python_files_a_licence_and_no_compiler(official, tmp_path):
-    names = ZipFile(interpreter_wheel(official, tmp_path)).namelist()
+    names = made_of(official, tmp_path).namelist()
     info = f"triton-{LOCAL_VERSION}.dist-info"
     assert f"{info}/licenses/LICENSE" in names
     assert {"triton/runtime/interpreter.py", "triton/_C/libtriton.py"} <= set(names)
@@ -28,14 +33,9 @@ def test_it_holds_python_files_a_licence_and_no_compiler(official, tmp_path):
     assert [n for n in names if not n.endswith(".py") and not n.startswith(info)] == []
 
 
-def test_a_file_that_is_not_the_recorded_one_is_refused(official, tmp_path):
-    forged = tmp_path / "forged.whl"
-    with ZipFile(official) as true, ZipFile(forged, "w") as false:
-        for name in true.namelist():
-            extra = b"import os\n" if name == "triton/language/core.py" else b""
-            false.writestr(name, true.read(name) + extra)
+def test_a_file_that_is_not_the_recorded_one_is_refused(forged, tmp_path):
     with pytest.raises(WheelProblem, match=r"language/core\.py is not the file"):
-        interpreter_wheel(forged, tmp_path)
+        made_of(forged, tmp_path)
 
 
 def test_another_version_is_refused(official, tmp_path):
@@ -44,7 +44,7 @@ def test_another_version_is_refused(official, tmp_path):
         for name in true.namelist():
             false.writestr(name.replace(INFO, "triton-3.9.0.dist-info"), true.read(name))
     with pytest.raises(WheelProblem, match=VERSION):
-        interpreter_wheel(other, tmp_path)
+        made_of(other, tmp_path)
 
 
 LOOK = """
