@@ -16,8 +16,8 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 _SECONDS = 600  # for one cell
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)]*\)")  # remote; its text stays
 
-# The code of a folded cell (authoring/folding.py) opens by one click on its title: what kind of cell
-# it is, since what it asks or draws stands right below.
+# The code of a folded cell (authoring/folding.py) opens by one click on its kind, not its title:
+# what it asks or draws stands right below.
 _TEMPLATE = """\
 {%- extends "lab/index.html.j2" -%}
 {%- block input_group -%}
