@@ -9,8 +9,8 @@ from course_lib.child.compile_check import SHARED_KIB
 from course_lib.child.extract import extract
 from course_lib.child.process import run
 from course_lib.child.xray import XRay, xray_launch
-from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
+from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel
 from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
 from course_lib.kernels.tiles import (
     BY_HAND,
@@ -23,6 +23,9 @@ from course_lib.kernels.tiles import (
 # (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
 # faster than any choice that does not (96, 288); on a T4 all spill, this choice least (904, 312)
 SPILLS = {(90, 128): (128, 0), (90, 256): (320, 0), (75, 256): (1024, 384)}
+# what a plain call leaves out
+OFF = {"softcap", "sinks", "slopes", "cu_q", "cu_k"}
+OFF |= {"lengths", "table", "table_row", "k_page", "v_page"}
 SIZES = {"heads", "kv_heads", "n_q", "n_k", "window"}
 
 
@@ -38,6 +41,8 @@ def compiled(
     constants |= {"CAUSAL": causal, "WINDOWED": False}
     constants |= {"BLOCK_Q": tiles.block_q, "BLOCK_K": tiles.block_k}
     constants |= {name: 1 for name in names if name.endswith("_col")}
+    constants |= {name: None for name in names if name in OFF} | {"PAGE": 0}
+    constants = {name: value for name, value in constants.items() if name in names}
     if "DESCRIBED" in names:
         constants["DESCRIBED"] = bool(walked)
     rows = tiles.block_q if "q" in walked else tiles.block_k
