@@ -148,13 +148,12 @@ def test_the_judge_sees(mistake):
 
 
 @pytest.mark.skipif(not SMALL, reason="what is compiled keeps what it was made of")
-@pytest.mark.parametrize("result", ["dq", "dk"])
-def test_the_judge_sees_a_cap_without_its_derivative(result, monkeypatch):
+def test_the_judge_sees_a_cap_without_its_derivative(monkeypatch):
     bent = case("bent scores", ((20, 18),), heads=2, slopes=False, sinks=False, softcap=0.5)
     assert max(ratios(bent).values()) <= 1
     monkeypatch.setattr(backward_kernels, "passed_by_cap", lambda ds, s, softcap: ds)
     found = ratios(bent)
-    assert found[result] > 1
+    assert min(found["dq"], found["dk"]) > 1
     assert found["dv"] <= 1
 
 
