@@ -3,11 +3,15 @@
 `forward` is what the public operator calls (`course_lib.kernels.attention_op`). The kernel walks
 over three stretches of keys: those at the window's far edge (masked), those that every row of the
 tile sees whole (no mask), those at the diagonal or at the end of K (masked).
+
+What a call may ask for beside the mask (soft-cap, slopes, sinks, packed sequences: `scores`; pages:
+`paged`) is a switch of this kernel. Rungs 7 and 8 have none of these, so such a call gets this one.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 import triton
@@ -15,26 +19,32 @@ import triton.language as tl
 
 from course_lib.kernels.ladder import descriptors
 from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
+from course_lib.kernels.scores import LN_2, LOG2_E, Extras, capped, slope_of, sloped, span
 from course_lib.kernels.tiles import BY_HAND, sm_of, tiles_for
 
-LOG2_E = 1.4426950408889634
-LN_2 = tl.constexpr(0.6931471805599453)
 SMALL = {64: 2**31, 96: 2**31, 128: 2**31, 256: 2**27}
 """From this many q.numel() * n_k on (a quarter of the FLOPs) rungs 7 and 8 are worth it."""
 MANY_KEYS = 2560
 """From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``)."""
 
 
+# fmt: off
 @triton.jit
 def load_rows(
-    x, rows, n_rows, row, col, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr
+    x, rows, n_rows, row, col, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr,
+    table=None, page_step=0, PAGE: tl.constexpr = 0,
 ):
     """Load rows of an (n_rows, HEAD_DIM) matrix as (rows, BLOCK_D), zero outside.
 
-    WHOLE: no row lies outside, so no mask is needed for them.
+    WHOLE: no row lies outside, so no mask is needed for them. PAGE: so many rows stand in a page,
+    and the table says in which; page_step is the stride from one page to the next.
     """
     cols = tl.arange(0, BLOCK_D)
-    ptrs = x + rows[:, None] * row + cols[None, :] * col
+    if PAGE:
+        page = tl.load(table + rows // PAGE, mask=rows < n_rows, other=0).to(tl.int64)
+        ptrs = x + (page * page_step + rows % PAGE * row)[:, None] + cols[None, :] * col
+    else:
+        ptrs = x + rows[:, None] * row + cols[None, :] * col
     inside = cols[None, :] < HEAD_DIM
     if not WHOLE:
         inside = inside & (rows[:, None] < n_rows)
@@ -71,19 +81,21 @@ def visible(rows, keys, n_q, n_k, window, CAUSAL: tl.constexpr, WINDOWED: tl.con
     return seen
 
 
-# fmt: off
 @triton.jit
 def walk(
-    start, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-    k_row, k_col, v_row, v_col,
+    start, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale, softcap, slope,
+    k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, MASK: tl.constexpr,
 ):
     """Add keys start .. stop - 1 to the state, one tile at a time."""
     for first in range(start, stop, BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)  # (block_k,)
-        k_tile = load_rows(k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, not MASK)
+        k_tile = load_rows(
+            k, keys, n_k, k_row, k_col, HEAD_DIM, BLOCK_D, not MASK, table, k_page, PAGE)
         s = dot(q_tile, tl.trans(k_tile)) * scale  # (block_q, block_k), base 2
+        s = capped(s, softcap)
+        s = sloped(s, slope, rows[:, None], keys[None, :], n_q, n_k)
         if MASK:
             seen = visible(rows[:, None], keys[None, :], n_q, n_k, window, CAUSAL, WINDOWED)
             s = tl.where(seen, s, float("-inf"))
@@ -94,7 +106,8 @@ def walk(
         alpha = tl.exp2(m - m_safe)
         p = tl.exp2(s - m_safe[:, None])
         l_sum = l_sum * alpha + tl.sum(p, 1)
-        v_tile = load_rows(v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, not MASK)
+        v_tile = load_rows(
+            v, keys, n_k, v_row, v_col, HEAD_DIM, BLOCK_D, not MASK, table, v_page, PAGE)
         acc = dot(p.to(v_tile.dtype), v_tile, acc * alpha[:, None])
         m = m_new
     return m, l_sum, acc
@@ -106,11 +119,16 @@ def forward_kernel(
     q_batch, q_head, q_row, q_col, k_batch, k_head, k_row, k_col,
     v_batch, v_head, v_row, v_col,
     heads, n_q, n_k, window, scale,
-    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    softcap, sinks, slopes, cu_q, cu_k, lengths, table, table_row, k_page, v_page,
+    PAGE: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
 ):
-    """One program: one tile of query rows of one head. o and lse are contiguous."""
+    """One program: one tile of query rows of one head. o and lse are contiguous.
+
+    Packed (cu_q; n_q is then how many rows there are in all), o is (n_q, heads, HEAD_DIM) and lse
+    (heads, n_q). The keys are packed too (cu_k) or stand in pages (PAGE, table, lengths).
+    """
     tile = tl.program_id(0)
     if CAUSAL:  # the long ones first
         tile = tl.num_programs(0) - 1 - tile
@@ -119,7 +137,26 @@ def forward_kernel(
     q += batch * q_batch + head * q_head
     k += batch * k_batch + head // GROUP * k_head
     v += batch * v_batch + head // GROUP * v_head
-    o += index * n_q * HEAD_DIM
+    if cu_q is not None:
+        begin, length = span(cu_q, batch)
+        q += begin * q_row
+        o += (begin * heads + head) * HEAD_DIM
+        o_row = heads * HEAD_DIM
+        lse_first = head * n_q + begin
+        n_q = length
+    else:
+        o += index * n_q * HEAD_DIM
+        o_row = HEAD_DIM
+        lse_first = index * n_q
+    if cu_k is not None:
+        begin, n_k = span(cu_k, batch)
+        k += begin * k_row
+        v += begin * v_row
+    if PAGE:
+        n_k = tl.load(lengths + batch)
+        table += batch * table_row
+    if cu_q is not None:  # a tile behind the last row walks over nothing
+        n_k = tl.where(tile * BLOCK_Q < n_q, n_k, 0)
 
     rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)  # (block_q,)
     position = tile * BLOCK_Q + n_k - n_q  # of the first row, among the keys
@@ -136,27 +173,35 @@ def forward_kernel(
         whole_start = tl.minimum(whole_start, whole_stop)
 
     q_tile = load_rows(q, rows, n_q, q_row, q_col, HEAD_DIM, BLOCK_D, False)
+    slope = slope_of(slopes, head)
     m = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
     l_sum = tl.zeros((BLOCK_Q,), tl.float32)
+    if sinks is not None:  # as if one key had been seen, whose value is zero
+        m = tl.zeros((BLOCK_Q,), tl.float32) + tl.load(sinks + head).to(tl.float32) / LN_2
+        l_sum += 1.0
     acc = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     if WINDOWED:
         m, l_sum, acc = walk(
             start, whole_start, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+            softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
+            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
         m, l_sum, acc = walk(
             whole_start, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+            softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
+            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
     else:
         m, l_sum, acc = walk(
             0, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-            k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+            softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
+            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
     m, l_sum, acc = walk(
         whole_stop, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-        k_row, k_col, v_row, v_col, HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
+        softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
 
     l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)  # no key at all: o = 0, lse = -inf
-    store_rows(o, acc / l_safe[:, None], rows, n_q, HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
-    tl.store(lse + index * n_q + rows, (m + tl.log2(l_safe)) * LN_2, mask=rows < n_q)
+    store_rows(o, acc / l_safe[:, None], rows, n_q, o_row, 1, HEAD_DIM, BLOCK_D)
+    tl.store(lse + lse_first + rows, (m + tl.log2(l_safe)) * LN_2, mask=rows < n_q)
 # fmt: on
 
 
@@ -167,25 +212,63 @@ def forward(
     causal: bool,
     window: int | None,
     scale: float,
+    *extras: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return o (B, H, n_q, d) and lse (B, H, n_q, float32), contiguous; inputs are checked."""
-    batch, heads, n_q, d = q.shape
-    n_k = k.shape[2]
-    if window is None and scale > 0 and worth_descriptors(q, k) and by_hand(q, k, v):
+    """Return o (B, H, n_q, d) and lse (B, H, n_q, float32); inputs are checked.
+
+    ``extras`` are the fields of an `Extras`, from the first on; with any of them the plain kernel
+    is chosen. Both results are contiguous; packed (B = 1, n_q all rows), o is so as (n_q, H, d).
+    """
+    extra = Extras(*extras)
+    if (
+        window is None
+        and scale > 0
+        and not extra.tensors
+        and extra.softcap is None
+        and worth_descriptors(q, k)
+        and by_hand(q, k, v)
+    ):
         with on_device_of(q):
             return _on_hopper(q, k, v, causal, scale)
-    o = q.new_empty(q.shape)
-    lse = q.new_empty((batch, heads, n_q), dtype=torch.float32)
-    if n_k == 0 or o.numel() == 0:
+    return plain_forward(q, k, v, causal, window, scale, extra)
+
+
+def plain_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    window: int | None,
+    scale: float,
+    extra: Extras = Extras(),  # noqa: B008 (a tuple never changes)
+    table: torch.Tensor | None = None,
+    lengths: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`forward` by the plain kernel. With a table, k and v are pages: see `paged`."""
+    batch, heads, n_q, d = q.shape
+    _, kv_heads, n_k, _ = k.shape
+    o, lse = new_outputs(q, packed=extra.cu_q is not None)
+    if o.numel() == 0 or (n_k == 0 and extra.sinks is None):
         return o.zero_(), lse.fill_(float("-inf"))
+    longest, page = n_q, 0
+    pages: tuple[int | None, ...] = (None, None, None)
+    strides = (*q.stride(), *k.stride(), *v.stride())
+    if extra.cu_q is not None:
+        batch, longest, strides = len(extra.cu_q) - 1, extra.max_q, still(q, k, v)
+    if table is not None:
+        page, pages = n_k, (table.stride(0), k.stride(0), v.stride(0))
     tiles = tiles_for(q, causal=causal)
-    like = likeness((q, k, v), causal, window)
+    given = (q, k, v, *extra.tensors, *(x for x in (table, lengths) if x is not None))
+    like = likeness(given, causal, window, *extra.kinds)
+    softcap = None if extra.softcap is None else extra.softcap * LOG2_E
     with on_device_of(q):
         launch(
-            *(forward_kernel, (cdiv(n_q, tiles.block_q), batch * heads), like),
-            *(q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride()),
+            *(forward_kernel, (cdiv(longest, tiles.block_q), batch * heads), like),
+            *(q, k, v, o, lse, *strides),
             *(heads, n_q, n_k, window or 0, scale * LOG2_E),
-            GROUP=heads // k.shape[1],
+            *(softcap, extra.sinks, extra.slopes, extra.cu_q, extra.cu_k, lengths, table, *pages),
+            PAGE=page,
+            GROUP=heads // kv_heads,
             HEAD_DIM=d,
             BLOCK_D=power_of_2(d),
             CAUSAL=causal,
@@ -193,6 +276,22 @@ def forward(
             **tiles.options(),
         )
     return o, lse
+
+
+def still(*tensors: torch.Tensor) -> tuple[int, ...]:
+    """Return all strides of tensors with four axes, as if the first axis led nowhere: what is
+    packed or in pages has no batch in memory, and each program looks up where its rows begin."""
+    return tuple(step for x in tensors for step in (0, *x.stride()[1:]))
+
+
+def new_outputs(q: torch.Tensor, *, packed: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return memory for o and lse. Packed, (1, H, total, d): a row that no sequence owns is none's
+    to write, so it is 0, and lse -inf; and the heads of a row lie beside each other."""
+    batch, heads, n_q, d = q.shape
+    if not packed:
+        return q.new_empty(q.shape), q.new_empty((batch, heads, n_q), dtype=torch.float32)
+    o = q.new_zeros((1, n_q, heads, d)).transpose(1, 2)
+    return o, q.new_full((1, heads, n_q), float("-inf"), dtype=torch.float32)
 
 
 def worth_descriptors(q: torch.Tensor, k: torch.Tensor) -> bool:

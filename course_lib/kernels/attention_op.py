@@ -8,12 +8,14 @@ the backward pass, an operator of its own.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
-from course_lib.kernels.attention_backward import flash_backward
-from course_lib.kernels.attention_forward import forward
+from course_lib.kernels.attention_backward import flash_backward, new_gradient
+from course_lib.kernels.attention_forward import forward, new_outputs
 from course_lib.kernels.flash_forward import check_tensors
+from course_lib.kernels.scores import Extras
 
 HEAD_DIMS = (16, 32, 64, 96, 128, 256)
 
@@ -26,9 +28,15 @@ def flash_attention(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    slopes: torch.Tensor | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Attention, softmax(scale q k^T) v, without ever writing the scores down.
+
+    With softcap, sinks or slopes the plain kernel does it, and none that was written for Hopper.
+    (`course_lib.kernels.scores` says what these are, and where they come from.)
 
     Args:
         q: (B, H, n_q, d), d in 16, 32, 64, 96, 128, 256; float32 (true float32, no TF32), float16
@@ -38,19 +46,42 @@ def flash_attention(
         causal: query i sees key j iff j <= i + n_k - n_q (aligned at the end).
         window: with ``causal``: a query sees at most this many keys back, its own included.
         scale: of the scores; default d ** -0.5.
+        softcap: scores s become softcap * tanh(s / softcap).
+        sinks: (H,), float32 or q's dtype: learned, one more score in each row of its head, without
+            a value. It is neither scaled nor capped nor masked.
+        slopes: (H,), float32: constants; slope * |i + n_k - n_q - j| is taken off the score of
+            query i and key j, after the cap.
         return_lse: also return the log of the sum of exponentials.
 
     Returns:
         o, (B, H, n_q, d) in q's dtype, contiguous; with ``return_lse`` also lse, (B, H, n_q),
-        float32, natural log. A row without any key has o = 0 and lse = -inf. Both can be
-        differentiated once. On Hopper the last bit of a large call's gradient by q can differ from
-        run to run, unless ``torch.use_deterministic_algorithms(True)`` was called.
+        float32, natural log, sinks included. A row without any key has o = 0 and lse = -inf, or
+        the sink. Both can be differentiated once, by q, k, v and sinks. On Hopper the last bit of a
+        large call's gradient by q can differ from run to run, unless
+        ``torch.use_deterministic_algorithms(True)`` was called.
 
     Raises:
         TypeError: for an argument that is no tensor, or for dtypes that differ or do not work.
-        ValueError: for shapes, devices, window or scale that do not fit.
+        ValueError: for shapes, devices or numbers that do not fit.
     """
     check_tensors(q, k, v)
+    scale = checked_scale(q, causal, window, scale)
+    extras: tuple = ()
+    if not (softcap is None and sinks is None and slopes is None):
+        check_bends(q, softcap, sinks, slopes)
+        extras = (sinks, slopes, None, None, softcap)
+    o, lse = attend(q, k, v, bool(causal), window, scale, *extras)
+    return (o, lse) if return_lse else o
+
+
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *settings: Any) -> Any:
+    """Return o and lse of checked inputs, past the dispatcher where nobody watches."""
+    call = _attention if somebody_watches(q, k, v) else _differentiable
+    return call(q, k, v, *settings)
+
+
+def checked_scale(q: torch.Tensor, causal: bool, window: int | None, scale: float | None) -> float:
+    """Return the scale that counts; raise one clear sentence for head_dim, window or scale."""
     if q.shape[-1] not in HEAD_DIMS:
         known = ", ".join(map(str, HEAD_DIMS))
         raise ValueError(f"head_dim must be one of {known}, got {q.shape[-1]}.")
@@ -61,10 +92,38 @@ def flash_attention(
             raise ValueError("window needs causal=True: it counts keys back from the query.")
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"scale must be a finite number, got {scale!r}.")
-    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    call = _attention if somebody_watches(q, k, v) else _differentiable
-    o, lse = call(q, k, v, bool(causal), window, scale)
-    return (o, lse) if return_lse else o
+    return q.shape[-1] ** -0.5 if scale is None else float(scale)
+
+
+def check_bends(
+    q: torch.Tensor,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+    slopes: torch.Tensor | None,
+) -> None:
+    """Raise one clear sentence for what does not fit q, (B, H, n_q, d)."""
+    if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
+        raise ValueError(f"softcap must be a finite number above 0, or None, got {softcap!r}.")
+    for name, x, dtypes in (
+        ("sinks", sinks, {torch.float32, q.dtype}),
+        ("slopes", slopes, {torch.float32}),
+    ):
+        if x is None:
+            continue
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor or None, got {type(x).__name__}.")
+        if x.dtype not in dtypes:
+            known = " or ".join(sorted(map(str, dtypes)))
+            raise TypeError(f"{name} must be {known}, got {x.dtype}.")
+        if x.shape != q.shape[1:2] or not x.is_contiguous():
+            raise ValueError(
+                f"{name} must have shape ({q.shape[1]},), one number after the other for each "
+                f"query head, got {tuple(x.shape)} with strides {x.stride()}."
+            )
+        if x.device != q.device:
+            raise ValueError(f"{name} must be on q's device {q.device}, got {x.device}.")
+    if slopes is not None and slopes.requires_grad:
+        raise ValueError("slopes get no gradient, they are constants: pass slopes.detach().")
 
 
 def somebody_watches(*tensors: torch.Tensor) -> bool:
@@ -82,14 +141,19 @@ def somebody_watches(*tensors: torch.Tensor) -> bool:
 # itself, and take 50 us longer for it at every call, 100 with gradients.
 
 _INPUTS = "Tensor q, Tensor k, Tensor v"
-_SETTINGS = "bool causal, SymInt? window, float scale"
+_SETTINGS = (
+    "bool causal, SymInt? window, float scale, "
+    # `Extras`: what is not given at the end is left out, and costs nothing
+    "Tensor? sinks=None, Tensor? slopes=None, Tensor? cu_q=None, Tensor? cu_k=None, "
+    "float? softcap=None, SymInt max_q=0, SymInt max_k=0"
+)
 torch.library.define(
     "flashattention_course::attention", f"({_INPUTS}, {_SETTINGS}) -> (Tensor, Tensor)"
 )
 torch.library.define(
     "flashattention_course::attention_backward",
     f"({_INPUTS}, Tensor o, Tensor lse, Tensor do, Tensor? dlse, {_SETTINGS})"
-    " -> (Tensor, Tensor, Tensor)",
+    " -> (Tensor, Tensor, Tensor, Tensor)",
 )
 _attention = torch.ops.flashattention_course.attention.default
 _attention_backward = torch.ops.flashattention_course.attention_backward.default
@@ -97,54 +161,68 @@ torch.library.impl("flashattention_course::attention", ("cpu", "cuda"), forward)
 
 
 @torch.library.register_fake("flashattention_course::attention")
-def _(q, k, v, causal, window, scale):
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    return o, torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+def _(q, k, v, causal, window, scale, *extras):
+    return new_outputs(q, packed=Extras(*extras).cu_q is not None)
 
 
-def _backward(q, k, v, o, lse, do, dlse, causal, window, scale):
-    return flash_backward(q, k, v, o, lse, do, dlse, causal=causal, window=window, scale=scale)
+def _backward(q, k, v, o, lse, do, dlse, causal, window, scale, *extras):
+    settings = {"causal": causal, "window": window, "scale": scale, "extra": Extras(*extras)}
+    return flash_backward(q, k, v, o, lse, do, dlse, **settings)
 
 
-torch.library.impl("flashattention_course::attention_backward", ("cpu", "cuda"), _backward)
+def _no_none(dq, dk, dv, dsinks):
+    """Return what an operator can: a tensor without elements stands for no gradient."""
+    return dq, dk, dv, dq.new_empty(0) if dsinks is None else dsinks
+
+
+@torch.library.impl("flashattention_course::attention_backward", ("cpu", "cuda"))
+def _(*inputs):
+    return _no_none(*_backward(*inputs))
 
 
 @torch.library.register_fake("flashattention_course::attention_backward")
-def _(q, k, v, o, lse, do, dlse, causal, window, scale):
-    return tuple(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+def _(q, k, v, o, lse, do, dlse, causal, window, scale, *extras):
+    extra = Extras(*extras)
+    gradients = (new_gradient(x, packed=extra.cu_q is not None) for x in (q, k, v))
+    dsinks = None if extra.sinks is None else torch.empty_like(extra.sinks)
+    return _no_none(*gradients, dsinks)
 
 
-def _below_autograd(q, k, v, causal, window, scale):
+def _below_autograd(q, k, v, *settings):
     if not somebody_watches(q, k, v):
-        return forward(q, k, v, causal, window, scale)
+        return forward(q, k, v, *settings)
     with torch._C._AutoDispatchBelowAutograd():
-        return _attention(q, k, v, causal, window, scale)
+        return _attention(q, k, v, *settings)
 
 
-def _differentiable(q, k, v, causal, window, scale):
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _Differentiable.apply(q, k, v, causal, window, scale)
-    return _below_autograd(q, k, v, causal, window, scale)
+def _differentiable(q, k, v, causal, window, scale, *extras):
+    learned = (q, k, v, *(x for x in extras[:1] if x is not None))  # the sinks come first
+    if torch.is_grad_enabled() and any(x.requires_grad for x in learned):
+        return _Differentiable.apply(q, k, v, causal, window, scale, *extras)
+    return _below_autograd(q, k, v, causal, window, scale, *extras)
 
 
 class _Differentiable(torch.autograd.Function):
     """The operator below autograd, and its backward pass, an operator too."""
 
     @staticmethod
-    def forward(ctx, q, k, v, causal, window, scale):
+    def forward(ctx, q, k, v, causal, window, scale, *extras):
         ctx.set_materialize_grads(False)  # no zeros for an lse that nobody used
-        ctx.settings = (causal, window, scale)
-        o, lse = _below_autograd(q, k, v, causal, window, scale)
-        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.settings, ctx.numbers = (causal, window, scale), extras[4:]
+        o, lse = _below_autograd(q, k, v, causal, window, scale, *extras)
+        ctx.save_for_backward(q, k, v, o, lse, *extras[:4])  # in `Extras` tensors come first
         return o, lse
 
     @staticmethod
     def backward(ctx, do, dlse):
-        q, k, v, o, lse = ctx.saved_tensors
+        q, k, v, o, lse, *tensors = ctx.saved_tensors
         do = torch.zeros_like(o) if do is None else do
         watched = torch.is_grad_enabled() or somebody_watches(q, k, v, o, lse, do)
         call = _attention_backward if watched else _backward
-        return *call(q, k, v, o, lse, do, dlse, *ctx.settings), None, None, None
+        extras = (*tensors, *ctx.numbers)
+        dq, dk, dv, dsinks = call(q, k, v, o, lse, do, dlse, *ctx.settings, *extras)
+        of_extras = (dsinks if tensors and tensors[0] is not None else None, *[None] * 6)
+        return dq, dk, dv, None, None, None, *of_extras[: len(extras)]
 
 
 class _Once(torch.autograd.Function):

@@ -80,9 +80,9 @@ _DESCRIPTORS = {
 # Rung 8, written by hand (`course_lib.kernels.gluon_forward`): head_dim -> the fastest choice
 # measured on an H100. It needs sm_90, Triton 3.6 to 3.9, half types, at least 128 queries, rows in
 # a line, no window and a scale above 0 (`attention_forward.by_hand`); any other call falls back on
-# _PLAIN. At head_dim 64 few keys go to _DESCRIPTORS, and a call with too little to do for large
-# tiles goes to _PLAIN (`attention_forward.SMALL`). _DESCRIPTORS lacks 96: its tiles are powers of
-# two.
+# _PLAIN. So does one with a soft-cap, slopes, sinks, packed sequences or pages (`scores`). At
+# head_dim 64 few keys go to _DESCRIPTORS, and a call with too little to do for large tiles goes to
+# _PLAIN (`attention_forward.SMALL`). _DESCRIPTORS lacks 96: its tiles are powers of two.
 BY_HAND = {
     64: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
     96: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},

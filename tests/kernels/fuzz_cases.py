@@ -20,6 +20,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 MASKS = ("none", "causal", "window")
 LAYOUTS = ("contiguous", "contiguous", "heads last", "columns", "sliced", "every other", "expanded")
 ROW_LAYOUTS = ("contiguous", "heads last", "sliced", "expanded")  # rows stay in one piece
+TABLES = ("int32", "int32", "int64")
 VALUES = (
     *("normal",) * 4,
     *("times 4", "above 100", "below -110", "ascending", "descending"),
@@ -39,6 +40,7 @@ class Contract:
     grouped: bool = False
     scales: tuple[float | None, ...] = (None,)  # in units of d ** -0.5
     empty: bool = False  # no query or no key at all
+    bends: bool = False  # soft-cap, slopes, sinks
 
 
 POSITIVE = (None, None, 0.5, 2.0)
@@ -48,6 +50,28 @@ CONTRACTS = {
     "rung 8": Contract(5, (64, 96, 128, 256), FLOATS[1:], grouped=True, scales=POSITIVE),
     "flash_attention": Contract(
         40, ALL_DIMS, masks=MASKS, layouts=LAYOUTS, grouped=True, scales=FINITE, empty=True
+    ),
+    "bent scores": Contract(
+        12,
+        ALL_DIMS,
+        masks=MASKS,
+        layouts=LAYOUTS,
+        grouped=True,
+        scales=FINITE,
+        empty=True,
+        bends=True,
+    ),
+    "packed": Contract(
+        24, ALL_DIMS, masks=MASKS, layouts=LAYOUTS, grouped=True, scales=FINITE, bends=True
+    ),
+    "paged_prefill": Contract(
+        12,
+        ALL_DIMS,
+        masks=MASKS[1:],
+        layouts=ROW_LAYOUTS[:3],
+        grouped=True,
+        scales=FINITE,
+        bends=True,
     ),
     "teaching kernel": Contract(10, layouts=LAYOUTS, grouped=True, empty=True),
     "rung 1": Contract(3),
@@ -72,7 +96,11 @@ CONTRACTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One call of one kernel. ``options`` are the kernel's own: tiles, splits, page."""
+    """One call of one kernel. ``options`` are the kernel's own: tiles, splits, page, bends.
+
+    Packed, ``options["lengths"]`` are (n_q, n_k) of each sequence; n_q and n_k are all rows, a few
+    of which may belong to no sequence.
+    """
 
     name: str
     kernel: str
@@ -114,7 +142,7 @@ def draw(name: str, *, small: bool) -> Case:
         options = {
             "splits": own.choice((None, None, 1, 3, 8)),
             "page": shared.choice((1, 16, 64, 10)),
-            "table": shared.choice(("int32", "int32", "int64")),
+            "table": shared.choice(TABLES),
         }
         n_q = 1 if kernel == "ragged_decode" else own.choice((1, 1, 1, 2, 3))
         n_k = _length(own, own.choice((70, 200) if small else (300, 2000, 5000)), aligned)
@@ -132,6 +160,18 @@ def draw(name: str, *, small: bool) -> Case:
         batch, kv_heads = 1, 1
     while group * kv_heads * n_q * n_k > room and not decode:
         n_q = max(16, n_q // 32 * 16)
+    if contract.bends:
+        options |= {
+            "softcap": own.choice((2.0, 30.0, 50.0)) if shared.random() < 0.5 else None,
+            "slopes": shared.random() < 0.5,
+            "sinks": shared.random() < 0.5,
+        }
+    if kernel == "paged_prefill":
+        options |= {"page": shared.choice((1, 16, 64, 10)), "table": shared.choice(TABLES)}
+    if kernel == "packed":
+        options["lengths"] = lengths = _ragged(own, n_q, n_k)
+        batch, spare = 1, own.choice((0, 0, 5))
+        n_q, n_k = (sum(column) + spare for column in zip(*lengths, strict=True))
     window = own.randint(1, max(n_k, 1) + 20) if mask == "window" else None
     scale = own.choice(contract.scales)
     return Case(
@@ -163,6 +203,15 @@ def _length(rng: random.Random, top: int, aligned: bool) -> int:
     if kind < 0.5:
         return 16 * rng.randint(1, top // 16) + rng.choice((-1, 1))
     return rng.randint(1, top)
+
+
+def _ragged(rng: random.Random, n_q: int, n_k: int) -> list[tuple[int, int]]:
+    """Return n_q and n_k of up to four sequences: often 0 or 1, often both the same."""
+    drawn = []
+    for _ in range(rng.randint(1, 4)):
+        queries, keys = (rng.choice((0, 1, rng.randint(1, n), n)) for n in (n_q, n_k))
+        drawn.append((queries, queries if rng.random() < 0.4 else keys))
+    return drawn
 
 
 def _tiles(kernel: str, dtype: str, d: int, rng: random.Random) -> dict[str, Any]:

@@ -1,31 +1,36 @@
 """Run one random case and say how near it came to what is allowed (1.0 is the limit).
 
-The standard of the course: truth is float64 on the inputs as they are; o may be off by twice,
-gradients by three times what eager PyTorch is off in the same dtype, plus 1e-5 in float32 and twice
-(three times) the rounding of the truth in half types. lse is held to float32's digits.
-
-Eager PyTorch is now and then exact by luck (with one key its softmax is 1 and its gradient 0). So
-what float32 scores, and a backward pass that starts from the rounded o and lse, cannot know is
-computed as well (`unresolved`, `_backward_blur`), and allowed where it is more than the 1e-5.
+What is allowed, and why, is said in `fuzz_limits`.
 """
 
 from __future__ import annotations
 
-import math
+import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from helpers import solutions
 
-from course_lib.attention.truth import attention_float64
-from course_lib.kernels import attention_op, decode, flash_forward, ladder, paged
+from course_lib.kernels import attention_op, decode, flash_forward, ladder, packed, paged
 from course_lib.kernels.tiles import BY_HAND, Tiles, tiles_for
 
 from .decode_cases import in_pages
 from .fuzz_cases import Case, laid_out, tensors
+from .fuzz_limits import Bends, Limit, forward_ratios, gradient_limits, over
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-FINE = 2.0**-23  # float32's last digit
+
+
+def bends_of(case: Case) -> Bends:
+    """Return those that the case asks for."""
+    made = torch.Generator().manual_seed(zlib.crc32(case.name.encode()) + 1)
+    slopes, sinks = torch.rand(case.heads, generator=made), torch.randn(case.heads, generator=made)
+    return Bends(
+        case.options.get("softcap"),
+        slopes.to(DEVICE) if case.options.get("slopes") else None,
+        3 * sinks.to(DEVICE) if case.options.get("sinks") else None,
+    )
 
 
 def ratios(case: Case) -> dict[str, float]:
@@ -38,25 +43,46 @@ def ratios(case: Case) -> dict[str, float]:
     _soil(q, k, v)
     if case.kernel.endswith("decode"):
         return _decoded(case, q, k, v)
+    if case.kernel == "paged_prefill":
+        return _prefilled(case, q, k, v)
+    if case.kernel == "packed":
+        return _packed(case, q, k, v)
     allowed = visible(case)
-    if case.kernel not in ("flash_attention", "Attention"):
+    if case.kernel not in ("flash_attention", "bent scores", "Attention"):
         o, lse = _forward_kernel(case, q, k, v)
         return forward_ratios(o, lse, q, k, v, allowed, case.factor)
-    inputs = [x.requires_grad_() for x in (q, k, v)]
+    bends = bends_of(case)
+    inputs = learned(q, k, v, bends=bends)
     if case.kernel == "Attention":
         o, lse = solutions(9).Attention.apply(*inputs, case.causal), None
     else:
         o, lse = attention_op.flash_attention(
-            *inputs, causal=case.causal, window=case.window, scale=case.scale, return_lse=True
+            *inputs[:3],
+            causal=case.causal,
+            window=case.window,
+            scale=case.scale,
+            return_lse=True,
+            **bends._asdict(),
         )
     outputs = o.detach(), None if lse is None else lse.detach()
-    found = forward_ratios(*outputs, *(x.detach() for x in inputs), allowed, case.factor)
-    return found | _gradient_ratios(case, o, lse, inputs, allowed)
+    given = [x.detach() for x in (q, k, v)]
+    found = forward_ratios(*outputs, *given, allowed, case.factor, bends)
+    steps = _steps(case, o, no_lse=lse is None)
+    grads = _gradients(o, lse, inputs, *steps)
+    limits = gradient_limits(*given, *steps, allowed, case.factor, bends)
+    return found | _gradient_ratios(inputs, grads, limits)
 
 
-def visible(case: Case) -> torch.Tensor:
-    """Return (n_q, n_k): which query may see which key."""
-    gap = torch.arange(case.n_q)[:, None] + case.n_k - case.n_q - torch.arange(case.n_k)
+def learned(*inputs: torch.Tensor, bends: Bends) -> list[torch.Tensor]:
+    """Return q, k, v and, where there are some, sinks: all want gradients."""
+    found = [*inputs, *(() if bends.sinks is None else (bends.sinks,))]
+    return [x.requires_grad_() for x in found]
+
+
+def visible(case: Case, n_q: int | None = None, n_k: int | None = None) -> torch.Tensor:
+    """Return (n_q, n_k): which query may see which key; of all, or of one packed sequence."""
+    n_q, n_k = case.n_q if n_q is None else n_q, case.n_k if n_k is None else n_k
+    gap = torch.arange(n_q)[:, None] + n_k - n_q - torch.arange(n_k)
     seen = torch.ones_like(gap, dtype=torch.bool)
     if case.causal:
         seen &= gap >= 0
@@ -65,164 +91,39 @@ def visible(case: Case) -> torch.Tensor:
     return seen.to(DEVICE)
 
 
-def eager(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, allowed: torch.Tensor, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention in the inputs' own dtype; a row without a key gives 0, -inf and no gradient."""
-    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
-    some = allowed.any(1)
-    s = (q @ k.mT * scale).masked_fill(~allowed, float("-inf")).masked_fill(~some[:, None], 0.0)
-    o = (torch.softmax(s, -1) @ v).masked_fill(~some[:, None], 0.0)
-    return o, torch.logsumexp(s, -1).masked_fill(~some, float("-inf"))
+def _steps(case: Case, o: torch.Tensor, *, no_lse: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients by o and lse; every other case has one by lse."""
+    made = torch.Generator().manual_seed(case.n_q * 7919 + case.n_k)
+    do = laid_out(torch.randn(o.shape, generator=made).to(DEVICE, o.dtype), case.layout)
+    dlse = torch.randn(o.shape[:3], generator=made).to(DEVICE, o.dtype)
+    if case.n_k % 2 or no_lse:
+        dlse.zero_()
+    return do, dlse
 
 
-def forward_ratios(
-    o: torch.Tensor,
-    lse: torch.Tensor | None,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    allowed: torch.Tensor,
-    scale: float,
-) -> dict[str, float]:
-    """Hold o, and lse where it is returned, against float64."""
-    assert (o.shape, o.dtype, o.device) == (q.shape, q.dtype, q.device), "o: shape or dtype"
-    assert lse is None or (lse.shape, lse.dtype) == (q.shape[:3], torch.float32), (
-        "lse: shape or dtype"
-    )
-    truth, lse_truth = (
-        torch.from_numpy(x) for x in attention_float64(q, k, v, allowed=allowed, scale=scale)
-    )
-    size = score_size(q, k, scale)
-    exact = o.dtype == torch.float32
-    least = max(
-        1e-5 if exact else 0.0,
-        (unresolved(size, q.shape[-1]) + exact * summed(k.shape[2])) * _largest(v),
-    )
-    plain, _ = eager(q, k, v, allowed, scale)
-    found = {"o": _ratio(o, truth, plain, 2, least)}
-
-    some = allowed.any(1).cpu()
-    if not (o.cpu()[:, :, ~some] == 0).all():
-        found["o"] = math.inf  # a row without a key
-    if lse is None:
-        return found
-    lse = lse.cpu()
-    if not (lse[:, :, ~some] == float("-inf")).all():
-        found["lse"] = math.inf
-        return found
-    error = (lse - lse_truth).abs()[:, :, some]
-    found["lse"] = _over(error, 2e-5 + 2e-6 * max(size, _largest(lse_truth[:, :, some])))
-    return found
-
-
-def _gradient_ratios(
-    case: Case,
+def _gradients(
     o: torch.Tensor,
     lse: torch.Tensor | None,
     inputs: Sequence[torch.Tensor],
-    allowed: torch.Tensor,
-) -> dict[str, float]:
-    """Hold dq, dk, dv against float64 autograd; every other case has a gradient by lse too."""
-    dtype, scale = o.dtype, case.factor
-    made = torch.Generator().manual_seed(case.n_q * 7919 + case.n_k)
-    do = laid_out(torch.randn(o.shape, generator=made).to(DEVICE, dtype), case.layout)
-    dlse = torch.randn(o.shape[:3], generator=made).to(DEVICE, dtype)
-    if case.n_k % 2 or lse is None:
-        dlse.zero_()
-    outputs, steps = ((o,), (do,)) if lse is None else ((o, lse), (do, dlse.float()))
-    grads = torch.autograd.grad(outputs, inputs, steps)
-
-    def by_autograd(wide: torch.dtype) -> Sequence[torch.Tensor]:
-        copies = [x.detach().to(wide, copy=True).requires_grad_() for x in inputs]
-        outputs = eager(*copies, allowed, scale)
-        return torch.autograd.grad(outputs, copies, (do.to(wide), dlse.to(wide)))
-
-    plain, true = by_autograd(dtype), by_autograd(torch.float64)
-    least = _backward_blur(*inputs, do, dlse, allowed, scale)
-    terms = (case.n_k, *2 * (case.n_q * case.heads // case.kv_heads,))
-    found = {}
-    for i, (x, got) in enumerate(zip(inputs, grads, strict=True)):
-        name = ("dq", "dk", "dv")[i]
-        assert (got.shape, got.dtype) == (x.shape, dtype), f"{name}: shape or dtype"
-        off = least[i] + summed(terms[i]) * _largest(true[i])
-        found[name] = _ratio(got, true[i], plain[i], 3, max(1e-5, off))
-    return found
-
-
-@torch.no_grad()
-def _backward_blur(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
     do: torch.Tensor,
     dlse: torch.Tensor,
-    allowed: torch.Tensor,
-    scale: float,
-) -> tuple[float, float, float]:
-    """Return by how much dq, dk and dv may be off through P = exp(s - lse) and delta = do . o."""
-    digits = {torch.float32: 2.0**-24, torch.float16: 2.0**-12, torch.bfloat16: 2.0**-9}[q.dtype]
-    # lse is rounded twice more on its way
-    blur = 1.5 * unresolved(score_size(q, k, scale), q.shape[-1])
-    group = q.shape[1] // k.shape[1]
-    q, k, v, do, dlse = (x.double() for x in (q, k, v, do, dlse))
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    s = (q @ k.mT * scale).masked_fill(~allowed, float("-inf"))
-    p = torch.softmax(s, -1).nan_to_num()
-    o = p @ v
-    ds = p * (do @ v.mT - (do * o).sum(-1, keepdim=True) + dlse[..., None])
-    off = blur * ds.abs() + FINE * p * (do.abs() @ v.abs().mT)
-    delta = 3 * (digits + blur) * (do * o).norm(dim=-1, keepdim=True)
-    in_q = off @ k.abs() + delta * (p @ k).abs()
-    in_k, in_v = (off + p * delta).mT @ q.abs(), blur * p.mT @ do.abs()
-    in_k, in_v = (x.unflatten(1, (-1, group)).sum(2) for x in (in_k, in_v))
-    return _largest(in_q) * abs(scale), _largest(in_k) * abs(scale), _largest(in_v)
+) -> Sequence[torch.Tensor]:
+    if lse is None:
+        return torch.autograd.grad(o, inputs, do)
+    return torch.autograd.grad((o, lse), inputs, (do, dlse.float()))
 
 
-def score_size(q: torch.Tensor, k: torch.Tensor, scale: float) -> float:
-    """Return the largest sum of magnitudes behind a score."""
-    q, k = q.detach().abs().float(), k.detach().abs().float()
-    return _largest(q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT) * abs(scale)
-
-
-def unresolved(size: float, terms: int) -> float:
-    """Return by how much a weight exp(s) may be off, relative, for scores of that size.
-
-    Forward and backward need not add a score's products in one order.
-    """
-    return max(2 * FINE, summed(terms)) * size
-
-
-def summed(terms: int) -> float:
-    """Return by how much a float32 sum, term by term, may be off, relative: a random walk."""
-    return FINE / 2 * math.sqrt(terms)
-
-
-def _ratio(
-    got: torch.Tensor,
-    true: torch.Tensor,
-    plain: torch.Tensor,
-    factor: int,
-    least: float,
-) -> float:
-    got, true, plain = (x.detach().cpu() for x in (got, true, plain))
-    own = _largest(plain.double() - true)
-    rounding = 0.0 if got.dtype == torch.float32 else _largest(true.to(got.dtype).double() - true)
-    return _over((got.double() - true).abs(), factor * own + max(factor * rounding, least))
-
-
-def _over(error: torch.Tensor, limit: float) -> float:
-    worst = float(error.max()) if error.numel() else 0.0
-    if not math.isfinite(worst):
-        return math.inf
-    return 0.0 if worst == 0 else worst / limit if limit else math.inf
-
-
-def _largest(x: torch.Tensor) -> float:
-    """Return the largest finite magnitude, 0 if there is none."""
-    x = x.detach().abs()
-    x = x[x.isfinite()]
-    return float(x.max()) if x.numel() else 0.0
+def _gradient_ratios(
+    inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor], limits: Sequence[Limit]
+) -> dict[str, float]:
+    """Hold dq, dk, dv (and dsinks) against their limits."""
+    found = {}
+    names = ("dq", "dk", "dv", "dsinks")
+    for name, x, got, (true, limit) in zip(names, inputs, grads, limits, strict=False):
+        assert (got.shape, got.dtype) == (x.shape, x.dtype), f"{name}: shape or dtype"
+        found[name] = over((got.double() - true).abs(), limit)
+    assert len(found) == len(inputs) == len(grads) == len(limits), "a gradient is missing"
+    return found
 
 
 def _soil(*shapes: torch.Tensor) -> None:
@@ -283,3 +184,90 @@ def _decoded(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
         one = forward_ratios(o[b : b + 1], lse[b : b + 1], *part, allowed, case.factor)
         found = {name: max(one[name], worst) for name, worst in found.items()}
     return found
+
+
+def _packed(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, float]:
+    """Judge each sequence of a packed batch by itself, and the rows of none: 0, and -inf."""
+    bends, lengths = bends_of(case), case.options["lengths"]
+    inputs = learned(q, k, v, bends=bends)
+    cu_q, cu_k = (_starts(column) for column in zip(*lengths, strict=True))
+    most = {} if case.n_q % 2 else {"max_seqlen_q": case.n_q, "max_seqlen_k": case.n_k}
+    o, lse = packed.flash_attention_packed(
+        *(x[0].transpose(0, 1) for x in inputs[:3]),
+        *(cu_q, cu_k),
+        causal=case.causal,
+        window=case.window,
+        scale=case.scale,
+        return_lse=True,
+        **most,
+        **bends._asdict(),
+    )
+    assert o.is_contiguous(), "o: strides"
+    o, lse = o.transpose(0, 1)[None], lse[None]
+    steps = _steps(case, o, no_lse=False)
+    grads = _gradients(o, lse, inputs, *steps)
+    found, limits_of_sinks = [], []
+    for (i, i_end), (j, j_end) in zip(_spans(cu_q), _spans(cu_k), strict=True):
+        if i == i_end:  # nobody looked at these keys
+            found.append({x: over(g[:, :, j:j_end].abs(), 0.0) for x, g in zip(
+                ("dk", "dv"), grads[1:3], strict=True)})  # fmt: skip
+            continue
+        part = q[:, :, i:i_end], k[:, :, j:j_end], v[:, :, j:j_end]
+        part = tuple(x.detach() for x in part)
+        allowed = visible(case, i_end - i, j_end - j)
+        outputs = o[:, :, i:i_end].detach(), lse[:, :, i:i_end].detach()
+        one = forward_ratios(*outputs, *part, allowed, case.factor, bends)
+        steps_here = (x[:, :, i:i_end] for x in steps)
+        limits = gradient_limits(*part, *steps_here, allowed, case.factor, bends)
+        mine = grads[0][:, :, i:i_end], *(x[:, :, j:j_end] for x in grads[1:3])
+        limits_of_sinks += limits[3:]
+        found.append(one | _gradient_ratios(part, mine, limits[:3]))
+    if limits_of_sinks:
+        true, limit = sum(x for x, _ in limits_of_sinks), sum(x for _, x in limits_of_sinks)
+        found.append({"dsinks": over((grads[3].double() - true).abs(), limit)})
+    q_end, k_end = int(cu_q[-1]), int(cu_k[-1])
+    spare = o[:, :, q_end:], grads[0][:, :, q_end:], *(x[:, :, k_end:] for x in grads[1:3])
+    assert all((x == 0).all() for x in spare), "a row of no sequence"
+    assert (lse[:, :, q_end:] == float("-inf")).all(), "lse of no sequence"
+    names = dict.fromkeys(name for one in found for name in one)
+    return {name: max(one.get(name, 0.0) for one in found) for name in names}
+
+
+def _starts(lengths: Sequence[int]) -> torch.Tensor:
+    return torch.tensor([0, *lengths]).cumsum(0).to(DEVICE, torch.int32)
+
+
+def _spans(cu: torch.Tensor) -> list[tuple[int, int]]:
+    return list(pairwise(cu.tolist()))
+
+
+def _prefilled(case: Case, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, float]:
+    """Judge each sequence's newest rows by themselves; beyond its length the cache is NaN."""
+    made, bends = torch.Generator().manual_seed(case.n_k), bends_of(case)
+    keys, queries = (
+        torch.randint(0, n + 1, (case.batch,), generator=made) for n in (case.n_k, case.n_q)
+    )
+    keys[-1] = case.n_k
+    whole = [x.clone() for x in (k, v)]
+    for b, length in enumerate(keys.tolist()):
+        k[b, :, length:] = v[b, :, length:] = float("nan")
+    dtype = getattr(torch, case.options["table"])
+    pools = (in_pages(x, case.options["page"], keys, dtype) for x in (k, v))
+    (k_pages, table), (v_pages, _) = pools
+    cu = _starts(queries.tolist())
+    o, lse = paged.paged_prefill(
+        torch.cat([x[:, :n].transpose(0, 1) for x, n in zip(q, queries.tolist(), strict=True)]),
+        *(laid_out(x, case.layout) for x in (k_pages, v_pages)),
+        *(table, keys.to(DEVICE, torch.int32), cu),
+        window=case.window,
+        scale=case.scale,
+        **bends._asdict(),
+    )
+    found = [{"o": 0.0, "lse": 0.0}]
+    for b, (i, i_end) in enumerate(_spans(cu)):
+        length = int(keys[b])
+        part = q[b : b + 1, :, : i_end - i], *(x[b : b + 1, :, :length] for x in whole)
+        mine = o[i:i_end].transpose(0, 1)[None], lse[None, :, i:i_end]
+        allowed = visible(case, i_end - i, length)
+        found.append(forward_ratios(*mine, *part, allowed, case.factor, bends))
+    return {name: max(one[name] for one in found) for name in found[0]}

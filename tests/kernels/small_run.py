@@ -23,6 +23,7 @@ from course_lib.kernels import (
     decode,
     flash_forward,
     ladder,
+    packed,
     paged,
 )
 from course_lib.kernels.tiles import BY_HAND
@@ -85,6 +86,29 @@ def backward_by_hand() -> None:
         finite(*torch.autograd.grad(o, inputs, do))
 
 
+def packed_sequences() -> None:
+    """Forward and backward with every switch on, among them a sequence without a row."""
+    starts = torch.tensor([0, 70, 70, 150], dtype=torch.int32).to(DEVICE)
+    per_head = torch.tensor([0.5, 0.1]).to(DEVICE)
+    for d in (64, 128):
+        q, k, v = (x[0].transpose(0, 1).requires_grad_() for x in make(150, 150, d))
+        sinks = per_head.clone().requires_grad_()
+        o = packed.flash_attention_packed(
+            *(q, k, v, starts, starts), causal=True, softcap=5.0, sinks=sinks, slopes=per_head
+        )
+        do = torch.ones(o.shape, dtype=o.dtype).to(DEVICE)
+        finite(o, *torch.autograd.grad(o, (q, k, v, sinks), do))
+
+
+def paged_prefill() -> None:
+    q, k, v = make(90, 640, 128, heads=8, kv_heads=2)
+    pages = [x.view(2, 40, 16, 128).transpose(0, 1).contiguous() for x in (k, v)]
+    table = torch.arange(39, -1, -1, dtype=torch.int32).view(1, 40).to(DEVICE)
+    lengths = torch.tensor([633], dtype=torch.int32).to(DEVICE)
+    starts = torch.tensor([0, 90], dtype=torch.int32).to(DEVICE)
+    finite(*paged.paged_prefill(q[0].transpose(0, 1), *pages, table, lengths, starts))
+
+
 def flash_decode() -> None:
     for d in (96, 128):
         q, k, v = make(2, 700, d, heads=8, kv_heads=2)
@@ -126,6 +150,8 @@ RUNS: dict[str, Callable[[], None]] = {
     "backward_by_hand": backward_by_hand,
     "flash_decode": flash_decode,
     "paged_decode": paged_decode,
+    "packed_sequences": packed_sequences,
+    "paged_prefill": paged_prefill,
 }
 
 

@@ -9,8 +9,8 @@ from course_lib.child.compile_check import SHARED_KIB
 from course_lib.child.extract import extract
 from course_lib.child.process import run
 from course_lib.child.xray import XRay, xray_launch
-from course_lib.kernels.attention_backward import dk_dv_kernel, dq_kernel
 from course_lib.kernels.attention_forward import forward_kernel
+from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel
 from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
 from course_lib.kernels.tiles import (
     BY_HAND,
@@ -23,21 +23,34 @@ from course_lib.kernels.tiles import (
 # (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
 # faster than any choice that does not (96, 288); on a T4 all spill, this choice least (904, 312)
 SPILLS = {(90, 128): (128, 0), (90, 256): (320, 0), (75, 256): (1024, 384)}
+# what a plain call leaves out, and the types of what a call may ask for
+BENT = {"softcap": "fp32", "sinks": "*fp32", "slopes": "*fp32", "cu_q": "*i32", "cu_k": "*i32"}
+PAGED = {"lengths": "*i32", "table": "*i32", "table_row": "i32", "k_page": "i32", "v_page": "i32"}
 SIZES = {"heads", "kv_heads", "n_q", "n_k", "window"}
 
 
 def compiled(
-    kernel, tiles: Tiles, sm: int, d: int, causal: bool, dtype: str = "fp16", walked: str = ""
+    kernel,
+    tiles: Tiles,
+    sm: int,
+    d: int,
+    causal: bool,
+    dtype: str = "fp16",
+    walked: str = "",
+    asked: tuple[str, ...] = (),
 ) -> XRay:
     """Compile one of the course's kernels as it is launched on contiguous tensors.
 
-    ``walked``: what it walks over by descriptors, as "q do".
+    ``walked``: what it walks over by descriptors, as "q do"; ``asked``: names in BENT and PAGED.
     """
     names = kernel.fn.__code__.co_varnames[: kernel.fn.__code__.co_argcount]
     constants = {"GROUP": 1, "HEAD_DIM": d, "BLOCK_D": max(16, 1 << (d - 1).bit_length())}
     constants |= {"CAUSAL": causal, "WINDOWED": False}
     constants |= {"BLOCK_Q": tiles.block_q, "BLOCK_K": tiles.block_k}
     constants |= {name: 1 for name in names if name.endswith("_col")}
+    constants |= {name: None for name in {**BENT, **PAGED} if name not in asked}
+    constants |= {"PAGE": 16 if "table" in asked else 0}
+    constants = {name: value for name, value in constants.items() if name in names}
     if "DESCRIBED" in names:
         constants["DESCRIBED"] = bool(walked)
     rows = tiles.block_q if "q" in walked else tiles.block_k
@@ -47,6 +60,8 @@ def compiled(
             continue
         if name in walked.split():
             signature[name] = f"tensordesc<{dtype}[1, {rows}, {d}]>"
+        elif name in asked:
+            signature[name] = (BENT | PAGED)[name]
         elif name in {"lse", "lse_2", "delta"}:
             signature[name] = "*fp32"
         elif name in SIZES:
@@ -163,6 +178,12 @@ def test_the_backward_by_descriptors_needs_fewer_registers(causal):
 def test_float32_fits_too(sm, d):
     tiles = tiles_for(example(d, torch.float32), sm=sm)
     assert_good(compiled(forward_kernel, tiles, sm, d, False, "fp32"), sm, "fp32")
+
+
+@pytest.mark.parametrize("sm", [80, 90])
+def test_all_that_may_be_asked_of_the_forward_kernel_compiles(sm):
+    tiles = tiles_for(example(64), sm=sm)
+    assert_good(compiled(forward_kernel, tiles, sm, 64, True, asked=tuple(BENT)), sm)
 
 
 def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
