@@ -187,17 +187,12 @@ def _three_lines(
 
 _ROW_MISTAKES = (
     *attention_mistakes(without_masks=_SHARED),
-    *(
-        Mistake(
-            "scaled by the number of tokens",
-            "the rows of q are the queries, and those of k the keys. d is the length of a row.",
-            _three_lines(scale),
-        )
-        for scale in (
-            lambda q, k: 1 / q.shape[-2] ** 0.5,
-            lambda q, k: 1 / k.shape[-2] ** 0.5,
-            lambda q, k: 1 / q.shape[-2],
-        )
+    *Mistake.ways(
+        "scaled by the number of tokens",
+        "the rows of q are the queries, and those of k the keys. d is the length of a row.",
+        _three_lines(lambda q, k: 1 / q.shape[-2] ** 0.5),
+        _three_lines(lambda q, k: 1 / k.shape[-2] ** 0.5),
+        _three_lines(lambda q, k: 1 / q.shape[-2]),
     ),
     Mistake(
         "the weights are scaled, not the scores",

@@ -305,21 +305,17 @@ _TILE_MISTAKES = (
         "is the `return` inside the loop, or does every step read the first tile?",
         _of_each_tile(lambda answers: answers[0]),
     ),
-    *(
-        Mistake(
-            "the last tile is dropped",
-            SAYS["the last tile is dropped"],
-            partial(_but_the_last, lone=lone),
-        )
-        for lone in (False, True)
+    *Mistake.ways(
+        "the last tile is dropped",
+        SAYS["the last tile is dropped"],
+        partial(_but_the_last, lone=False),
+        partial(_but_the_last, lone=True),
     ),
-    *(
-        Mistake(
-            "scaled by the number of tokens",
-            "the scores are divided by the root of a number of rows. d is the length of a row.",
-            _scaled_by(rows),
-        )
-        for rows in (lambda q, k: len(q), lambda q, k: len(k))
+    *Mistake.ways(
+        "scaled by the number of tokens",
+        "the scores are divided by the root of a number of rows. d is the length of a row.",
+        _scaled_by(lambda q, k: len(q)),
+        _scaled_by(lambda q, k: len(k)),
     ),
     Mistake(
         "a causal mask that nobody asked for",
@@ -338,16 +334,11 @@ _LOOP_MISTAKES = (
         "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
         _desk_not_cleared,
     ),
-    *(
-        Mistake(
-            "the short last Q tile is dropped",
-            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-            _q_rows(stop),
-        )
-        for stop in (
-            lambda n_q, block_q: n_q // block_q * block_q,
-            lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)),
-        )
+    *Mistake.ways(
+        "the short last Q tile is dropped",
+        "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+        _q_rows(lambda n_q, block_q: n_q // block_q * block_q),
+        _q_rows(lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1))),
     ),
     Mistake(
         "only the first Q tile is written",

@@ -167,13 +167,11 @@ _WINDOW_MISTAKES = (
         "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
         _window_model(),
     ),
-    *(
-        Mistake(
-            "the window is one key too long",
-            "the query's own key counts: a window of 1 is the query itself.",
-            model,
-        )
-        for model in (_window_model(1), _window_walk(longer=1))
+    *Mistake.ways(
+        "the window is one key too long",
+        "the query's own key counts: a window of 1 is the query itself.",
+        _window_model(1),
+        _window_walk(longer=1),
     ),
     Mistake(
         "the window is one key too short",

@@ -14,7 +14,7 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, output_rounding
 
 Array = np.ndarray
@@ -292,10 +292,6 @@ _FREE = (
     "the error is 0 only between two answers of the same cache. Compare o with attention over K "
     "and V as they came.",
 )
-_NOT_THE_LARGEST = (
-    "the error is not the largest difference",
-    "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
-)
 _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
@@ -365,18 +361,17 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(attend=_query_too)),
     (*_FREE, _answer(error=lambda o, exact: 0.0)),
     (*_FREE, _answer(compared="kept")),
-    *(
-        (*_NOT_THE_LARGEST, _answer(error=error))
-        for error in (
-            lambda o, exact: np.abs(o - exact).mean(),
-            lambda o, exact: np.sqrt(((o - exact) ** 2).mean()),
-            lambda o, exact: ((o - exact) ** 2).mean(),
-            lambda o, exact: np.abs(o - exact).sum(),
-            lambda o, exact: np.linalg.norm(o - exact),
-            lambda o, exact: (o - exact).max(),
-            lambda o, exact: (exact - o).max(),
-            lambda o, exact: np.abs(o - exact).min(),
-        )
+    *ways(
+        "the error is not the largest difference",
+        "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
+        _answer(error=lambda o, exact: np.abs(o - exact).mean()),
+        _answer(error=lambda o, exact: np.sqrt(((o - exact) ** 2).mean())),
+        _answer(error=lambda o, exact: ((o - exact) ** 2).mean()),
+        _answer(error=lambda o, exact: np.abs(o - exact).sum()),
+        _answer(error=lambda o, exact: np.linalg.norm(o - exact)),
+        _answer(error=lambda o, exact: (o - exact).max()),
+        _answer(error=lambda o, exact: (exact - o).max()),
+        _answer(error=lambda o, exact: np.abs(o - exact).min()),
     ),
     (*_RELATIVE, _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max())),
     (*_RELATIVE, _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),

@@ -14,7 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, score_rounding
 
 Array = np.ndarray
@@ -224,10 +224,6 @@ _ROTARY = (
     "the rotary part is missing",
     "w_uk makes the part of a key that knows no position: add q_rope with k_rope to each score.",
 )
-_SOFTMAXES = (
-    "each part has a softmax of its own",
-    "the parts of a score are added: then comes one softmax.",
-)
 _RESHAPED = (
     "a weight is reshaped where it should be transposed",
     "reshape reads the numbers on in the order in which they lie: w_uv[h] is (d_v, rank), and its "
@@ -277,10 +273,13 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "a score is the sum of both parts: add q_nope, multiplied by w_uk, with the latent row.",
         _answer(weights=lambda s_nope, s_rope: _softmax(s_rope)),
     ),
-    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) + _softmax(s_rope))),
-    (*_SOFTMAXES,
-     _answer(weights=lambda s_nope, s_rope: (_softmax(s_nope) + _softmax(s_rope)) / 2)),
-    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) * _softmax(s_rope))),
+    *ways(
+        "each part has a softmax of its own",
+        "the parts of a score are added: then comes one softmax.",
+        _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) + _softmax(s_rope)),
+        _answer(weights=lambda s_nope, s_rope: (_softmax(s_nope) + _softmax(s_rope)) / 2),
+        _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) * _softmax(s_rope)),
+    ),
     (
         "the parts of the query meet the wrong parts of the row",
         "q multiplied by w_uk belongs to the latent row, q_rope to k_rope: put both together in "
@@ -308,13 +307,12 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      _answer(weights=_against(lambda s: 0))),
-    *(
-        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _answer(weights=_against(other)))
-        for other in (
-            lambda s: s.min(axis=-1, keepdims=True),
-            lambda s: s.mean(axis=-1, keepdims=True),
-            lambda s: s[..., :1],
-        )
+    *ways(
+        NOT_THE_MAXIMUM,
+        SAYS[NOT_THE_MAXIMUM],
+        _answer(weights=_against(lambda s: s.min(axis=-1, keepdims=True))),
+        _answer(weights=_against(lambda s: s.mean(axis=-1, keepdims=True))),
+        _answer(weights=_against(lambda s: s[..., :1])),
     ),
     (BASES, SAYS[BASES], _answer(weights=lambda *s: _softmax(np.log(2) * sum(s)))),
     ("the maximum starts at 0", SAYS["the maximum starts at 0"],
