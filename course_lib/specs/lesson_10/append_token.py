@@ -18,6 +18,7 @@ from course_lib.sandbox.calling import misfit
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
+    hidden_otherwise,
     read_finding,
     scores,
     softmax,
@@ -242,17 +243,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_BEHIND, _answer(sees=lambda j, n: j + 0 * n >= 0)),
     (*_BEHIND, _answer(sees=lambda j, n: j <= n + 1)),
     (*_BEHIND, _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
-    (
-        "what is hidden has score zero",
-        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
-        _answer(fill=0.0),
-    ),
-    *ways(
-        "a finite number stands for -inf",
-        "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-        _answer(fill=-1e4),
-        _answer(fill=-1e3),
-    ),
+    *hidden_otherwise(_answer),
     (*_NOT_KEPT, _answer(kept=(False, False))),
     *ways(
         "only one of the two caches is written",

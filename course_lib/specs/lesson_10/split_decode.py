@@ -120,6 +120,13 @@ class Slip:
     in_place: bool = False  # whether the parts are multiplied by their weights
 
 
+_max, _sum = partial(np.max, axis=0), partial(np.sum, axis=0)  # of all splits
+
+
+def _mean(lse: Array) -> Array:
+    return np.asarray(lse.mean(axis=0))
+
+
 def _seen(s: Array, v: Array, guarded: bool, shifted: bool) -> Part:
     """Return the part of one split: scores (..., n), values (..., n, d)."""
     n = s.shape[-1]
@@ -218,18 +225,6 @@ def _softmax(lse: Array) -> Array:
 
 def _total_in_base_2(lse: Array) -> Array:
     return np.asarray(np.log2(np.exp2(lse - _max(lse)).sum(axis=0)) + _max(lse))
-
-
-def _mean(lse: Array) -> Array:
-    return np.asarray(lse.mean(axis=0))
-
-
-def _max(lse: Array) -> Array:
-    return np.asarray(lse.max(axis=0))
-
-
-def _sum(lse: Array) -> Array:
-    return np.asarray(lse.sum(axis=0))
 
 
 def _lse(change: Callable[[Part], Array]) -> Callable[[Part], Part]:

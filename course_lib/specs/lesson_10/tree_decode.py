@@ -19,6 +19,7 @@ from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
+    hidden_otherwise,
     read_finding,
     scores,
     softmax,
@@ -355,17 +356,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "is seen and -inf where it is hidden.",
         _answer(masked=_added),
     ),
-    (
-        "what is hidden has score zero",
-        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
-        _answer(fill=0.0),
-    ),
-    *ways(
-        "a finite number stands for -inf",
-        "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-        _answer(fill=-1e4),
-        _answer(fill=-1e3),
-    ),
+    *hidden_otherwise(_answer),
     ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
 )
