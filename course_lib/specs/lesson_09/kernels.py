@@ -118,35 +118,30 @@ def _judge(*names: str, places: slice) -> Judge:
     return stored_whole(judge, *names)
 
 
-def _least_of_keys(case: Case) -> Least:
-    """K and V once; Q, dO, lse and delta once for each tile of keys that they see."""
-    heads, d, counts, b_q, b_k = sizes(case)
-    rows, keys = heads * counts["visited_q_rows"], heads * counts["n_k"]
-    loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
-    return Least(
-        rule="k and v once; q, do, lse and delta once for each tile of keys that they see; dk and "
-        "dv stored once",
-        loads=loads | {"delta": rows},
-        stores=2 * keys * d,
-        tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
-        flops=8 * heads * counts["visited_tiles"] * b_q * b_k * d,
-        properties=dict.fromkeys(("q", "do", "lse", "delta"), "skips tiles that see nothing"),
-    )
+_OF_KEYS_RULE = (
+    "k and v once; q, do, lse and delta once for each tile of keys that they see; dk and dv stored "
+    "once"
+)
+_OF_QUERIES_RULE = (
+    "q, do, lse and delta once; k and v once for each tile of queries that sees a key of theirs; "
+    "dq stored once"
+)
 
 
-def _least_of_queries(case: Case) -> Least:
-    """Q, dO, lse and delta once; K and V once for each tile of queries that sees them."""
+def _least(case: Case, *, of_keys: bool) -> Least:
+    """Return what dK and dV cost at least (``of_keys``), or dQ: one side once, one tile by tile."""
     heads, d, counts, b_q, b_k = sizes(case)
-    rows, keys = heads * counts["n_q"], heads * counts["visited_k_rows"]
+    rows = heads * counts["visited_q_rows" if of_keys else "n_q"]
+    keys = heads * counts["n_k" if of_keys else "visited_k_rows"]
     loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
+    again = ("q", "do", "lse", "delta") if of_keys else ("k", "v")
     return Least(
-        rule="q, do, lse and delta once; k and v once for each tile of queries that sees a key of "
-        "theirs; dq stored once",
+        rule=_OF_KEYS_RULE if of_keys else _OF_QUERIES_RULE,
         loads=loads | {"delta": rows},
-        stores=rows * d,
+        stores=2 * keys * d if of_keys else rows * d,
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
-        flops=6 * heads * counts["visited_tiles"] * b_q * b_k * d,
-        properties=dict.fromkeys(("k", "v"), "skips tiles that see nothing"),
+        flops=(8 if of_keys else 6) * heads * counts["visited_tiles"] * b_q * b_k * d,
+        properties=dict.fromkeys(again, "skips tiles that see nothing"),
     )
 
 
@@ -205,7 +200,7 @@ DK_AND_DV = Exercise.of(
         _judge("`dk`", "`dv`", places=slice(1, 3)),
         was_launched,
         linear_memory,
-        counted(_least_of_keys),
+        counted(partial(_least, of_keys=True)),
         partial(stands, keys_first=True),
     ),
     kind="kernel",
@@ -219,7 +214,7 @@ DQ = Exercise.of(
         _judge("`dq`", places=slice(1)),
         was_launched,
         linear_memory,
-        counted(_least_of_queries),
+        counted(partial(_least, of_keys=False)),
         partial(stands, keys_first=False),
     ),
     kind="kernel",
