@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from course_lib import lessons
 from course_lib.judging.finding import Finding
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from course_lib.judging.origins import Origins
     from course_lib.judging.provenance import Provenance
 
+Wrong = TypeVar("Wrong")
 Kind = Literal["question", "python", "torch", "kernel"]
 # What hard cases show. Each exercise draws them all (`judging/cases.py`), or says why it does not.
 JUMPS = "scores that jump within a tile, and rows of zeros"
@@ -88,6 +89,16 @@ class Mistake:
     name: str
     says: str
     model: Callable[..., Any]
+
+    @classmethod
+    def ways(cls, name: str, says: str, *models: Callable[..., Any]) -> tuple[Mistake, ...]:
+        """Return one mistake, made in several ways."""
+        return tuple(cls(*one) for one in ways(name, says, *models))
+
+
+def ways(name: str, says: str, *wrong: Wrong) -> tuple[tuple[str, str, Wrong], ...]:
+    """Return the name of a mistake and what to tell of it, with each of the ways to make it."""
+    return tuple((name, says, way) for way in wrong)
 
 
 class Subject(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
 
 
@@ -31,11 +32,7 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         Case("scores near +1000", cases.shifted(rng, n, n_k, 16, 1000)),
         Case("scores near -1000", cases.shifted(rng, n, n_k, 16, -1000)),
         Case("rows whose scores lie from -1000 to +1000", _far_rows(rng, n_q, n_k, 16)),
-        Case(
-            "one key",
-            cases.draw(rng, n_q, 1, 16),
-            blind_to=frozenset({"mean(V)"}),
-        ),
+        Case("one key", cases.draw(rng, n_q, 1, 16), blind_to=frozenset({"mean(V)"})),
         *[Case(name, qkv, shows=shows) for name, qkv, shows in cases.hard(rng, 21, 33, 16)],
         Case("the example of the task", tuple(example)),
     ]
@@ -70,10 +67,16 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
 Take = Callable[[np.ndarray], Any]
 
 
-def _with_max(take: Take, take_sum: Take, dtype: Any) -> Callable[..., np.ndarray]:
+def _row_sum(e: np.ndarray) -> np.ndarray:
+    return np.asarray(e.sum(axis=-1, keepdims=True))
+
+
+def _with_max(take: Take, take_sum: Take = _row_sum) -> Callable[..., np.ndarray]:
     """Return attention that subtracts ``take(scores)`` where the row's maximum goes."""
 
-    def model(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def model(
+        q: np.ndarray, k: np.ndarray, v: np.ndarray, *, dtype: Any = np.float64
+    ) -> np.ndarray:
         s = q @ k.T / np.sqrt(dtype(q.shape[-1]))
         e = np.exp(s - take(s))
         return (e / take_sum(e)) @ v
@@ -81,77 +84,58 @@ def _with_max(take: Take, take_sum: Take, dtype: Any) -> Callable[..., np.ndarra
     return model
 
 
-def _max_mistakes() -> tuple[Mistake, ...]:
-    """Return each mistake twice: dividing by np.sqrt(d) makes float32 scores float64, dividing
-    by math.sqrt(d) does not, and exp overflows elsewhere."""
-
-    def row_sum(e: np.ndarray) -> np.ndarray:
-        return e.sum(axis=-1, keepdims=True)
-
-    return tuple(
-        Mistake(name, says, _with_max(take, take_sum or row_sum, dtype))
-        for name, says, take, take_sum in _MAX_MISTAKES
-        for dtype in (np.float32, np.float64)
-    )
-
-
-_MAX_MISTAKES: tuple[tuple[str, str, Take, Take | None], ...] = (
+_OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
     (
         "no maximum is subtracted",
         "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's "
         "maximum before exp.",
-        lambda s: 0,
-        None,
+        _with_max(lambda s: 0),
     ),
     (
         "one maximum for the whole chart",
         "s.max() is the maximum of all rows. A row that lies far below it gets nothing but "
         "zeros: take the maximum of each row.",
-        lambda s: s.max(),
-        None,
+        _with_max(lambda s: s.max()),
     ),
     (
         "the maximum of each column",
         "The maximum is taken down the columns (axis 0): each row needs its own, along axis 1.",
-        lambda s: s.max(axis=0, keepdims=True),
-        None,
+        _with_max(lambda s: s.max(axis=0, keepdims=True)),
     ),
     (
         "scores are clipped, not shifted",
         "Above the limit all scores become alike: subtract the row's maximum, which keeps their "
         "differences.",
-        lambda s: s - np.clip(s, -80, 80),
-        None,
+        _with_max(lambda s: s - np.clip(s, -80, 80)),
     ),
-    *(
-        (
-            NOT_THE_MAXIMUM,
-            "Another number of the row than its maximum is subtracted: where a score lies far "
-            "above it, exp overflows.",
-            take,
-            None,
-        )
-        for take in (
-            lambda s: s.mean(axis=1, keepdims=True),
-            lambda s: s.min(axis=1, keepdims=True),
-            lambda s: s[:, :1],
-        )
+    *ways(
+        NOT_THE_MAXIMUM,
+        "Another number of the row than its maximum is subtracted: where a score lies far above "
+        "it, exp overflows.",
+        _with_max(lambda s: s.mean(axis=1, keepdims=True)),
+        _with_max(lambda s: s.min(axis=1, keepdims=True)),
+        _with_max(lambda s: s[:, :1]),
     ),
-    *(
-        (
-            "keepdims is missing",
-            "Without keepdims=True the row maxima or sums are laid along the columns.",
-            lambda s, keep=keep_max: s.max(axis=1, keepdims=keep),
-            lambda e, keep=keep_sum: e.sum(axis=1, keepdims=keep),
-        )
-        for keep_max, keep_sum in ((False, False), (False, True), (True, False))
+    *ways(
+        "keepdims is missing",
+        "Without keepdims=True the row maxima or sums are laid along the columns.",
+        _with_max(lambda s: s.max(axis=1), lambda e: e.sum(axis=1)),
+        _with_max(lambda s: s.max(axis=1), _row_sum),
+        _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(axis=1)),
     ),
+)
+# each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d) does
+# not, and exp overflows elsewhere
+_MAX_MISTAKES = tuple(
+    Mistake(name, says, partial(model, dtype=dtype))
+    for name, says, model in _OTHER_MAXIMA
+    for dtype in (np.float32, np.float64)
 )
 _SUM_MISTAKE = Mistake(
     "one sum for the whole chart",
     "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its own "
     "sum, along axis 1.",
-    _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(), np.float64),
+    _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum()),
 )
 _SHARED = frozenset(
     {
@@ -187,17 +171,12 @@ def _three_lines(
 
 _ROW_MISTAKES = (
     *attention_mistakes(without_masks=_SHARED),
-    *(
-        Mistake(
-            "scaled by the number of tokens",
-            "the rows of q are the queries, and those of k the keys. d is the length of a row.",
-            _three_lines(scale),
-        )
-        for scale in (
-            lambda q, k: 1 / q.shape[-2] ** 0.5,
-            lambda q, k: 1 / k.shape[-2] ** 0.5,
-            lambda q, k: 1 / q.shape[-2],
-        )
+    *Mistake.ways(
+        "scaled by the number of tokens",
+        "the rows of q are the queries, and those of k the keys. d is the length of a row.",
+        _three_lines(lambda q, k: 1 / q.shape[-2] ** 0.5),
+        _three_lines(lambda q, k: 1 / k.shape[-2] ** 0.5),
+        _three_lines(lambda q, k: 1 / q.shape[-2]),
     ),
     Mistake(
         "the weights are scaled, not the scores",
@@ -234,7 +213,7 @@ IN_NUMPY = Exercise.of(
     answer=output_only,
     judge=_judge_numpy,
     without_torch=True,
-    mistakes=(*_ROW_MISTAKES, *_max_mistakes(), _SUM_MISTAKE),
+    mistakes=(*_ROW_MISTAKES, *_MAX_MISTAKES, _SUM_MISTAKE),
 )
 
 

@@ -92,14 +92,10 @@ _TRIP_MISTAKES = (
         "The total is all trips: S and P, and Q, K, V and O as well.",
         _totalled(lambda right: right["total"] - right["qkvo"]),
     ),
-    Mistake(
+    *Mistake.ways(
         "a reading counts nothing",
         "Reading a matrix moves as many bytes as writing it.",
         _changed(read_s=lambda _: 0, read_p=lambda _: 0),
-    ),
-    Mistake(
-        "a reading counts nothing",
-        "Reading a matrix moves as many bytes as writing it.",
         _totalled(_without_reads, read_s=0, read_p=0),
     ),
     Mistake(

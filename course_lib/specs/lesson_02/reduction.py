@@ -7,7 +7,7 @@ from collections.abc import Callable
 from numpy.random import Generator
 
 from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
 
 Pair = tuple[float, float]
 
@@ -75,14 +75,10 @@ _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
         "naive over least, not least over naive.",
         lambda n, d: (1 / (2 * n / d + 1), d / 2),
     ),
-    (
+    *ways(
         "whole division",
         "n // d drops what is left over: use n / d.",
         lambda n, d: (2 * n // d + 1, d / 2),
-    ),
-    (
-        "whole division",
-        "n // d drops what is left over: use n / d.",
         lambda n, d: (2 * (n // d) + 1, d / 2),
     ),
     (

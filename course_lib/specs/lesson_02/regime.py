@@ -13,7 +13,7 @@ from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 
 Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
 REGIMES = ("overhead", "traffic", "arithmetic")
@@ -185,14 +185,10 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the A100's figures are written into the function: take them from gpu.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
     ),
-    (
+    *ways(
         "not all three are compared",
         "the largest of three is larger than both others: compare each with both.",
         _two_of_three,
-    ),
-    (
-        "not all three are compared",
-        "the largest of three is larger than both others: compare each with both.",
         _above_the_least,
     ),
     (

@@ -15,7 +15,7 @@ from course_lib.attention.slips import LN_2
 from course_lib.judging.cases import FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.misconceptions import BASES
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
 
 
@@ -181,22 +181,19 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
         partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0)),
     ),
-    *(
-        (
-            BASES,
-            "one factor is a power of 2, the other a power of e: exp in both.",
-            partial(_merge, powers=powers),
-        )
-        for powers in ((LN_2, 1.0), (1.0, LN_2), (LN_2, LN_2))
+    *ways(
+        BASES,
+        "one factor is a power of 2, the other a power of e: exp in both.",
+        partial(_merge, powers=(LN_2, 1.0)),
+        partial(_merge, powers=(1.0, LN_2)),
+        partial(_merge, powers=(LN_2, LN_2)),
     ),
-    *(
-        (
-            "one factor is upside down",
-            "the factors are exp(m_a - m) and exp(m_b - m), never above 1: one of them is "
-            "exp(m - m_old).",
-            partial(_merge, powers=powers),
-        )
-        for powers in ((-1.0, 1.0), (1.0, -1.0))
+    *ways(
+        "one factor is upside down",
+        "the factors are exp(m_a - m) and exp(m_b - m), never above 1: one of them is "
+        "exp(m - m_old).",
+        partial(_merge, powers=(-1.0, 1.0)),
+        partial(_merge, powers=(1.0, -1.0)),
     ),
     *(
         (
@@ -212,44 +209,32 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "instead of m.",
         partial(_merge, guard=False),
     ),
-    *(
-        (
-            "o is divided inside merge",
-            "the o of a state is a sum, not an average: merge sums, divide at the very end.",
-            wrong,
-        )
-        for wrong in (_merge_averages, _merge_and_divide)
+    *ways(
+        "o is divided inside merge",
+        "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+        _merge_averages,
+        _merge_and_divide,
     ),
     (
         "m becomes 0 where no key was seen",
         "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
         lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:]),
     ),
-    (
+    *ways(
         "one of two equal maxima is lost",
         "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
         "then.",
         lambda a, b: a if a[0] == b[0] else _merge(a, b),
-    ),
-    (
-        "one of two equal maxima is lost",
-        "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
-        "then.",
         lambda a, b: b if a[0] == b[0] else _merge(a, b),
     ),
-    *(
-        (
-            "a state is taken for that of no keys",
-            "only m = -inf (or l_sum = 0) says that no key was seen. Values may be 0, and a "
-            "maximum may be very negative.",
-            partial(_merge_unless, empty=empty),
-        )
-        for empty in (
-            lambda state: not np.any(state[2]),
-            lambda state: not state[0],
-            lambda state: state[0] < -1000,
-            lambda state: state[0] < -10_000,
-        )
+    *ways(
+        "a state is taken for that of no keys",
+        "only m = -inf (or l_sum = 0) says that no key was seen. Values may be 0, and a "
+        "maximum may be very negative.",
+        partial(_merge_unless, empty=lambda state: not np.any(state[2])),
+        partial(_merge_unless, empty=lambda state: not state[0]),
+        partial(_merge_unless, empty=lambda state: state[0] < -1000),
+        partial(_merge_unless, empty=lambda state: state[0] < -10_000),
     ),
     (
         "alpha is inverted",

@@ -25,7 +25,7 @@ from course_lib.judging.misconceptions import (
     STARTS_LOW,
     STARTS_LOW_SLIPS,
 )
-from course_lib.judging.spec import Observed
+from course_lib.judging.spec import Observed, ways
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
 State = tuple[Any, ...]
@@ -90,14 +90,11 @@ STREAM_MISTAKES = (
         "too small for a float. Start at -inf.",
         "start_zero",
     ),
-    *(
-        (
-            STARTS_LOW,
-            "m starts at a large negative number. Where all scores lie below it, every exponential "
-            "vanishes. Start at -inf.",
-            slip,
-        )
-        for slip in STARTS_LOW_SLIPS
+    *ways(
+        STARTS_LOW,
+        "m starts at a large negative number. Where all scores lie below it, every exponential "
+        "vanishes. Start at -inf.",
+        *STARTS_LOW_SLIPS,
     ),
     (
         "m forgets the earlier piles",
@@ -105,23 +102,16 @@ STREAM_MISTAKES = (
         "large and overflows: m_new = max(m, maximum of the pile).",
         "latest_max",
     ),
-    *(
-        (
-            "no maximum is subtracted",
-            "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the "
-            "maximum.",
-            slip,
-        )
-        for slip in NO_MAXIMUM_SLIPS
+    *ways(
+        "no maximum is subtracted",
+        "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
+        *NO_MAXIMUM_SLIPS,
     ),
     *((CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
-    *(
-        (
-            BASES,
-            "exp and exp2 do not belong together: exp everywhere.",
-            slip,
-        )
-        for slip in BASES_SLIPS
+    *ways(
+        BASES,
+        "exp and exp2 do not belong together: exp everywhere.",
+        *BASES_SLIPS,
     ),
     (
         "m is never updated",

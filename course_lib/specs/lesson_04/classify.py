@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 
 
 def _classify(row_start: int, row_stop: int, col_start: int, col_stop: int, offset: int = 0) -> str:
@@ -97,84 +97,68 @@ def _moved(by: Callable[[int], int]) -> Callable[..., str]:
     return lambda r0, r1, c0, c1, offset=0: _classify(r0, r1, c0, c1, by(offset))
 
 
-_REVERSED = (
-    "the rule is reversed",
-    "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
-    "last query comes before the first key: max(query) < min(key).",
-)
-_STOPS = (
-    "stop is counted as part of the tile",
-    "the last query is row_stop - 1 and the last key is col_stop - 1.",
-)
-_OWN_KEY = (
-    "a query does not see its own key",
-    "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
-)
-_DIAGONAL = (
-    "diagonal tiles are called full",
-    "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
-    "mask.",
-)
-_RULES: tuple[tuple[tuple[str, str], Callable[..., str]], ...] = (
+_RULES: tuple[tuple[str, str, Callable[..., str]], ...] = (
     (
-        ("the offset is ignored", "query i stands at position i + offset."),
+        "the offset is ignored",
+        "query i stands at position i + offset.",
         _moved(lambda offset: 0),
     ),
     (
-        (
-            "the offset has the wrong sign",
-            "query i stands at position i + offset. The keys stay where they are.",
-        ),
+        "the offset has the wrong sign",
+        "query i stands at position i + offset. The keys stay where they are.",
         _moved(lambda offset: -offset),
     ),
-    (
-        _REVERSED,
+    *ways(
+        "the rule is reversed",
+        "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
+        "last query comes before the first key: max(query) < min(key).",
         _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 < k0),
-    ),
-    (
-        _REVERSED,
         _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 <= k0),
-    ),
-    (
-        _REVERSED,
         _by_corners(lambda q0, q1, k0, k1: q0 >= k1, lambda q0, q1, k0, k1: q1 < k0),
+        lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset),
     ),
-    (_REVERSED, lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset)),
-    (_DIAGONAL, _by_corners(full=lambda *corners: True)),
-    (_DIAGONAL, _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1)),
-    (
-        _STOPS,
+    *ways(
+        "diagonal tiles are called full",
+        "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
+        "mask.",
+        _by_corners(full=lambda *corners: True),
+        _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1),
+    ),
+    *ways(
+        "stop is counted as part of the tile",
+        "the last query is row_stop - 1 and the last key is col_stop - 1.",
         _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
+        _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0),
+        _by_corners(full=lambda q0, q1, k0, k1: q0 > k1),
     ),
-    (_STOPS, _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0)),
-    (_STOPS, _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),
-    (_OWN_KEY, _moved(lambda offset: offset - 1)),
-    (_OWN_KEY, _by_corners(lambda q0, q1, k0, k1: q1 <= k0)),
+    *ways(
+        "a query does not see its own key",
+        "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
+        _moved(lambda offset: offset - 1),
+        _by_corners(lambda q0, q1, k0, k1: q1 <= k0),
+    ),
     (
-        ("a query sees one key of the future", "the last key that query i sees is i + offset."),
+        "a query sees one key of the future",
+        "the last key that query i sees is i + offset.",
         _moved(lambda offset: offset + 1),
     ),
     (
-        (
-            "only the starts are compared",
-            "that is right for square tiles on the diagonal only: two corners decide, the last "
-            "query with the first key and the first query with the last key.",
-        ),
+        "only the starts are compared",
+        "that is right for square tiles on the diagonal only: two corners decide, the last query "
+        "with the first key and the first query with the last key.",
         _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0),
     ),
     (
-        (
-            "nothing is ever full",
-            "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
-        ),
+        "nothing is ever full",
+        "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
         _by_corners(full=lambda *corners: False),
     ),
     (
-        ("nothing is ever skipped", "no pair of this tile is allowed: do not even load it."),
+        "nothing is ever skipped",
+        "no pair of this tile is allowed: do not even load it.",
         _by_corners(skip=lambda *corners: False),
     ),
 )
-_CLASSIFY_MISTAKES = tuple(Mistake(*named, _words(rule)) for named, rule in _RULES)
 
 
 EXERCISE = Exercise.of(
@@ -184,5 +168,5 @@ EXERCISE = Exercise.of(
     judge=_judge_tiles,
     run=_run_tiles,
     spared=dict.fromkeys(HARD, "compares positions, one tile at a time"),
-    mistakes=_CLASSIFY_MISTAKES,
+    mistakes=tuple(Mistake(name, says, _words(rule)) for name, says, rule in _RULES),
 )

@@ -230,31 +230,21 @@ def _n_q_for_n_k(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
 
 
 _STRIDES = (
-    *(
-        Mistake(
-            "head_dim in place of the row stride",
-            "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: "
-            "rows may hold more than one head.",
-            _strided(used),
-        )
-        for used in (
-            lambda d, q, k, v, o: (d, d, d, d),
-            lambda d, q, k, v, o: (d, d, d, o),
-        )
+    *Mistake.ways(
+        "head_dim in place of the row stride",
+        "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: "
+        "rows may hold more than one head.",
+        _strided(lambda d, q, k, v, o: (d, d, d, d)),
+        _strided(lambda d, q, k, v, o: (d, d, d, o)),
     ),
-    *(
-        Mistake(
-            "the row stride of another tensor",
-            "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
-            _strided(used),
-        )
-        for used in (
-            lambda d, q, k, v, o: (q, q, q, q),
-            lambda d, q, k, v, o: (q, q, q, o),
-            lambda d, q, k, v, o: (q, k, k, o),
-            lambda d, q, k, v, o: (q, q, v, o),
-            lambda d, q, k, v, o: (q, k, v, q),
-        )
+    *Mistake.ways(
+        "the row stride of another tensor",
+        "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
+        _strided(lambda d, q, k, v, o: (q, q, q, q)),
+        _strided(lambda d, q, k, v, o: (q, q, q, o)),
+        _strided(lambda d, q, k, v, o: (q, k, k, o)),
+        _strided(lambda d, q, k, v, o: (q, q, v, o)),
+        _strided(lambda d, q, k, v, o: (q, k, v, q)),
     ),
 )
 

@@ -67,7 +67,8 @@ def _run_q_tile(function: Callable[..., Any], case: Case) -> Observed:
     return on_a_desk(function, case, ("k", "v"))  # q_tile lies there already
 
 
-def _run_all_tiles(function: Callable[..., Any], case: Case) -> Observed:
+def run_all_tiles(function: Callable[..., Any], case: Case) -> Observed:
+    """Run the student's function on q, k and v that are taken from a desk."""
     return on_a_desk(function, case, ("q", "k", "v"))
 
 
@@ -78,87 +79,59 @@ def in_double(triple: cases.Triple) -> cases.Triple:
 
 
 def _q_tile_cases(rng: Generator) -> list[Case]:
+    def case(name: str, qkv: cases.Triple, block_k: int, **flags: Any) -> Case:
+        return Case(name, in_double(qkv), {"block_k": block_k}, **flags)
+
     q, k, v = in_double(cases.shifted(rng, 6, 20, 4, 1000))
     q[::2, 0] *= -1  # every other row's scores lie near -1000, the others' near 1000
-    shapes = [
-        ("4 queries, 12 keys in tiles of 4", cases.draw(rng, 4, 12, 6), 4),
-        ("7 queries, 10 keys in tiles of 4: the last tile is short", cases.draw(rng, 7, 10, 5), 4),
-        ("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),
-        ("each tile's scores are larger than the last", cases.sloped(rng, 6, 37, 8, 40.0), 8),
-        ("each tile's scores are smaller than the last", cases.sloped(rng, 6, 37, 8, -40.0), 8),
+    return [
+        case("4 queries, 12 keys in tiles of 4", cases.draw(rng, 4, 12, 6), 4),
+        case("7 queries, 10 keys in tiles of 4: the last tile is short",
+             cases.draw(rng, 7, 10, 5), 4),
+        case("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),
+        case("each tile's scores are larger than the last", cases.sloped(rng, 6, 37, 8, 40.0), 8),
+        case("each tile's scores are smaller than the last", cases.sloped(rng, 6, 37, 8, -40.0), 8),
         # 1000 before -1000: no maximum at all fails on both, one that starts at 0 on the second
-        ("scores near 1000", cases.shifted(rng, 6, 20, 4, 1000), 8),
-        ("scores near -1000", cases.shifted(rng, 6, 20, 4, -1000), 8),
-        ("rows near -1000 and rows near 1000 in one tile", (q, k, v), 8),
-        ("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
-    ]
-    drawn = [Case(name, in_double(qkv), {"block_k": block}) for name, qkv, block in shapes]
-    long = Case(
-        "48 queries, 4096 keys in tiles of 32, memory measured",
-        in_double(cases.draw(rng, 48, 4096, 8)),
-        {"block_k": 32},
-        counted=True,
-    )
-    hard = [
-        Case(f"{name}; the last tile holds one key", in_double(qkv), {"block_k": 8}, shows=shows)
-        for name, qkv, shows in cases.hard(rng, 9, 33, 16)
-    ]
-    farthest = Case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), {"block_k": 4})
-    one = in_double(cases.draw(rng, 1, 6, 4))
-    single = Case("a single query, tiles of one key", one, {"block_k": 1})
-    many = Case(cases.MANY_NAME, in_double(cases.many_tiles(rng)), {"block_k": 1})
-    return [*drawn, long, *hard, farthest, single, many]
+        case("scores near 1000", cases.shifted(rng, 6, 20, 4, 1000), 8),
+        case("scores near -1000", cases.shifted(rng, 6, 20, 4, -1000), 8),
+        case("rows near -1000 and rows near 1000 in one tile", (q, k, v), 8),
+        case("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
+        case("48 queries, 4096 keys in tiles of 32, memory measured",
+             cases.draw(rng, 48, 4096, 8), 32, counted=True),
+        *(case(f"{name}; the last tile holds one key", qkv, 8, shows=shows)
+          for name, qkv, shows in cases.hard(rng, 9, 33, 16)),
+        case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), 4),
+        case("a single query, tiles of one key", cases.draw(rng, 1, 6, 4), 1),
+        case(cases.MANY_NAME, cases.many_tiles(rng), 1),
+    ]  # fmt: skip
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:
+    def case(name: str, qkv: cases.Triple, block_q: int, block_k: int, **flags: Any) -> Case:
+        return Case(name, in_double(qkv), {"block_q": block_q, "block_k": block_k}, **flags)
+
     n_q, n_k = int(rng.integers(20, 40)), int(rng.integers(41, 70))
-    shapes: list[tuple[str, cases.Triple, int, int]] = [
-        ("12 queries in tiles of 4, 10 keys in tiles of 5", cases.draw(rng, 12, 10, 6), 4, 5),
-        ("11 queries in tiles of 4: the last is short", cases.draw(rng, 11, 12, 6), 4, 4),
-        ("more keys than queries, both ragged", cases.draw(rng, n_q, n_k, 8), 16, 12),
-        ("more queries than keys, both ragged", cases.draw(rng, n_k, n_q, 8), 8, 16),
-        ("tiles larger than everything", cases.draw(rng, 5, 7, 4), 64, 32),
-        ("large scores, tiles as wide as d", cases.draw(rng, 33, 35, 8, size=4), 8, 8),
-        ("scores climb along the row", cases.sloped(rng, n_q, n_k, 8, 40.0), 16, 8),
-        ("scores fall along the row", cases.sloped(rng, n_q, n_k, 8, -40.0), 16, 8),
-        ("scores near 1000", cases.shifted(rng, 20, 22, 4, 1000), 8, 6),
-        ("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
-    ]
     drawn = [
-        Case(name, in_double(qkv), {"block_q": block_q, "block_k": block_k})
-        for name, qkv, block_q, block_k in shapes
-    ]
-    one_key = Case(
-        "a single key",
-        in_double(cases.draw(rng, 5, 1, 4)),
-        {"block_q": 2, "block_k": 4},
-        blind_to=frozenset({"mean(V)"}),
-    )
-    long = Case(
-        "64 queries, 4096 keys, tiles of 16 and 64, memory measured",
-        in_double(cases.draw(rng, 64, 4096, 8)),
-        {"block_q": 16, "block_k": 64},
-        counted=True,
-    )
-    hard = [
-        Case(
-            f"{name}; the last tiles hold one query and one key",
-            in_double(qkv),
-            {"block_q": 4, "block_k": 8},
-            shows=shows,
-        )
-        for name, qkv, shows in cases.hard(rng, 21, 33, 16)
-    ]
-    ones = Case(
-        "tiles of one query and one key",
-        in_double(cases.draw(rng, 3, 5, 4)),
-        {"block_q": 1, "block_k": 1},
-    )
-    farthest = Case(
-        cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), {"block_q": 4, "block_k": 4}
-    )
-    many = Case(cases.MANY_NAME, in_double(cases.many_tiles(rng)), {"block_q": 4, "block_k": 1})
-    return [*drawn, one_key, long, *hard, farthest, ones, many]
+        case("12 queries in tiles of 4, 10 keys in tiles of 5", cases.draw(rng, 12, 10, 6), 4, 5),
+        case("11 queries in tiles of 4: the last is short", cases.draw(rng, 11, 12, 6), 4, 4),
+        case("more keys than queries, both ragged", cases.draw(rng, n_q, n_k, 8), 16, 12),
+        case("more queries than keys, both ragged", cases.draw(rng, n_k, n_q, 8), 8, 16),
+        case("tiles larger than everything", cases.draw(rng, 5, 7, 4), 64, 32),
+        case("large scores, tiles as wide as d", cases.draw(rng, 33, 35, 8, size=4), 8, 8),
+        case("scores climb along the row", cases.sloped(rng, n_q, n_k, 8, 40.0), 16, 8),
+        case("scores fall along the row", cases.sloped(rng, n_q, n_k, 8, -40.0), 16, 8),
+        case("scores near 1000", cases.shifted(rng, 20, 22, 4, 1000), 8, 6),
+        case("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
+        case("a single key", cases.draw(rng, 5, 1, 4), 2, 4, blind_to=frozenset({"mean(V)"})),
+        case("64 queries, 4096 keys, tiles of 16 and 64, memory measured",
+             cases.draw(rng, 64, 4096, 8), 16, 64, counted=True),
+        *(case(f"{name}; the last tiles hold one query and one key", qkv, 4, 8, shows=shows)
+          for name, qkv, shows in cases.hard(rng, 21, 33, 16)),
+    ]  # fmt: skip
+    ones = case("tiles of one query and one key", cases.draw(rng, 3, 5, 4), 1, 1)
+    farthest = case(cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), 4, 4)
+    many = case(cases.MANY_NAME, cases.many_tiles(rng), 4, 1)
+    return [*drawn, farthest, ones, many]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
@@ -305,21 +278,17 @@ _TILE_MISTAKES = (
         "is the `return` inside the loop, or does every step read the first tile?",
         _of_each_tile(lambda answers: answers[0]),
     ),
-    *(
-        Mistake(
-            "the last tile is dropped",
-            SAYS["the last tile is dropped"],
-            partial(_but_the_last, lone=lone),
-        )
-        for lone in (False, True)
+    *Mistake.ways(
+        "the last tile is dropped",
+        SAYS["the last tile is dropped"],
+        partial(_but_the_last, lone=False),
+        partial(_but_the_last, lone=True),
     ),
-    *(
-        Mistake(
-            "scaled by the number of tokens",
-            "the scores are divided by the root of a number of rows. d is the length of a row.",
-            _scaled_by(rows),
-        )
-        for rows in (lambda q, k: len(q), lambda q, k: len(k))
+    *Mistake.ways(
+        "scaled by the number of tokens",
+        "the scores are divided by the root of a number of rows. d is the length of a row.",
+        _scaled_by(lambda q, k: len(q)),
+        _scaled_by(lambda q, k: len(k)),
     ),
     Mistake(
         "a causal mask that nobody asked for",
@@ -338,16 +307,11 @@ _LOOP_MISTAKES = (
         "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
         _desk_not_cleared,
     ),
-    *(
-        Mistake(
-            "the short last Q tile is dropped",
-            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-            _q_rows(stop),
-        )
-        for stop in (
-            lambda n_q, block_q: n_q // block_q * block_q,
-            lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)),
-        )
+    *Mistake.ways(
+        "the short last Q tile is dropped",
+        "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+        _q_rows(lambda n_q, block_q: n_q // block_q * block_q),
+        _q_rows(lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1))),
     ),
     Mistake(
         "only the first Q tile is written",
@@ -374,7 +338,7 @@ ALL_Q_TILES = Exercise.of(
     truth=attention_truth,
     answer=output_only,
     judge=_judge_tiled,
-    run=_run_all_tiles,
+    run=run_all_tiles,
     without_torch=True,
     mistakes=(*_LOOP_MISTAKES, *_TILE_MISTAKES, *STREAM_MISTAKES),
 )

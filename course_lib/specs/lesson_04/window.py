@@ -14,11 +14,11 @@ from course_lib.attention.slips import stream
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import output_only
-from course_lib.judging.desk import Once, on_a_desk, taken_once
+from course_lib.judging.desk import Once, taken_once
 from course_lib.judging.misconceptions import known_as
 from course_lib.judging.misread import Misreading
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.specs.lesson_04.tiled import OF_THE_LOOP, in_double, judge_output
+from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.specs.lesson_04.tiled import OF_THE_LOOP, in_double, judge_output, run_all_tiles
 
 
 def window_truth(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> Any:
@@ -41,34 +41,30 @@ def _window_cases(rng: Generator) -> list[Case]:
         for q, k, v in [in_double(triple)]
     ]
     many = in_double(cases.many_tiles(rng, heads=(1,)))
-    drawn = [
-        ("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
-        ("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
-        ("a window of 1: each query sees itself", inputs(2, 2, 13, 13, 4), 1, 4, 4),
-        ("a window longer than the row: causal", inputs(2, 2, 21, 21, 8), 99, 8, 8),
-        ("scores near 1000", in_double(cases.shifted(rng, 9, 9, 4, 1000, heads=(1,))), 3, 4, 4),
-        ("scores near -1000", in_double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
-        ("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
-        ("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
-        ("10 new queries after 31 old keys, in tiles of 3 and 8", inputs(2, 1, 10, 41, 8), 9, 3, 8),
-        ("tiles of 1 and 1", inputs(2, 2, 5, 7, 4), 3, 1, 1),
-        ("tiles of keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
-        (cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
-        (cases.MANY_NAME, many, 999, 4, 1),
-    ]
+
+    def case(name: str, qkv: Any, window: int, block_q: int, block_k: int, **flags: Any) -> Case:
+        sizes = {"window": window, "block_q": block_q, "block_k": block_k}
+        return Case(name, qkv, sizes, **flags)
+
     return [
-        Case(
-            name,
-            qkv,
-            {"window": window, "block_q": block_q, "block_k": block_k},
-            blind_to=frozenset({"V"} if window == 1 else ()),
-            shows=shows,
-        )
-        for name, qkv, window, block_q, block_k, shows in [
-            *((*one, frozenset()) for one in drawn),
-            *((name, qkv, 13, 4, 8, shows) for name, qkv, shows in hard),
-        ]
-    ]
+        case("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
+        case("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
+        case("a window of 1: each query sees itself",
+             inputs(2, 2, 13, 13, 4), 1, 4, 4, blind_to=frozenset({"V"})),
+        case("a window longer than the row: causal", inputs(2, 2, 21, 21, 8), 99, 8, 8),
+        case("scores near 1000", in_double(cases.shifted(rng, 9, 9, 4, 1000, heads=(1,))), 3, 4, 4),
+        case("scores near -1000",
+             in_double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
+        case("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
+        case("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
+        case("10 new queries after 31 old keys, in tiles of 3 and 8",
+             inputs(2, 1, 10, 41, 8), 9, 3, 8),
+        case("tiles of 1 and 1", inputs(2, 2, 5, 7, 4), 3, 1, 1),
+        case("tiles of keys that nobody may see hold NaN", (q, k, v), 9, 4, 8),
+        case(cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
+        case(cases.MANY_NAME, many, 999, 4, 1),
+        *(case(name, qkv, 13, 4, 8, shows=shows) for name, qkv, shows in hard),
+    ]  # fmt: skip
 
 
 def _loaded_once(case: Case) -> dict[str, Once]:
@@ -97,10 +93,6 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     part = "row {} of q (all heads in a row)"
     tile = heads * block_q, heads * len(starts)
     return {"q": Once("loads q once", part, tile=tile, taken="{}[head, start:stop]"), **seen}
-
-
-def _run_window(function: Callable[..., Any], case: Case) -> Observed:
-    return on_a_desk(function, case, ("q", "k", "v"))
 
 
 def _window_model(
@@ -167,13 +159,11 @@ _WINDOW_MISTAKES = (
         "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
         _window_model(),
     ),
-    *(
-        Mistake(
-            "the window is one key too long",
-            "the query's own key counts: a window of 1 is the query itself.",
-            model,
-        )
-        for model in (_window_model(1), _window_walk(longer=1))
+    *Mistake.ways(
+        "the window is one key too long",
+        "the query's own key counts: a window of 1 is the query itself.",
+        _window_model(1),
+        _window_walk(longer=1),
     ),
     Mistake(
         "the window is one key too short",
@@ -247,7 +237,7 @@ EXERCISE = Exercise.of(
     truth=window_truth,
     answer=output_only,
     judge=taken_once(judge_output, _loaded_once, lambda _case, _held: None, part="tile"),
-    run=_run_window,
+    run=run_all_tiles,
     without_torch=True,
     mistakes=_WINDOW_MISTAKES,
 )

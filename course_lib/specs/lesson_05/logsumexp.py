@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,39 +40,25 @@ def _long_cases(rng: Generator) -> list[Case]:
     def drawn(rows: int, n: int, around: float = 0.0, rise: float = 0.0) -> Any:
         return draw.tensor(around + np.linspace(0, rise, n) + rng.standard_normal((rows, n)))
 
+    def case(name: str, x: Any, block: int, **flags: Any) -> Case:
+        return Case(name, (x,), {"block": block}, **flags)
+
     by_hand = draw.tensor([[1, 3, 2, 5], [2, 5, 1, 3]])
     return [
-        Case("the rows [1, 3, 2, 5] and [2, 5, 1, 3] in blocks of 2", (by_hand,), {"block": 2}),
-        Case("3 rows of 64 rising scores in blocks of 16", (drawn(3, 64, rise=6),), {"block": 16}),
-        Case(
-            "3 rows of 70 scores, all negative; the last of 5 blocks is short",
-            (drawn(3, 70, around=-8),),
-            {"block": 16},
-        ),
-        Case("2 rows of 150 scores near +100", (drawn(2, 150, around=100),), {"block": 64}),
-        Case(
-            "2 rows of 150 scores that fall from +100 to -100",
-            (drawn(2, 150, around=100, rise=-200),),
-            {"block": 64},
-        ),
-        Case("2 rows of 200 scores near -150", (drawn(2, 200, around=-150),), {"block": 64}),
-        Case("3 rows of 5 scores in one block of 64", (drawn(3, 5),), {"block": 64}),
-        Case(
-            "3 rows of 90 scores that are a part of a wider table",
-            (drawn(3, 128, rise=5)[:, 9:99],),
-            {"block": 32},
-            compiled=True,
-        ),
-        *[
-            Case(
-                f"3 rows of 65 scores in blocks of 16: {name}",
-                (draw.tensor(x),),
-                {"block": 16},
-                shows=shows,
-            )
-            for name, x, shows in draw.hard_rows(rng, 65, by=150)
-        ],
-    ]
+        case("the rows [1, 3, 2, 5] and [2, 5, 1, 3] in blocks of 2", by_hand, 2),
+        case("3 rows of 64 rising scores in blocks of 16", drawn(3, 64, rise=6), 16),
+        case("3 rows of 70 scores, all negative; the last of 5 blocks is short",
+             drawn(3, 70, around=-8), 16),
+        case("2 rows of 150 scores near +100", drawn(2, 150, around=100), 64),
+        case("2 rows of 150 scores that fall from +100 to -100",
+             drawn(2, 150, around=100, rise=-200), 64),
+        case("2 rows of 200 scores near -150", drawn(2, 200, around=-150), 64),
+        case("3 rows of 5 scores in one block of 64", drawn(3, 5), 64),
+        case("3 rows of 90 scores that are a part of a wider table",
+             drawn(3, 128, rise=5)[:, 9:99], 32, compiled=True),
+        *(case(f"3 rows of 65 scores in blocks of 16: {name}", draw.tensor(x), 16, shows=shows)
+          for name, x, shows in draw.hard_rows(rng, 65, by=150)),
+    ]  # fmt: skip
 
 
 def _once(case: Case) -> Least:
@@ -88,21 +75,20 @@ def _once(case: Case) -> Least:
 def _long(
     name: str,
     says: str,
-    slip: str = "right",
-    *,
+    *slips: str,
     base: float = math.e,
     end: Callable[[int, int], int] = lambda n, block: n,
-) -> Mistake:
-    """Return a log-sum-exp in a loop, in float32, with a slip, another base or end (n, block)."""
-    loop = SLIPS[slip]
+) -> tuple[Mistake, ...]:
+    """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block)."""
 
-    def model(x: Any, *, block: int = 64) -> np.ndarray:
+    def logsumexp(slip: str, x: Any, *, block: int = 64) -> np.ndarray:
+        loop = SLIPS[slip]
         s = (as_float64(x) * np.log(base)).astype(np.float32)
         s = s[:, : end(s.shape[1], block)]
         nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
         return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
 
-    return Mistake(name, says, model)
+    return Mistake.ways(name, says, *(partial(logsumexp, slip) for slip in slips or ("right",)))
 
 
 LONG_LOGSUMEXP = Exercise.of(
@@ -112,142 +98,125 @@ LONG_LOGSUMEXP = Exercise.of(
     judge=in_turn(float32_judge("the log-sum-exp", 2e-6), counted(_once)),
     kind="kernel",
     mistakes=(
-        _long(
+        *_long(
             "l_sum is not rescaled",
             "When a new maximum arrives, the old sum is measured against the old one: multiply "
             "it by alpha = exp(m - m_new).",
             "no_rescale_l",
         ),
-        _long(
+        *_long(
             "alpha is inverted",
             "alpha is exp(m_new - m): the past grows where it should shrink. "
             "alpha = exp(m - m_new) is never above 1.",
             "inverse",
         ),
-        _long(
+        *_long(
             "each block uses its own maximum",
             "The exponentials of a block are measured against that block's maximum. Measure "
             "them against m_new, the maximum so far.",
             "own_max",
         ),
-        _long(
+        *_long(
             "m forgets the earlier blocks",
             "The new maximum is that of the last block only. Where scores fall far, alpha "
             "overflows: take the larger of it and m.",
             "latest_max",
         ),
-        _long(
+        *_long(
             "the maximum starts at 0",
             "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
             "start_zero",
         ),
-        *(
-            _long(
-                STARTS_LOW,
-                "m starts at a large negative number, and real scores can lie below it: start at "
-                "-inf.",
-                slip,
-            )
-            for slip in STARTS_LOW_SLIPS
+        *_long(
+            STARTS_LOW,
+            "m starts at a large negative number, and real scores can lie below it: start at -inf.",
+            *STARTS_LOW_SLIPS,
         ),
-        *(
-            _long(
-                "no maximum is subtracted",
-                "Without a maximum, exp overflows near +100 and vanishes near -150.",
-                slip,
-            )
-            for slip in NO_MAXIMUM_SLIPS
+        *_long(
+            "no maximum is subtracted",
+            "Without a maximum, exp overflows near +100 and vanishes near -150.",
+            *NO_MAXIMUM_SLIPS,
         ),
-        *(_long(CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
-        *(
-            _long(
-                NOT_THE_MAXIMUM,
-                "Another number than the largest score so far is subtracted before exp: a mean, "
-                "the smallest score, or a maximum that never changes. exp overflows above 88.",
-                slip,
-            )
-            for slip in NOT_THE_MAXIMUM_SLIPS
+        *_long(CLIPPED, SAYS[CLIPPED], *CLIPPED_SLIPS),
+        *_long(
+            NOT_THE_MAXIMUM,
+            "Another number than the largest score so far is subtracted before exp: a mean, "
+            "the smallest score, or a maximum that never changes. exp overflows above 88.",
+            *NOT_THE_MAXIMUM_SLIPS,
         ),
-        *(
-            _long(
-                "masked means score -10000",
-                "The empty places of the last block entered with a large negative score, but real "
-                "scores can lie below it. Load them as -inf.",
-                slip,
-            )
-            for slip in ("fill_1e4", "fill_past_end_1e4")
+        *_long(
+            "masked means score -10000",
+            "The empty places of the last block entered with a large negative score, but real "
+            "scores can lie below it. Load them as -inf.",
+            "fill_1e4",
+            "fill_past_end_1e4",
         ),
-        _long(
+        *_long(
             "masked means score zero",
             "The empty places of the last block entered with score 0. Load them as -inf.",
             "zeros_past_end",
         ),
-        _long(
+        *_long(
             "the short last block is left out",
             "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
             end=lambda n, block: n // block * block,
         ),
-        _long(
+        *_long(
             "only the first block counts",
             "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
             end=lambda n, block: block,
         ),
-        _long(
+        *_long(
             "only the last block counts",
             "l_sum is set anew in each block: add the block's sum to what was there.",
             "forget_l",
         ),
-        _long(
+        *_long(
             "the new block is rescaled as well",
             "alpha brings the old sum to the new maximum; the new block is measured against it "
             "already: l_sum * alpha + the block's sum.",
             "rescale_all",
         ),
-        *(
-            _long(
-                "2 in place of e",
-                "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
-                "log2(e) first and the result by ln 2.",
-                slip,
-                base=2.0,
-            )
-            for slip in ("lse_in_base_2", "lse_with_m_in_base_2")
+        *_long(
+            "2 in place of e",
+            "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
+            "log2(e) first and the result by ln 2.",
+            "lse_in_base_2",
+            "lse_with_m_in_base_2",
+            base=2.0,
         ),
-        *(
-            _long(
-                "2 in place of e",
-                "One of the exponentials is a power of 2, the others of e: use tl.exp everywhere.",
-                slip,
-            )
-            for slip in BASES_SLIPS
+        *_long(
+            "2 in place of e",
+            "One of the exponentials is a power of 2, the others of e: use tl.exp everywhere.",
+            *BASES_SLIPS,
         ),
-        _long("m + l_sum in the logarithm", "The answer is m + log(l_sum).", "lse_of_m_and_l"),
-        _long(
+        *_long("m + l_sum in the logarithm", "The answer is m + log(l_sum).", "lse_of_m_and_l"),
+        *_long(
             "the sum alone",
             "This is l_sum: the answer is m + log(l_sum).",
             "lse_is_l",
         ),
-        _long(
+        *_long(
             "the sum is missing",
             "m is the largest score only: add log(l_sum).",
             "lse_is_m",
         ),
-        _long(
+        *_long(
             "the logarithm is missing",
             "The answer is m + log(l_sum), not m + l_sum.",
             "lse_adds_l",
         ),
-        _long(
+        *_long(
             "the maximum is missing",
             "log(l_sum) is measured against m: add m at the end.",
             "lse_is_ln_l",
         ),
-        _long(
+        *_long(
             "the logarithm has base 2",
             "tl.log2 is the logarithm to base 2: use tl.log.",
             "lse_with_log2",
         ),
-        _long(
+        *_long(
             "m is never updated",
             "The loop ends without m = m_new, so the next block sees the old maximum.",
             "keep_max",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,24 +120,18 @@ ROW_SOFTMAX = Exercise.of(
             "before exp.",
             lambda x: _less(x, lambda row: np.float32(0)),
         ),
-        *(
-            Mistake(CLIPPED, SAYS[CLIPPED], lambda x, most=most: _clipped(x, most))
-            for most in MOST_SCORES
+        *Mistake.ways(
+            CLIPPED, SAYS[CLIPPED], *(partial(_clipped, most=most) for most in MOST_SCORES)
         ),
-        *(
-            Mistake(
-                NOT_THE_MAXIMUM,
-                "Another number of the row than its maximum is subtracted: where a score lies far "
-                "above it, exp overflows.",
-                lambda x, other=other: _less(x, other),
-            )
-            for other in (
-                lambda x: x.mean(axis=1, keepdims=True),
-                lambda x: x.min(axis=1, keepdims=True),
-                lambda x: x[:, :1],
-                lambda x: _in_the_block(x, np.mean),
-                lambda x: _in_the_block(x, np.min),
-            )
+        *Mistake.ways(
+            NOT_THE_MAXIMUM,
+            "Another number of the row than its maximum is subtracted: where a score lies far "
+            "above it, exp overflows.",
+            partial(_less, other=lambda x: x.mean(axis=1, keepdims=True)),
+            partial(_less, other=lambda x: x.min(axis=1, keepdims=True)),
+            partial(_less, other=lambda x: x[:, :1]),
+            partial(_less, other=lambda x: _in_the_block(x, np.mean)),
+            partial(_less, other=lambda x: _in_the_block(x, np.min)),
         ),
         Mistake(
             "masked means score -10000",
@@ -149,26 +144,21 @@ ROW_SOFTMAX = Exercise.of(
             "The exponentials are not divided by their sum: each row must add up to 1.",
             lambda x: np.exp(as_float64(x) - as_float64(x).max(axis=1, keepdims=True)),
         ),
-        *(
-            Mistake(name, says, lambda x, wrong=wrong: _weighed(x, wrong))
-            for name, says, wrong in (
-                (
-                    "2 in place of e",
-                    "tl.exp2 is a power of 2: exp2(s) is exp(s * ln 2). Use tl.exp, or multiply "
-                    "the scores by log2(e) first.",
-                    lambda s: np.exp2(s) / np.exp2(s).sum(axis=1, keepdims=True),
-                ),
-                (
-                    "divided by the sum of the scores",
-                    "The sum is taken of the scores: add up the exponentials, p.",
-                    None,
-                ),
-                (
-                    "the logarithm of the softmax",
-                    "This is s - max - log(sum): the weights themselves are p / sum(p).",
-                    lambda s: s - np.log(np.exp(s).sum(axis=1, keepdims=True)),
-                ),
-            )
+        Mistake(
+            "2 in place of e",
+            "tl.exp2 is a power of 2: exp2(s) is exp(s * ln 2). Use tl.exp, or multiply the scores "
+            "by log2(e) first.",
+            partial(_weighed, wrong=lambda s: np.exp2(s) / np.exp2(s).sum(axis=1, keepdims=True)),
+        ),
+        Mistake(
+            "divided by the sum of the scores",
+            "The sum is taken of the scores: add up the exponentials, p.",
+            partial(_weighed, wrong=None),
+        ),
+        Mistake(
+            "the logarithm of the softmax",
+            "This is s - max - log(sum): the weights themselves are p / sum(p).",
+            partial(_weighed, wrong=lambda s: s - np.log(np.exp(s).sum(axis=1, keepdims=True))),
         ),
         Mistake(
             "every program works on the first row",

@@ -73,27 +73,18 @@ OFFSETS = question(
 
 
 def _vector_cases(rng: Generator) -> list[Case]:
-    def pair(n: int) -> tuple[Any, Any]:
-        return draw.tensor(rng.standard_normal(n)), draw.tensor(rng.standard_normal(n))
+    def case(name: str, n: int, block: int, **flags: Any) -> Case:
+        pair = draw.tensor(rng.standard_normal(n)), draw.tensor(rng.standard_normal(n))
+        return Case(name, pair, {"block": block}, **flags)
 
     return [
-        Case("64 numbers in blocks of 16: four full blocks", pair(64), {"block": 16}),
-        Case("70 numbers in blocks of 16: the last block is short", pair(70), {"block": 16}),
-        Case("4 numbers in a block of 64: one block, mostly empty", pair(4), {"block": 64}),
-        Case(
-            "200 numbers in blocks of 64, counted",
-            pair(200),
-            {"block": 64},
-            counted=True,
-            compiled=True,
-        ),
-        Case(
-            "65 numbers in blocks of 16: the last block holds one",
-            pair(65),
-            {"block": 16},
-            shows=frozenset({REMAINDER}),
-        ),
-    ]
+        case("64 numbers in blocks of 16: four full blocks", 64, 16),
+        case("70 numbers in blocks of 16: the last block is short", 70, 16),
+        case("4 numbers in a block of 64: one block, mostly empty", 4, 64),
+        case("200 numbers in blocks of 64, counted", 200, 64, counted=True, compiled=True),
+        case("65 numbers in blocks of 16: the last block holds one",
+             65, 16, shows=frozenset({REMAINDER})),
+    ]  # fmt: skip
 
 
 def _once(case: Case) -> Least:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,35 +22,22 @@ def _copy_cases(rng: Generator) -> list[Case]:
     def drawn(rows: int, cols: int, dtype: str = "float32") -> Any:
         return draw.tensor(rng.standard_normal((rows, cols)), dtype)
 
-    def tiles(rows: int, cols: int) -> dict[str, int]:
-        return {"block_rows": rows, "block_cols": cols}
+    def case(name: str, x: Any, rows: int, cols: int, **flags: Any) -> Case:
+        return Case(name, (x,), {"block_rows": rows, "block_cols": cols}, **flags)
 
     return [
-        Case("64 x 32 in tiles of 16 x 32: whole tiles", (drawn(64, 32),), tiles(16, 32)),
-        Case("37 x 21 in tiles of 16 x 8: short on both sides", (drawn(37, 21),), tiles(16, 8)),
-        Case("a transposed view, 24 x 40 in tiles of 16 x 32", (drawn(40, 24).T,), tiles(16, 32)),
-        Case(
-            "a part of a wider table, 30 x 20 in tiles of 8 x 16",
-            (drawn(64, 50)[3:33, 9:29],),
-            tiles(8, 16),
-        ),
-        Case(
-            "every third column, 20 x 12 in tiles of 16 x 8", (drawn(20, 36)[:, ::3],), tiles(16, 8)
-        ),
-        Case("one entry in a tile of 16 x 16", (drawn(1, 1),), tiles(16, 16)),
-        Case(
-            "100 x 70 float16 in tiles of 64 x 32",
-            (drawn(100, 70, "float16"),),
-            tiles(64, 32),
-            compiled=True,
-        ),
-        Case(
-            "33 x 17 in tiles of 16 x 8: one row and column more than whole tiles",
-            (drawn(33, 17),),
-            tiles(16, 8),
-            shows=frozenset({REMAINDER}),
-        ),
-    ]
+        case("64 x 32 in tiles of 16 x 32: whole tiles", drawn(64, 32), 16, 32),
+        case("37 x 21 in tiles of 16 x 8: short on both sides", drawn(37, 21), 16, 8),
+        case("a transposed view, 24 x 40 in tiles of 16 x 32", drawn(40, 24).T, 16, 32),
+        case("a part of a wider table, 30 x 20 in tiles of 8 x 16",
+             drawn(64, 50)[3:33, 9:29], 8, 16),
+        case("every third column, 20 x 12 in tiles of 16 x 8", drawn(20, 36)[:, ::3], 16, 8),
+        case("one entry in a tile of 16 x 16", drawn(1, 1), 16, 16),
+        case("100 x 70 float16 in tiles of 64 x 32",
+             drawn(100, 70, "float16"), 64, 32, compiled=True),
+        case("33 x 17 in tiles of 16 x 8: one row and column more than whole tiles",
+             drawn(33, 17), 16, 8, shows=frozenset({REMAINDER})),
+    ]  # fmt: skip
 
 
 def _copies(
@@ -90,16 +78,26 @@ def _true_steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, 
     return strides[0], strides[1]
 
 
-def _columns_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    return strides[0], 1
-
-
-def _rows_one_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    return 1, strides[1]
-
-
-def _row_after_row(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    return shape[1], 1
+_OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
+    (
+        "the column stride is missing",
+        "Neighbouring columns are taken to be neighbours in memory. They lie stride_col apart: "
+        "multiply cols by it, in both helpers.",
+        lambda shape, strides: (strides[0], 1),
+    ),
+    (
+        "the row stride is missing",
+        "Rows are taken to begin one number apart. They lie stride_row apart: multiply rows by it, "
+        "in both helpers.",
+        lambda shape, strides: (1, strides[1]),
+    ),
+    (
+        "the matrix is taken for contiguous",
+        "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the strides, in "
+        "both helpers.",
+        lambda shape, strides: (shape[1], 1),
+    ),
+)
 
 
 def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
@@ -136,38 +134,15 @@ COPY_TILES = Exercise.of(
     mistakes=(
         *(
             Mistake(name, says, _stepping(load, store))
-            for name, says, steps in (
-                (
-                    "the column stride is missing",
-                    "Neighbouring columns are taken to be neighbours in memory. They lie "
-                    "stride_col apart: multiply cols by it, in both helpers.",
-                    _columns_one_apart,
-                ),
-                (
-                    "the row stride is missing",
-                    "Rows are taken to begin one number apart. They lie stride_row apart: multiply "
-                    "rows by it, in both helpers.",
-                    _rows_one_apart,
-                ),
-                (
-                    "the matrix is taken for contiguous",
-                    "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the "
-                    "strides, in both helpers.",
-                    _row_after_row,
-                ),
-            )
+            for name, says, steps in _OTHER_STEPS
             for load, store in ((steps, steps), (_true_steps, steps), (steps, _true_steps))
         ),
-        *(
-            Mistake(
-                "places past the ends are not 0",
-                "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
-                "(-inf is for scores.)",
-                lambda x, *, block_rows, block_cols, fill=fill: _copies(
-                    x, block_rows=block_rows, block_cols=block_cols, fill=fill
-                ),
-            )
-            for fill in (1.0, -np.inf)
+        *Mistake.ways(
+            "places past the ends are not 0",
+            "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
+            "(-inf is for scores.)",
+            partial(_copies, fill=1.0),
+            partial(_copies, fill=-np.inf),
         ),
     ),
 )

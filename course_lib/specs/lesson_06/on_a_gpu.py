@@ -70,25 +70,21 @@ WHICH_FAIL = question(
 
 
 def _sum_cases(rng: Generator) -> list[Case]:
-    def drawn(n: int) -> Any:
+    def case(name: str, n: int, block: int, **flags: Any) -> Case:
         x = rng.standard_normal(n) + 0.5
         x[n // 2] += 20  # neither the first part nor the last is the largest
-        return draw.tensor(x)
+        return Case(name, (draw.tensor(x),), {"block": block}, **flags)
 
     return [
-        Case("128 numbers in blocks of 16: eight programs", (drawn(128),), {"block": 16}),
-        Case("150 numbers in blocks of 64: three programs", (drawn(150),), {"block": 64}),
-        Case("7 numbers in a block of 64: one program", (drawn(7),), {"block": 64}),
-        Case("1000 numbers in blocks of 64", (drawn(1000),), {"block": 64}, compiled=True),
+        case("128 numbers in blocks of 16: eight programs", 128, 16),
+        case("150 numbers in blocks of 64: three programs", 150, 64),
+        case("7 numbers in a block of 64: one program", 7, 64),
+        case("1000 numbers in blocks of 64", 1000, 64, compiled=True),
         # more programs than the places that somebody may think are always enough
-        Case("2060 numbers in blocks of 2: 1030 programs", (drawn(2060),), {"block": 2}),
-        Case(
-            "129 numbers in blocks of 64: the last block holds one",
-            (drawn(129),),
-            {"block": 64},
-            shows=frozenset({REMAINDER}),
-        ),
-    ]
+        case("2060 numbers in blocks of 2: 1030 programs", 2060, 2),
+        case("129 numbers in blocks of 64: the last block holds one",
+             129, 64, shows=frozenset({REMAINDER})),
+    ]  # fmt: skip
 
 
 def _once(case: Case) -> Least:

@@ -66,25 +66,18 @@ def _score_cases(rng: Generator) -> list[Case]:
     loud = 60 + 4 * rng.standard_normal((2, 32, 64))
     q, k = pair(64, 16, 32, "float32")
     return [
-        Case(
-            "q and k are 32 x 64, float16, with scores near 230000",
-            tuple(draw.tensor(x, "float16") for x in loud),
-        ),
+        Case("q and k are 32 x 64, float16, with scores near 230000",
+             tuple(draw.tensor(x, "float16") for x in loud)),
         Case("q is 32 x 64, k is 16 x 64", pair(32, 16, 64, "float32")),
         Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
         Case("q is 16 x 128, k is 64 x 128, float16", pair(16, 64, 128, "float16")),
         Case("q is float32, k is float16", pair(32, 16, 64, "float32", "float16")),
-        Case(
-            "q is float16, k is float32: k keeps its digits", pair(16, 32, 64, "float16", "float32")
-        ),
+        Case("q is float16, k is float32: k keeps its digits",
+             pair(16, 32, 64, "float16", "float32")),
         Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
         Case("q is a transposed view, k is none", (q.T.contiguous().T, k)),
-        Case(
-            "q is 64 x 128, k is 32 x 128, float16",
-            pair(64, 32, 128, "float16"),
-            compiled=True,
-        ),
-    ]
+        Case("q is 64 x 128, k is 32 x 128, float16", pair(64, 32, 128, "float16"), compiled=True),
+    ]  # fmt: skip
 
 
 def _one_tile(case: Case) -> Least:

@@ -32,14 +32,7 @@ def _count_cases(rng: Generator) -> list[Case]:
     return [Case(f"n = {n}, tiles {b_q} x {b_k}", (n, b_q, b_k)) for n, b_q, b_k in sizes]
 
 
-def _miscount(loaded: Callable[..., float], masked: Callable[..., float]) -> Callable[..., Any]:
-    """Return a model: both functions get T_q, T_k, the right counts, n, block_q, block_k."""
-
-    def model(n: int, block_q: int, block_k: int) -> tuple[float, float]:
-        at = (n // block_q, n // block_k, *_counts(n, block_q, block_k), n, block_q, block_k)
-        return loaded(*at), masked(*at)
-
-    return model
+Count = Callable[..., float]  # of T_q, T_k, the right counts, n, block_q, block_k
 
 
 def _right_loaded(t_q: int, t_k: int, right: int, *_: int) -> int:
@@ -50,102 +43,95 @@ def _right_masked(t_q: int, t_k: int, _right: int, masked: int, *_: int) -> int:
     return masked
 
 
-def _all(t_q: int, t_k: int, *_: int) -> int:
-    return t_q * t_k
+def _t_q(t_q: int, *_: int) -> int:
+    return t_q
 
 
-def _half(t_q: int, t_k: int, *_: int) -> float:
-    return t_q * t_k / 2
+def _miscount(loaded: Count = _right_loaded, masked: Count = _right_masked) -> Callable[..., Any]:
+    """Return a model that counts the loaded tiles otherwise, or the masked ones, or both."""
+
+    def model(n: int, block_q: int, block_k: int) -> tuple[float, float]:
+        at = (n // block_q, n // block_k, *_counts(n, block_q, block_k), n, block_q, block_k)
+        return loaded(*at), masked(*at)
+
+    return model
 
 
-_COUNT_MISTAKES = tuple(
-    Mistake(name, says, _miscount(loaded, masked))
-    for name, says, loaded, masked in (
-        (
-            "causal saves half",
-            "half of the tiles would be right if tiles were single scores. Those on the diagonal "
-            "are loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
-            _half,
-            _right_masked,
-        ),
-        (
-            "causal saves half",
-            "half of the tiles would be right if tiles were single scores. Those on the diagonal "
-            "are loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
-            lambda t_q, t_k, *_: t_q * t_k // 2,
-            lambda t_q, *_: t_q,
-        ),
-        (
-            "the diagonal is not loaded",
-            "the tiles on the diagonal hold keys that some rows see: they are loaded.",
-            lambda t_q, t_k, right, masked, *_: right - masked,
-            _right_masked,
-        ),
-        ("nothing is skipped", "tiles of the future are not loaded.", _all, _right_masked),
-        (
-            "every loaded tile is masked",
-            "a tile that every row sees whole needs no mask: only those at the diagonal do.",
-            _right_loaded,
-            _right_loaded,
-        ),
-        (
-            "the diagonal needs no mask",
-            "a tile on the diagonal holds keys that its first row may not see.",
-            _right_loaded,
-            lambda *_: 0,
-        ),
-        (
-            "only square tiles",
-            "one masked tile per tile of queries is right for square tiles only: a tall tile of "
-            "queries meets the diagonal in several tiles of keys.",
-            _right_loaded,
-            lambda t_q, *_: t_q,
-        ),
-        (
-            "only square tiles",
-            "T (T + 1) / 2 is right for square tiles only.",
-            lambda t_q, *_: t_q * (t_q + 1) // 2,
-            lambda t_q, *_: t_q,
-        ),
-        (
-            "only square tiles",
-            "T (T + 1) / 2 is right for square tiles only.",
-            lambda t_q, t_k, *_: t_k * (t_k + 1) // 2,
-            lambda t_q, t_k, *_: t_k,
-        ),
-        (
-            "one key is forgotten",
-            "query i sees i + 1 keys, 0 to i: the first row of a tile of queries sees first + 1.",
-            _right_loaded,
-            lambda t_q, t_k, right, masked, n, block_q, block_k: (
+_COUNT_MISTAKES = (
+    *Mistake.ways(
+        "causal saves half",
+        "half of the tiles would be right if tiles were single scores. Those on the diagonal "
+        "are loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
+        _miscount(lambda t_q, t_k, *_: t_q * t_k / 2),
+        _miscount(lambda t_q, t_k, *_: t_q * t_k // 2, _t_q),
+    ),
+    Mistake(
+        "the diagonal is not loaded",
+        "the tiles on the diagonal hold keys that some rows see: they are loaded.",
+        _miscount(lambda t_q, t_k, right, masked, *_: right - masked),
+    ),
+    Mistake(
+        "nothing is skipped",
+        "tiles of the future are not loaded.",
+        _miscount(lambda t_q, t_k, *_: t_q * t_k),
+    ),
+    Mistake(
+        "every loaded tile is masked",
+        "a tile that every row sees whole needs no mask: only those at the diagonal do.",
+        _miscount(masked=_right_loaded),
+    ),
+    Mistake(
+        "the diagonal needs no mask",
+        "a tile on the diagonal holds keys that its first row may not see.",
+        _miscount(masked=lambda *_: 0),
+    ),
+    Mistake(
+        "only square tiles",
+        "one masked tile per tile of queries is right for square tiles only: a tall tile of "
+        "queries meets the diagonal in several tiles of keys.",
+        _miscount(masked=_t_q),
+    ),
+    *Mistake.ways(
+        "only square tiles",
+        "T (T + 1) / 2 is right for square tiles only.",
+        _miscount(lambda t_q, *_: t_q * (t_q + 1) // 2, _t_q),
+        _miscount(lambda t_q, t_k, *_: t_k * (t_k + 1) // 2, lambda t_q, t_k, *_: t_k),
+    ),
+    Mistake(
+        "one key is forgotten",
+        "query i sees i + 1 keys, 0 to i: the first row of a tile of queries sees first + 1.",
+        _miscount(
+            masked=lambda t_q, t_k, right, masked, n, block_q, block_k: (
                 right - sum(first // block_k for first in range(0, n, block_q))
-            ),
+            )
         ),
-        (
-            "shares, not numbers of tiles",
-            "these are shares of all tiles: return how many tiles there are.",
+    ),
+    Mistake(
+        "shares, not numbers of tiles",
+        "these are shares of all tiles: return how many tiles there are.",
+        _miscount(
             lambda t_q, t_k, right, *_: right / (t_q * t_k),
             lambda t_q, t_k, right, masked, *_: masked / (t_q * t_k),
         ),
-        (
-            "the two values are exchanged",
-            "return the loaded tiles first, then the masked ones.",
-            _right_masked,
-            _right_loaded,
-        ),
-        (
-            "full tiles, not masked ones",
-            "the second number is that of the tiles that need no mask.",
-            _right_loaded,
-            lambda t_q, t_k, right, masked, *_: right - masked,
-        ),
-        (
-            "scores, not tiles",
-            "these are single scores: count tiles.",
+    ),
+    Mistake(
+        "the two values are exchanged",
+        "return the loaded tiles first, then the masked ones.",
+        _miscount(_right_masked, _right_loaded),
+    ),
+    Mistake(
+        "full tiles, not masked ones",
+        "the second number is that of the tiles that need no mask.",
+        _miscount(masked=lambda t_q, t_k, right, masked, *_: right - masked),
+    ),
+    Mistake(
+        "scores, not tiles",
+        "these are single scores: count tiles.",
+        _miscount(
             lambda t_q, t_k, right, masked, n, *_: n * (n + 1) // 2,
             lambda t_q, t_k, right, masked, n, *_: n,
         ),
-    )
+    ),
 )
 
 COUNT = Exercise.of(

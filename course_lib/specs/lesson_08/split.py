@@ -193,13 +193,11 @@ _SPLIT_MISTAKES = (
             lambda first, shift, b_q, b_k: (first + shift + 1) // b_k * b_k + b_k,
         ),
     ),
-    *(
-        Mistake(
-            "the scale is missing",
-            "the scores of one of the two loops are not divided by sqrt(d).",
-            _weighted(lambda visible, *_: visible, scaled=scaled),
-        )
-        for scaled in (lambda keys, right: keys < right, lambda keys, right: keys >= right)
+    *Mistake.ways(
+        "the scale is missing",
+        "the scores of one of the two loops are not divided by sqrt(d).",
+        _weighted(lambda visible, *_: visible, scaled=lambda keys, right: keys < right),
+        _weighted(lambda visible, *_: visible, scaled=lambda keys, right: keys >= right),
     ),
     *(
         Mistake(name, SAYS[name], _weighted(lambda visible, *_: visible, mask=mask))

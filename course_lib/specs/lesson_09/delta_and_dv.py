@@ -45,10 +45,8 @@ def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
     return replace(case, args=(q, k, *saved))
 
 
-def _backward_cases(rng: Generator) -> list[Case]:
-    case = partial(_backward_case, rng)
-    # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
-    apart = {"together": frozenset({0, 1, 3})}  # q, k and lse
+def saved_cases(case: Callable[..., Case]) -> list[Case]:
+    """Return what every kernel of the backward pass is tried on, drawn by ``case``."""
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
         case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
@@ -66,6 +64,15 @@ def _backward_cases(rng: Generator) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+    ]  # fmt: skip
+
+
+def _backward_cases(rng: Generator) -> list[Case]:
+    case = partial(_backward_case, rng)
+    # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
+    apart = {"together": frozenset({0, 1, 3})}  # q, k and lse
+    return [
+        *saved_cases(case),
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
@@ -124,29 +131,35 @@ def _allowed_dv(case: Case, dv_true: np.ndarray) -> float:
     return 1.5 * allowed_error(dv_true, as_float64(eager), dtype) + min(of_scores, 1e-3)
 
 
-def _least(case: Case) -> Least:
-    """Return the least of a case: K, O once, Q and lse per tile of keys that they see, dO twice."""
+def sizes(case: Case) -> tuple[int, int, dict[str, int], int, int]:
+    """Return heads, d, the counts of tiles, and the tile sizes of a case."""
     q, k, *_ = case.args
     (*batch, n_q, d), n_k = q.shape, k.shape[-2]
-    heads, (b_q, b_k) = math.prod(batch), (case.kwargs[f"block_{x}"] for x in "qk")
-    causal = bool(case.kwargs.get("causal"))
-    counts = derived_counts(n_q, n_k, b_q, b_k, causal)
-    visited, rows, keys = counts["visited_q_rows"], n_q, n_k
-    if not case.counted:
-        visited, rows, keys = (
-            counts[of] * block for of, block in (("visited_tiles", b_q), ("t_q", b_q), ("t_k", b_k))
-        )
+    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
+    counts = derived_counts(n_q, n_k, b_q, b_k, bool(case.kwargs.get("causal")))
+    counts |= {"n_q": n_q, "n_k": n_k}
+    if not case.counted:  # whole tiles may be loaded
+        whole = counts["visited_tiles"]
+        counts |= {"visited_q_rows": whole * b_q, "visited_k_rows": whole * b_k}
+        counts |= {"n_q": counts["t_q"] * b_q, "n_k": counts["t_k"] * b_k}
+    return math.prod(batch), d, counts, b_q, b_k
+
+
+def _least(case: Case) -> Least:
+    """Return the least of a case: K, O once, Q and lse per tile of keys that they see, dO twice."""
+    heads, d, counts, b_q, b_k = sizes(case)
+    visited, rows, keys = (heads * counts[name] for name in ("visited_q_rows", "n_q", "n_k"))
     return Least(
         rule="o, and do for delta, once; k once, and q, lse and do once for each tile of keys that "
         "they see; delta and dv stored once",
         loads={
-            "q": heads * visited * d,
-            "k": heads * keys * d,
-            "o": heads * rows * d,
-            "lse": heads * visited,
-            "do": heads * (visited + rows) * d,
+            "q": visited * d,
+            "k": keys * d,
+            "o": rows * d,
+            "lse": visited,
+            "do": (visited + rows) * d,
         },
-        stores=heads * (keys * d + rows),
+        stores=keys * d + rows,
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
         flops=4 * heads * counts["visited_tiles"] * b_q * b_k * d,
         properties=dict.fromkeys(("q", "do", "lse"), "skips tiles that see nothing"),

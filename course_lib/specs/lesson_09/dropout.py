@@ -27,6 +27,7 @@ from course_lib.specs.lesson_09.gradients import (
     Slip,
     allowed,
     gradients,
+    gradients_finding,
     in_one_kernel,
     mistakes_there_and_back,
 )
@@ -304,21 +305,13 @@ def _of_values(case: Case, got: Any, call: _Call) -> Finding | None:
     delta = (do.float() * eager.float()).sum(-1)  # of o as it is stored
     seen = seen_by(q.shape[-2], k.shape[-2], causal=case.kwargs["causal"])
     limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=truths, kept=kept)
-    finding = _of_gradients(got[2:5], truths, limits)
+    finding = gradients_finding(got[2:5], truths, limits, _NAMES[2:])
     if finding is None or not rate:
         return finding
     for known, says, how in _known_slips(np.asarray(call.kept), rate):
-        if _of_gradients(got[2:5], call.gradients(do, *how), limits) is None:
+        if gradients_finding(got[2:5], call.gradients(do, *how), limits, _NAMES[2:]) is None:
             return replace(finding, property=known, says=f"{finding.says} It looks as if {says}")
     return _with_mask(finding, rate)
-
-
-def _of_gradients(got: Any, truths: Any, limits: Any) -> Finding | None:
-    for one, truth, limit, name in zip(got, truths, limits, _NAMES[2:], strict=True):
-        axes = (*_AXES[:2], "row" if "q" in name else "key", _AXES[3])
-        if finding := array_finding(one, truth, allowed=limit, name=name, axes=axes):
-            return finding
-    return None
 
 
 def _with_mask(finding: Finding, rate: float) -> Finding:

@@ -14,7 +14,6 @@ from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, eager_output
 from course_lib.judging.both_ways import there_and_back
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import (
     formal_fault,
     in_turn,
@@ -31,6 +30,7 @@ from course_lib.specs.lesson_09.gradients import (
     allowed,
     exchanged,
     gradients,
+    gradients_finding,
     in_one_kernel,
     mistakes_there_and_back,
 )
@@ -148,13 +148,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     delta = (do.float() * eager_output(case).float()).sum(-1)  # of o as it is stored
     seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
     limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=expected[1:])
-    for got, truth, limit, name in zip(
-        observed.result[1:], expected[1:], limits, _NAMES[1:], strict=True
-    ):
-        axes = ("batch", "head", "row" if "q" in name else "key", "column")
-        if finding := array_finding(got, truth, allowed=limit, name=name, axes=axes):
-            return finding
-    return None
+    return gradients_finding(observed.result[1:], expected[1:], limits, _NAMES[1:])
 
 
 def keeps_little(case: Case, observed: Observed, expected: Any) -> Finding | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.judging.finding import Finding
+from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
 from course_lib.specs.lesson_09.weights import (
@@ -280,6 +282,21 @@ def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mi
         return tuple(results)
 
     return Mistake(f"{one} and {other} are exchanged", says, model)
+
+
+def gradients_finding(
+    got: Sequence[Any],
+    truths: Sequence[np.ndarray],
+    limits: Sequence[float],
+    names: Sequence[str],
+    outer: tuple[str, ...] = ("batch", "head"),
+) -> Finding | None:
+    """Return where the first of some gradients is wrong; by its name that of q has rows."""
+    for one, truth, limit, name in zip(got, truths, limits, names, strict=True):
+        axes = (*outer, "row" if "q" in name else "key", "column")
+        if finding := array_finding(one, truth, allowed=limit, name=name, axes=axes):
+            return finding
+    return None
 
 
 def allowed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.accounting.traffic import derived_counts
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import Judge, array_finding
+from course_lib.judging.judges import Judge
 from course_lib.judging.kernel_judge import (
     formal_fault,
     in_turn,
@@ -26,6 +24,7 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_09.delta_and_dv import saved_cases, sizes
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -38,6 +37,7 @@ from course_lib.specs.lesson_09.gradients import (
     allowed,
     exchanged,
     gradients,
+    gradients_finding,
     mistakes_of,
     past_the_end,
 )
@@ -68,22 +68,7 @@ def _cases(rng: Generator) -> list[Case]:
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
     apart: dict[str, Any] = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
-        case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
-        case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
-             40, 70, 16, heads=(2, 2), tiles=(16, 64), strided="all"),
-        case("large scores (q and k times 4), tiles as tall as d",
-             64, 32, 32, size=4, tiles=(32, 32)),
-        case("causal, 64 queries and keys, tiles 16 and 32",
-             64, 64, 16, tiles=(16, 32), causal=True),
-        case("causal, 35 queries, 68 keys: aligned at the end",
-             35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True),
-        case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
-             80, 50, 32, tiles=(16, 64), causal=True),
-        case("float16, causal, 100 queries, 150 keys, d = 64",
-             100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
-             compiled=True),
-        case("causal, 512 queries and keys, d = 16, counted",
-             512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        *saved_cases(case),
         # what is past the end scores 0, so that exp(S - lse) is infinite there
         case("scores near -150, short last tiles",
              20, 40, 16, near=-150, tiles=(16, 32), **apart),
@@ -128,59 +113,35 @@ def _judge(*names: str, places: slice) -> Judge:
         every = _of_kernel(Slip(), which=slice(None))(*case.args, causal=causal)
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
         limits = allowed(*case.args, seen=seen, truths=every)[places]
-        for one, truth, limit, name in zip(got, truths, limits, names, strict=True):
-            row = "row" if name == "`dq`" else "key"
-            axes = ("batch", "head", row, "column")
-            if finding := array_finding(one, truth, allowed=limit, name=name, axes=axes):
-                return finding
-        return None
+        return gradients_finding(got, truths, limits, names)
 
     return stored_whole(judge, *names)
 
 
-def _sizes(case: Case) -> tuple[int, int, dict[str, int], int, int]:
-    """Return heads, d, the counts of tiles, and the tile sizes of a case."""
-    q, k, *_ = case.args
-    (*batch, n_q, d), n_k = q.shape, k.shape[-2]
-    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
-    counts = derived_counts(n_q, n_k, b_q, b_k, bool(case.kwargs.get("causal")))
-    counts |= {"n_q": n_q, "n_k": n_k}
-    if not case.counted:  # whole tiles may be loaded
-        whole = counts["visited_tiles"]
-        counts |= {"visited_q_rows": whole * b_q, "visited_k_rows": whole * b_k}
-        counts |= {"n_q": counts["t_q"] * b_q, "n_k": counts["t_k"] * b_k}
-    return math.prod(batch), d, counts, b_q, b_k
+_OF_KEYS_RULE = (
+    "k and v once; q, do, lse and delta once for each tile of keys that they see; dk and dv stored "
+    "once"
+)
+_OF_QUERIES_RULE = (
+    "q, do, lse and delta once; k and v once for each tile of queries that sees a key of theirs; "
+    "dq stored once"
+)
 
 
-def _least_of_keys(case: Case) -> Least:
-    """K and V once; Q, dO, lse and delta once for each tile of keys that they see."""
-    heads, d, counts, b_q, b_k = _sizes(case)
-    rows, keys = heads * counts["visited_q_rows"], heads * counts["n_k"]
+def _least(case: Case, *, of_keys: bool) -> Least:
+    """Return what dK and dV cost at least (``of_keys``), or dQ: one side once, one tile by tile."""
+    heads, d, counts, b_q, b_k = sizes(case)
+    rows = heads * counts["visited_q_rows" if of_keys else "n_q"]
+    keys = heads * counts["n_k" if of_keys else "visited_k_rows"]
     loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
+    again = ("q", "do", "lse", "delta") if of_keys else ("k", "v")
     return Least(
-        rule="k and v once; q, do, lse and delta once for each tile of keys that they see; dk and "
-        "dv stored once",
+        rule=_OF_KEYS_RULE if of_keys else _OF_QUERIES_RULE,
         loads=loads | {"delta": rows},
-        stores=2 * keys * d,
+        stores=2 * keys * d if of_keys else rows * d,
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
-        flops=8 * heads * counts["visited_tiles"] * b_q * b_k * d,
-        properties=dict.fromkeys(("q", "do", "lse", "delta"), "skips tiles that see nothing"),
-    )
-
-
-def _least_of_queries(case: Case) -> Least:
-    """Q, dO, lse and delta once; K and V once for each tile of queries that sees them."""
-    heads, d, counts, b_q, b_k = _sizes(case)
-    rows, keys = heads * counts["n_q"], heads * counts["visited_k_rows"]
-    loads = {"q": rows * d, "k": keys * d, "v": keys * d, "do": rows * d, "lse": rows}
-    return Least(
-        rule="q, do, lse and delta once; k and v once for each tile of queries that sees a key of "
-        "theirs; dq stored once",
-        loads=loads | {"delta": rows},
-        stores=rows * d,
-        tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
-        flops=6 * heads * counts["visited_tiles"] * b_q * b_k * d,
-        properties=dict.fromkeys(("k", "v"), "skips tiles that see nothing"),
+        flops=(8 if of_keys else 6) * heads * counts["visited_tiles"] * b_q * b_k * d,
+        properties=dict.fromkeys(again, "skips tiles that see nothing"),
     )
 
 
@@ -239,7 +200,7 @@ DK_AND_DV = Exercise.of(
         _judge("`dk`", "`dv`", places=slice(1, 3)),
         was_launched,
         linear_memory,
-        counted(_least_of_keys),
+        counted(partial(_least, of_keys=True)),
         partial(stands, keys_first=True),
     ),
     kind="kernel",
@@ -253,7 +214,7 @@ DQ = Exercise.of(
         _judge("`dq`", places=slice(1)),
         was_launched,
         linear_memory,
-        counted(_least_of_queries),
+        counted(partial(_least, of_keys=False)),
         partial(stands, keys_first=False),
     ),
     kind="kernel",

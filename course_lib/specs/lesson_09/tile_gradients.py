@@ -13,7 +13,6 @@ from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Observed
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
@@ -26,6 +25,7 @@ from course_lib.specs.lesson_09.gradients import (
     Slip,
     exchanged,
     gradients,
+    gradients_finding,
     mistakes_of,
 )
 from course_lib.specs.lesson_09.weights import right, seen_by, where_of
@@ -95,16 +95,8 @@ def _answer(slip: Slip) -> Callable[..., Any]:
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if fault := find_fault(observed.result, expected):
         return fault
-    words = ("row", "key", "key")
-    for got, truth, name, word in zip(
-        observed.result, expected, ("`dq`", "`dk`", "`dv`"), words, strict=True
-    ):
-        finding = array_finding(
-            got, truth, allowed=_allowed(truth), name=name, axes=(word, "column")
-        )
-        if finding:
-            return finding
-    return None
+    limits = [_allowed(truth) for truth in expected]
+    return gradients_finding(observed.result, expected, limits, ("`dq`", "`dk`", "`dv`"), ())
 
 
 def _allowed(truth: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.misconceptions import SAYS
+from course_lib.judging.spec import ways
 from course_lib.judging.tolerance import as_float64
 
 Weights = Callable[..., np.ndarray]
@@ -276,18 +277,13 @@ KEYS_OUTSIDE: tuple[Named, ...] = (
             s, lse, seen & (at["row"] < len(seen) // at["block_q"] * at["block_q"])
         ),
     ),
-    *(
-        (
-            "the loop begins too late",
-            "the last key of the tile is seen by fewer rows than the first one: begin where the "
-            "first key is seen.",
-            _from_row(begin),
-        )
-        for begin in (
-            lambda key, shift, b_q, b_k: (key + 1 - shift) // b_q * b_q,
-            lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q,
-            lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q,
-        )
+    *ways(
+        "the loop begins too late",
+        "the last key of the tile is seen by fewer rows than the first one: begin where the "
+        "first key is seen.",
+        _from_row(lambda key, shift, b_q, b_k: (key + 1 - shift) // b_q * b_q),
+        _from_row(lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q),
+        _from_row(lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q),
     ),
     (
         "the loop's start is aligned at the start",
@@ -326,16 +322,11 @@ QUERIES_OUTSIDE: tuple[Named, ...] = (
         "and ends.",
         lambda s, lse, seen, at: right(s, lse, seen & False),
     ),
-    *(
-        (
-            "the causal loop ends too early",
-            "the last row of the tile sees the most keys: end after the last one that it sees.",
-            _up_to_key(end),
-        )
-        for end in (
-            lambda row, shift, b_q, b_k: row + shift + 1,
-            lambda row, shift, b_q, b_k: (row + b_q + shift) // b_k * b_k,
-        )
+    *ways(
+        "the causal loop ends too early",
+        "the last row of the tile sees the most keys: end after the last one that it sees.",
+        _up_to_key(lambda row, shift, b_q, b_k: row + shift + 1),
+        _up_to_key(lambda row, shift, b_q, b_k: (row + b_q + shift) // b_k * b_k),
     ),
     (
         "the loop's end is aligned at the start",
@@ -356,23 +347,19 @@ OF_MASKS: tuple[Named, ...] = (
         for name, says, visible in _MASKS
         for skip in (True, False)
     ),
-    *(
-        (
-            "rows without a key are not guarded",
-            "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after "
-            "exp, not hidden scores to -inf before it.",
-            partial(_hidden_before_exp, by=-np.inf, skip=skip),
-        )
-        for skip in (True, False)
+    *ways(
+        "rows without a key are not guarded",
+        "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after "
+        "exp, not hidden scores to -inf before it.",
+        partial(_hidden_before_exp, by=-np.inf, skip=True),
+        partial(_hidden_before_exp, by=-np.inf, skip=False),
     ),
-    *(
-        (
-            "a hidden score is not -inf",
-            "a score of 0 is one like any other, and its weight exp(0 - lse): set hidden weights "
-            "to 0, after exp.",
-            partial(_hidden_before_exp, by=0.0, skip=skip),
-        )
-        for skip in (True, False)
+    *ways(
+        "a hidden score is not -inf",
+        "a score of 0 is one like any other, and its weight exp(0 - lse): set hidden weights "
+        "to 0, after exp.",
+        partial(_hidden_before_exp, by=0.0, skip=True),
+        partial(_hidden_before_exp, by=0.0, skip=False),
     ),
 )
 """... of masks; the loop begins where it should, or at 0."""

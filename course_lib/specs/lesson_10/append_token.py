@@ -12,12 +12,13 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.calling import misfit
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
+    hidden_otherwise,
     read_finding,
     scores,
     softmax,
@@ -228,14 +229,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
             (lambda n, n_max: np.full(len(n), n.max()), lambda j, n: j <= n.max() + 0 * n),
         )
     ),
-    (
+    *ways(
         "the cache is filled from its end",
         "a static cache does not move: the new row goes to lengths[b], not to the last place.",
         _answer(at=lambda n, n_max: n * 0 + n_max - 1),
-    ),
-    (
-        "the cache is filled from its end",
-        "a static cache does not move: the new row goes to lengths[b], not to the last place.",
         _answer(change=_shifted),
     ),
     (
@@ -246,32 +243,15 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_BEHIND, _answer(sees=lambda j, n: j + 0 * n >= 0)),
     (*_BEHIND, _answer(sees=lambda j, n: j <= n + 1)),
     (*_BEHIND, _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
-    (
-        "what is hidden has score zero",
-        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
-        _answer(fill=0.0),
-    ),
-    *(
-        (
-            "a finite number stands for -inf",
-            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-            _answer(fill=fill),
-        )
-        for fill in (-1e4, -1e3)
-    ),
+    *hidden_otherwise(_answer),
     (*_NOT_KEPT, _answer(kept=(False, False))),
-    *(
-        (
-            "only one of the two caches is written",
-            "the newest token has a row of K and a row of V: write both.",
-            _answer(kept=kept, late=late),
-        )
-        for kept, late in (
-            ((True, False), (False, False)),
-            ((False, True), (False, False)),
-            ((True, False), (False, True)),
-            ((False, True), (True, False)),
-        )
+    *ways(
+        "only one of the two caches is written",
+        "the newest token has a row of K and a row of V: write both.",
+        _answer(kept=(True, False), late=(False, False)),
+        _answer(kept=(False, True), late=(False, False)),
+        _answer(kept=(True, False), late=(False, True)),
+        _answer(kept=(False, True), late=(True, False)),
     ),
     (
         "K and V are exchanged",

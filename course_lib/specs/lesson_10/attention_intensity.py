@@ -9,7 +9,7 @@ from functools import partial
 from numpy.random import Generator
 
 from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
 
 Number = Callable[["Shape"], float]
 
@@ -113,35 +113,23 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-_OWN_CACHES = (
-    "a batch with caches of its own raises the intensity",
-    "each sequence has K and V of its own: twice the sequences are twice the FLOPs and twice the "
-    "bytes. Only what is shared is read once for all.",
-)
 _LOADS = (
     "each query head reads K and V for itself",
     "the query heads of a group share one key head, so K and V have kv_heads heads, not heads.",
-)
-_PRODUCTS = (
-    "GQA cuts the products",
-    "every query head makes scores and a sum of values of its own: the FLOPs count heads, the "
-    "bytes of K and V kv_heads.",
 )
 _PREFIX = (
     "each sequence reads the shared prefix for itself",
     "the rows that all sequences share are kept once and, at the least, read once: only "
     "n_k - shared_prefix rows are each sequence's own.",
 )
-_ALL_KEYS = (
-    "n_k without the shared prefix, or with it twice",
-    "each sequence sees n_k keys, the shared ones among them: every query computes with all n_k.",
-)
 
 _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
-    (*_OWN_CACHES, _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.n_k))),
-    (*_OWN_CACHES, _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.own))),
-    (
-        *_OWN_CACHES,
+    *ways(
+        "a batch with caches of its own raises the intensity",
+        "each sequence has K and V of its own: twice the sequences are twice the FLOPs and twice "
+        "the bytes. Only what is shared is read once for all.",
+        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.n_k)),
+        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.own)),
         _ratio(
             k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.own),
             q_and_o=lambda x: _q_and_o(x) / x.batch,
@@ -149,12 +137,11 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
     ),
     (*_LOADS, _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.rows))),
     (*_LOADS, _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.batch * x.n_k))),
-    (
-        *_PRODUCTS,
+    *ways(
+        "GQA cuts the products",
+        "every query head makes scores and a sum of values of its own: the FLOPs count heads, the "
+        "bytes of K and V kv_heads.",
         _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim),
-    ),
-    (
-        *_PRODUCTS,
         _ratio(
             flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim,
             k_and_v=_cached(lambda x: x.heads, lambda x: x.rows),
@@ -172,20 +159,16 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
         "a row that is shared is read once, not never.",
         _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.batch * x.own)),
     ),
-    (*_ALL_KEYS, _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim)),
-    (
-        *_ALL_KEYS,
+    *ways(
+        "n_k without the shared prefix, or with it twice",
+        "each sequence sees n_k keys, the shared ones among them: every query computes with all "
+        "n_k.",
+        _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim),
         _ratio(
             flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
             k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k),
         ),
-    ),
-    (
-        *_ALL_KEYS,
         _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
-    ),
-    (
-        *_ALL_KEYS,
         _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows),
     ),
     (
@@ -234,13 +217,11 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
         "a number has b bytes, and that is not always 2.",
         _ratio(change=lambda right, x: right * x.b / 2),
     ),
-    *(
-        (
-            "causal halves the products",
-            "here each query meets each of its n_k keys: there is no discount for causal.",
-            _ratio(flops=partial(_causal_flops, less=less)),
-        )
-        for less in (0, 1)
+    *ways(
+        "causal halves the products",
+        "here each query meets each of its n_k keys: there is no discount for causal.",
+        _ratio(flops=partial(_causal_flops, less=0)),
+        _ratio(flops=partial(_causal_flops, less=1)),
     ),
     (
         "each query reads K and V for itself",

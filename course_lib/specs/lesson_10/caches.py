@@ -6,6 +6,7 @@ tensors as large as it, are in the books.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
 from course_lib.judging.picture import Bar, TrafficBars
+from course_lib.judging.spec import ways
 from course_lib.judging.tolerance import as_float64, score_rounding
 
 Array = np.ndarray
@@ -76,6 +78,23 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
         look="one product reads K, one reads V. Whoever shares a cached row (the heads of a group, "
         "the drafts) is a row of one matrix.",
         picture=bars,
+    )
+
+
+def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], ...]:
+    """Return the mistakes about the score of what is hidden, which ``answer(fill=)`` makes."""
+    return (
+        (
+            "what is hidden has score zero",
+            "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
+            answer(fill=0.0),
+        ),
+        *ways(
+            "a finite number stands for -inf",
+            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
+            answer(fill=-1e4),
+            answer(fill=-1e3),
+        ),
     )
 
 

@@ -102,7 +102,7 @@ def _in_turn(x: Any, kv_heads: int) -> Any:
 
 
 def _share(name: str, says: str, *shares: Any) -> tuple[Mistake, ...]:
-    return tuple(Mistake(name, says, Parts(share=share)) for share in shares)
+    return Mistake.ways(name, says, *(Parts(share=share) for share in shares))
 
 
 _NO_KEY = "a program without a key has l_sum = 0 and m = -inf: its o is 0 and its lse is -inf"

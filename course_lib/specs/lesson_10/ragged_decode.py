@@ -137,18 +137,13 @@ _MISTAKES = (
         "the newest key counts as well: keys < length, not length - 1.",
         Parts(share=_off_by(-1)),
     ),
-    *(
-        Mistake(
-            "one length for all sequences",
-            "each sequence has a length of its own: load lengths + batch, and the batch of a "
-            "program is its key head's number // H_kv.",
-            _with_length(of),
-        )
-        for of in (
-            lambda lengths: lengths[:1].expand_as(lengths),
-            lambda lengths: lengths.max().expand_as(lengths),
-            lambda lengths: lengths[-1:].expand_as(lengths),
-        )
+    *Mistake.ways(
+        "one length for all sequences",
+        "each sequence has a length of its own: load lengths + batch, and the batch of a "
+        "program is its key head's number // H_kv.",
+        _with_length(lambda lengths: lengths[:1].expand_as(lengths)),
+        _with_length(lambda lengths: lengths.max().expand_as(lengths)),
+        _with_length(lambda lengths: lengths[-1:].expand_as(lengths)),
     ),
     Mistake(
         "another share of the keys",

@@ -20,7 +20,7 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, SAYS
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     NOT_NONE,
@@ -118,6 +118,13 @@ class Slip:
     guarded: bool = True
     shifted: bool = True  # whether the maximum of a split is subtracted
     in_place: bool = False  # whether the parts are multiplied by their weights
+
+
+_max, _sum = partial(np.max, axis=0), partial(np.sum, axis=0)  # of all splits
+
+
+def _mean(lse: Array) -> Array:
+    return np.asarray(lse.mean(axis=0))
 
 
 def _seen(s: Array, v: Array, guarded: bool, shifted: bool) -> Part:
@@ -220,18 +227,6 @@ def _total_in_base_2(lse: Array) -> Array:
     return np.asarray(np.log2(np.exp2(lse - _max(lse)).sum(axis=0)) + _max(lse))
 
 
-def _mean(lse: Array) -> Array:
-    return np.asarray(lse.mean(axis=0))
-
-
-def _max(lse: Array) -> Array:
-    return np.asarray(lse.max(axis=0))
-
-
-def _sum(lse: Array) -> Array:
-    return np.asarray(lse.sum(axis=0))
-
-
 def _lse(change: Callable[[Part], Array]) -> Callable[[Part], Part]:
     return lambda part: part._replace(lse=change(part))
 
@@ -307,21 +302,7 @@ _BOUNDS = (
     "be short, or empty.",
 )
 
-_OVERFLOW = (
-    "no maximum is subtracted",
-    "exp(lse_i) overflows where scores are large: subtract the largest lse first, or the merged "
-    "one (torch.logsumexp).",
-)
 _NATURAL = (BASES, "lse is a natural logarithm: its inverse is exp, not 2 to the power of it.")
-_LSE_LEFT = (
-    "the lse of the parts is not merged",
-    "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
-)
-_UNDIVIDED = (
-    "a part is not divided by its sum",
-    "o of a part is attention over its keys alone: divide by its own sum, so that lse is all that "
-    "the merge needs.",
-)
 _IN_BASE_2 = ("lse in base 2", SAYS["lse in base 2"])
 
 _MERGES: tuple[tuple[str, str, Slip], ...] = (
@@ -348,30 +329,33 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         "the other parts have weight as well: exp(lse_i - lse).",
         Slip(weights=_by_lse(lambda lse: 1.0 * (lse == _max(lse)))),
     ),
-    (*_OVERFLOW, Slip(weights=_by_lse(lambda lse: _normed(np.exp(lse))))),
-    (
-        *_OVERFLOW,
+    *ways(
+        "no maximum is subtracted",
+        "exp(lse_i) overflows where scores are large: subtract the largest lse first, or the "
+        "merged one (torch.logsumexp).",
+        Slip(weights=_by_lse(lambda lse: _normed(np.exp(lse)))),
         Slip(
             weights=_by_lse(lambda lse: _normed(np.exp(lse))),
             total=lambda lse: np.log(np.exp(lse).sum(0)),
         ),
     ),
-    *(
-        (*_LSE_LEFT, Slip(weights=_by_lse(_softmax), total=x))
-        for x in (
-            _max,
-            _sum,
-            _mean,
-            lambda lse: lse[-1],
-            lambda lse: _total(lse) - np.log(len(lse)),
-        )
+    *ways(
+        "the lse of the parts is not merged",
+        "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
+        Slip(weights=_by_lse(_softmax), total=_max),
+        Slip(weights=_by_lse(_softmax), total=_sum),
+        Slip(weights=_by_lse(_softmax), total=_mean),
+        Slip(weights=_by_lse(_softmax), total=lambda lse: lse[-1]),
+        Slip(weights=_by_lse(_softmax), total=lambda lse: _total(lse) - np.log(len(lse))),
     ),
 )
 
 _PARTS: tuple[tuple[str, str, Slip], ...] = (
-    (*_UNDIVIDED, Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]))),
-    (
-        *_UNDIVIDED,
+    *ways(
+        "a part is not divided by its sum",
+        "o of a part is attention over its keys alone: divide by its own sum, so that lse is all "
+        "that the merge needs.",
+        Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None])),
         Slip(
             shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]),
             weights=lambda parts: np.exp(

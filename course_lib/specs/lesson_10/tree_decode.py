@@ -14,11 +14,12 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
+    hidden_otherwise,
     read_finding,
     scores,
     softmax,
@@ -300,14 +301,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "a draft sees the cache, its ancestors and itself.",
         _answer(lambda parents: _eye(parents) & False),
     ),
-    (
+    *ways(
         "children instead of ancestors",
         "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
         _answer(lambda parents: ancestors(parents).T),
-    ),
-    (
-        "children instead of ancestors",
-        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
         _answer(lambda parents: _parent_only(parents).T),
     ),
     (
@@ -346,14 +343,12 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "the cache has n_k - n_q rows, 0 to n_k - n_q - 1: every draft sees the last of them too.",
         _answer(seen=_one_less),
     ),
-    *(
-        (
-            "the mask comes after the softmax",
-            "what is hidden took part in the maximum and in the sum: it gets the score -inf, "
-            "before the softmax.",
-            _answer(masked=masked),
-        )
-        for masked in (_after_softmax, _after_softmax_normed)
+    *ways(
+        "the mask comes after the softmax",
+        "what is hidden took part in the maximum and in the sum: it gets the score -inf, "
+        "before the softmax.",
+        _answer(masked=_after_softmax),
+        _answer(masked=_after_softmax_normed),
     ),
     (
         "True and False are added to the scores",
@@ -361,19 +356,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "is seen and -inf where it is hidden.",
         _answer(masked=_added),
     ),
-    (
-        "what is hidden has score zero",
-        "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
-        _answer(fill=0.0),
-    ),
-    *(
-        (
-            "a finite number stands for -inf",
-            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-            _answer(fill=fill),
-        )
-        for fill in (-1e4, -1e3)
-    ),
+    *hidden_otherwise(_answer),
     ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
 )

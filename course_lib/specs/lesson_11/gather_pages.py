@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -189,14 +189,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
         "each page_size tokens have a page of their own: table[t // page_size].",
         _in_use(lambda table: table[:1].repeat(len(table))),
     ),
-    (
+    *ways(
         "the table is read one entry off",
         "tokens 0 to page_size - 1 stand in page table[0].",
         _answer(lambda t, table, size: (table[(t + size) // size], t % size)),
-    ),
-    (
-        "the table is read one entry off",
-        "tokens 0 to page_size - 1 stand in page table[0].",
         _in_use(lambda table: np.roll(table, 1)),
     ),
     (

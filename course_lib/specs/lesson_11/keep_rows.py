@@ -12,7 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import allowed, scores, softmax
 
@@ -174,16 +174,11 @@ _UNROTATED = (
 )
 
 _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    *(
-        (
-            "the sinks are evicted",
-            "the first `sinks` rows stay, however long the text gets.",
-            _answer(model),
-        )
-        for model in (
-            lambda n, sinks, window: np.arange(max(0, n - window), n),
-            lambda n, sinks, window: np.arange(max(0, n - sinks - window), n),
-        )
+    *ways(
+        "the sinks are evicted",
+        "the first `sinks` rows stay, however long the text gets.",
+        _answer(lambda n, sinks, window: np.arange(max(0, n - window), n)),
+        _answer(lambda n, sinks, window: np.arange(max(0, n - sinks - window), n)),
     ),
     (
         "nothing is evicted",

@@ -163,14 +163,10 @@ _MISTAKES: tuple[tuple[str, str, Answer], ...] = (
         "a token has a row of K and a row of V.",
         _answer(slot=lambda **cache: _slot(**cache) / 2),
     ),
-    *(
-        ("the layers are forgotten" if name == "layers" else "the heads are forgotten", says,
-         _without(name))
-        for name, says in (
-            ("layers", "every layer has a cache of its own: multiply by layers."),
-            ("kv_heads", "a token has a row in each key head: multiply by kv_heads."),
-        )
-    ),
+    ("the layers are forgotten", "every layer has a cache of its own: multiply by layers.",
+     _without("layers")),
+    ("the heads are forgotten", "a token has a row in each key head: multiply by kv_heads.",
+     _without("kv_heads")),
     (
         "a row is taken for a number",
         "a row of K has head_dim numbers.",

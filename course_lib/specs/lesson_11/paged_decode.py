@@ -178,7 +178,7 @@ def _first(place: Place) -> Any:
 
 
 def _looks(name: str, says: str, *looks: Callable[[Place], Any]) -> tuple[Mistake, ...]:
-    return tuple(Mistake(name, says, Paged(look)) for look in looks)
+    return Mistake.ways(name, says, *map(Paged, looks))
 
 
 def _packed_slots(pages: Any) -> Any:
@@ -210,15 +210,13 @@ def _page_0_times_infinity(*args: Any, block_k: int = 64) -> Any:
 
 
 _MISTAKES = (
-    *(
-        Mistake(
-            "keys that are not there are loaded, and weigh 0",
-            "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
-            "What stands behind the last token, or where a masked entry of the table points, is "
-            "not to be loaded: mask the tiles of K and V there.",
-            model,
-        )
-        for model in (_times_infinity, _page_0_times_infinity)
+    *Mistake.ways(
+        "keys that are not there are loaded, and weigh 0",
+        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
+        "What stands behind the last token, or where a masked entry of the table points, is "
+        "not to be loaded: mask the tiles of K and V there.",
+        _times_infinity,
+        _page_0_times_infinity,
     ),
     *_looks(
         "the logical page is taken for the physical one",
@@ -329,10 +327,7 @@ _MISTAKES = (
         )
         for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan), (0.0, 0.0))
     ),
-    *(
-        replace(one, model=Paged(parts=one.model))
-        for one in (*OF_PACKING, *OF_THE_LOOP)
-    ),
+    *(replace(one, model=Paged(parts=one.model)) for one in (*OF_PACKING, *OF_THE_LOOP)),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(

@@ -14,8 +14,9 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, output_rounding
+from course_lib.specs.lesson_10.caches import softmax
 
 Array = np.ndarray
 Rows = tuple[Array, Array]  # numbers (B, H, n, d) and scales (B, H, n, 1)
@@ -103,18 +104,13 @@ def _rows(x: Array) -> Rows:
     return _by(_largest(x), x)
 
 
-def _softmax(s: Array) -> Array:
-    e = np.exp(s - s.max(axis=-1, keepdims=True))
-    return np.asarray(e / e.sum(axis=-1, keepdims=True))
-
-
 def _attend(
     q: Array,
     k: Rows,
     v: Rows,
     *,
     power: float = 0.5,
-    weights: Callable[[Array], Array] = _softmax,
+    weights: Callable[[Array], Array] = softmax,
 ) -> Array:
     s = q @ (k[0] * k[1]).mT * q.shape[-1] ** -power
     return weights(s) @ (v[0] * v[1])
@@ -242,12 +238,12 @@ def _one(rows: Rows) -> Rows:
 def _behind(q: Array, k: Rows, v: Rows) -> Array:
     """Return o with K's scales on the weights, where V's belong as well."""
     s = q @ k[0].mT * q.shape[-1] ** -0.5
-    return np.asarray((_softmax(s) * k[1].mT) @ (v[0] * v[1]))
+    return np.asarray((softmax(s) * k[1].mT) @ (v[0] * v[1]))
 
 
 def _normed_again(q: Array, k: Rows, v: Rows) -> Array:
     """Return o whose weights are divided by their sum once V's scales are on them."""
-    p = _softmax(q @ (k[0] * k[1]).mT * q.shape[-1] ** -0.5) * v[1].mT
+    p = softmax(q @ (k[0] * k[1]).mT * q.shape[-1] ** -0.5) * v[1].mT
     return np.asarray(p / p.sum(axis=-1, keepdims=True) @ v[0])
 
 
@@ -292,10 +288,6 @@ _FREE = (
     "the error is 0 only between two answers of the same cache. Compare o with attention over K "
     "and V as they came.",
 )
-_NOT_THE_LARGEST = (
-    "the error is not the largest difference",
-    "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
-)
 _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
@@ -306,7 +298,7 @@ _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
      partial(_attend, weights=_against(lambda s: np.maximum(s.max(-1, keepdims=True), 0)))),
     (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
      partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
-    (BASES, SAYS[BASES], partial(_attend, weights=lambda s: _softmax(np.log(2) * s))),
+    (BASES, SAYS[BASES], partial(_attend, weights=lambda s: softmax(np.log(2) * s))),
 )  # fmt: skip
 
 _GUARDED = (
@@ -365,18 +357,17 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(attend=_query_too)),
     (*_FREE, _answer(error=lambda o, exact: 0.0)),
     (*_FREE, _answer(compared="kept")),
-    *(
-        (*_NOT_THE_LARGEST, _answer(error=error))
-        for error in (
-            lambda o, exact: np.abs(o - exact).mean(),
-            lambda o, exact: np.sqrt(((o - exact) ** 2).mean()),
-            lambda o, exact: ((o - exact) ** 2).mean(),
-            lambda o, exact: np.abs(o - exact).sum(),
-            lambda o, exact: np.linalg.norm(o - exact),
-            lambda o, exact: (o - exact).max(),
-            lambda o, exact: (exact - o).max(),
-            lambda o, exact: np.abs(o - exact).min(),
-        )
+    *ways(
+        "the error is not the largest difference",
+        "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
+        _answer(error=lambda o, exact: np.abs(o - exact).mean()),
+        _answer(error=lambda o, exact: np.sqrt(((o - exact) ** 2).mean())),
+        _answer(error=lambda o, exact: ((o - exact) ** 2).mean()),
+        _answer(error=lambda o, exact: np.abs(o - exact).sum()),
+        _answer(error=lambda o, exact: np.linalg.norm(o - exact)),
+        _answer(error=lambda o, exact: (o - exact).max()),
+        _answer(error=lambda o, exact: (exact - o).max()),
+        _answer(error=lambda o, exact: np.abs(o - exact).min()),
     ),
     (*_RELATIVE, _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max())),
     (*_RELATIVE, _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),

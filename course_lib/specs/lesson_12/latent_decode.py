@@ -14,8 +14,9 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, score_rounding
+from course_lib.specs.lesson_10.caches import softmax
 
 Array = np.ndarray
 _SMALL = "makes nothing as large as K of all heads"
@@ -42,9 +43,7 @@ def _case(
     q_nope = rng.standard_normal((batch, heads, d_nope))
     q_rope, k_rope, _ = hard or draw.draw(rng, heads, n, d_rope, heads=(batch,), size=size)
     if hard:
-        q_rope = (
-            2 * q_rope
-        )  # it is divided by sqrt(d_nope + d_rope), and was drawn for sqrt(d_rope)
+        q_rope = 2 * q_rope  # drawn for sqrt(d_rope), divided by sqrt(d_nope + d_rope)
         q_nope[:, ::3] = 0
     latent = rng.standard_normal((batch, n, rank)) * size + 0.25
     w_uk, w_uv = (rng.standard_normal((heads, d, rank)) * rank**-0.5 for d in (d_nope, d_v))
@@ -59,14 +58,9 @@ def _case(
 
 def _cases(rng: Generator) -> list[Case]:
     n = int(rng.integers(6, 12))
-    hard = [
-        *draw.hard(rng, 3, 129, 16, heads=(2,)),
-        (
-            draw.FARTHEST_NAME,
-            draw.farthest(rng, 3, 129, 16, heads=(2,)),
-            frozenset({FAR, REMAINDER}),
-        ),
-    ]
+    hard = draw.hard(rng, 3, 129, 16, heads=(2,))
+    lowest = draw.farthest(rng, 3, 129, 16, heads=(2,))
+    hard.append((draw.FARTHEST_NAME, lowest, frozenset({FAR, REMAINDER})))
     return [
         _case(rng, "2 sequences of 5 tokens, 3 heads", (2, 3, 5, 8, 4, 16, 6)),
         _case(rng, f"3 sequences of {n} tokens, 2 heads", (3, 2, n, 6, 10, 12, 7)),
@@ -86,17 +80,10 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _softmax(s: Array) -> Array:
-    with np.errstate(all="ignore"):
-        e = np.exp(s - s.max(axis=-1, keepdims=True))
-        weights: Array = e / e.sum(axis=-1, keepdims=True)
-    return weights
-
-
 def _answer(
     *,
     scale: Callable[[int, int, int], Any] = lambda nope, rope, rank: (nope + rope) ** -0.5,
-    weights: Callable[[Array, Array], Array] = lambda s_nope, s_rope: _softmax(s_nope + s_rope),
+    weights: Callable[[Array, Array], Array] = lambda s_nope, s_rope: softmax(s_nope + s_rope),
     absorbed: Callable[[Array, Array], Array] = lambda q, w: np.einsum("bhd,hdr->bhr", q, w),
     met: Callable[[Array, Array], tuple[Array, Array]] = lambda q_latent, q_rope: (
         q_latent,
@@ -188,7 +175,7 @@ def _crosswise(q_latent: Array, q_rope: Array) -> tuple[Array, Array]:
 
 
 def _over_heads(s_nope: Array, s_rope: Array) -> Array:
-    return _softmax((s_nope + s_rope).mT).mT
+    return softmax((s_nope + s_rope).mT).mT
 
 
 def _against(maximum: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
@@ -223,10 +210,6 @@ _ONE_SCALED = (
 _ROTARY = (
     "the rotary part is missing",
     "w_uk makes the part of a key that knows no position: add q_rope with k_rope to each score.",
-)
-_SOFTMAXES = (
-    "each part has a softmax of its own",
-    "the parts of a score are added: then comes one softmax.",
 )
 _RESHAPED = (
     "a weight is reshaped where it should be transposed",
@@ -270,17 +253,20 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(scale=lambda nope, rope, rank: (nope + rope) ** 0.5)),
     ("scaled twice", "divide the scores by sqrt(d_nope + d_rope), once.",
      _answer(scale=lambda nope, rope, rank: 1 / (nope + rope))),
-    (*_ROTARY, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope))),
+    (*_ROTARY, _answer(weights=lambda s_nope, s_rope: softmax(s_nope))),
     (*_ROTARY, _answer(scale=lambda nope, rope, rank: (nope**-0.5, 0))),
     (
         "only the rotary part is used",
         "a score is the sum of both parts: add q_nope, multiplied by w_uk, with the latent row.",
-        _answer(weights=lambda s_nope, s_rope: _softmax(s_rope)),
+        _answer(weights=lambda s_nope, s_rope: softmax(s_rope)),
     ),
-    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) + _softmax(s_rope))),
-    (*_SOFTMAXES,
-     _answer(weights=lambda s_nope, s_rope: (_softmax(s_nope) + _softmax(s_rope)) / 2)),
-    (*_SOFTMAXES, _answer(weights=lambda s_nope, s_rope: _softmax(s_nope) * _softmax(s_rope))),
+    *ways(
+        "each part has a softmax of its own",
+        "the parts of a score are added: then comes one softmax.",
+        _answer(weights=lambda s_nope, s_rope: softmax(s_nope) + softmax(s_rope)),
+        _answer(weights=lambda s_nope, s_rope: (softmax(s_nope) + softmax(s_rope)) / 2),
+        _answer(weights=lambda s_nope, s_rope: softmax(s_nope) * softmax(s_rope)),
+    ),
     (
         "the parts of the query meet the wrong parts of the row",
         "q multiplied by w_uk belongs to the latent row, q_rope to k_rope: put both together in "
@@ -308,15 +294,14 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      _answer(weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      _answer(weights=_against(lambda s: 0))),
-    *(
-        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _answer(weights=_against(other)))
-        for other in (
-            lambda s: s.min(axis=-1, keepdims=True),
-            lambda s: s.mean(axis=-1, keepdims=True),
-            lambda s: s[..., :1],
-        )
+    *ways(
+        NOT_THE_MAXIMUM,
+        SAYS[NOT_THE_MAXIMUM],
+        _answer(weights=_against(lambda s: s.min(axis=-1, keepdims=True))),
+        _answer(weights=_against(lambda s: s.mean(axis=-1, keepdims=True))),
+        _answer(weights=_against(lambda s: s[..., :1])),
     ),
-    (BASES, SAYS[BASES], _answer(weights=lambda *s: _softmax(np.log(2) * sum(s)))),
+    (BASES, SAYS[BASES], _answer(weights=lambda *s: softmax(np.log(2) * sum(s)))),
     ("the maximum starts at 0", SAYS["the maximum starts at 0"],
      _answer(weights=_against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0)))),
 )  # fmt: skip

@@ -184,38 +184,27 @@ def _mixed(rng: Generator) -> tuple[Request, ...]:
 
 
 def _cases(rng: Generator) -> list[Case]:
-    def case(
-        name: str, requests: Iterable[Request], pages: int, page_size: int, budget: int
-    ) -> Case:
-        return Case(
-            name, (tuple(requests),), {"pages": pages, "page_size": page_size, "budget": budget}
-        )
+    def case(name: str, these: Iterable[Request], pages: int, page_size: int, budget: int) -> Case:
+        sizes = {"pages": pages, "page_size": page_size, "budget": budget}
+        return Case(name, (tuple(these),), sizes)
 
     size, budget = int(rng.integers(5, 8)), int(rng.integers(32, 41))
     pool = 128 // size
     return [
         case("one request, which fills the pool", _requests((10, 3)), 3, 4, 8),
         case("a prompt longer than the budget", _requests((21, 3)), 8, 4, 8),
-        case(
-            "an answer, and then a long prompt", _requests((3, 12), (30, 2), every=0.006), 8, 8, 8
-        ),
-        case(
-            "four that have to share eight pages",
-            _requests((6, 9), (7, 12), (1, 8), (6, 7)),
-            8,
-            4,
-            16,
-        ),
-        case(
-            "three that grow until no page is left", _requests((8, 14), (8, 14), (8, 14)), 8, 4, 24
-        ),
+        case("an answer, and then a long prompt",
+             _requests((3, 12), (30, 2), every=0.006), 8, 8, 8),
+        case("four that have to share eight pages",
+             _requests((6, 9), (7, 12), (1, 8), (6, 7)), 8, 4, 16),
+        case("three that grow until no page is left",
+             _requests((8, 14), (8, 14), (8, 14)), 8, 4, 24),
         case("30 requests that come almost at once", _crowded(rng), pool, size, budget),
         case("30 requests, a few more than can be served at once", _mixed(rng), pool, size, budget),
-        case(
-            "one ends and leaves the page that the other needs", _requests((4, 4), (3, 1)), 2, 4, 8
-        ),
+        case("one ends and leaves the page that the other needs",
+             _requests((4, 4), (3, 1)), 2, 4, 8),
         case("12 short ones at once, and pages for all", _requests(*[(3, 4)] * 12), 24, 4, 48),
-    ]
+    ]  # fmt: skip
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
