@@ -33,6 +33,7 @@ from course_lib.classroom.record import (
 )
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.folder import sweep
+from course_lib.sandbox.workshop import refuse_windows
 
 TRIES = 2
 LONGEST = 3600.0  # seconds for one submission: twice what a worker's own clocks allow
@@ -161,6 +162,7 @@ def _work(
     waiting: deque[Submission], job: Job, jobs: int, allow_unsandboxed: bool
 ) -> Iterator[tuple[Submission, list[dict[str, Any]]]]:
     """Yield each submission with its records, in the order in which they are finished."""
+    refuse_windows()  # before workers fail one after the other
     team = [_Worker(job) for _ in range(jobs)]
     tries: dict[str, int] = {}
     left = len(waiting)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 WALL = 6.0  # times the CPU seconds
 _SHORTEST = 0.01  # seconds between two looks at a clock
+_LOOK = 0.1  # seconds between two looks of a thread
+_AGAIN = 0.5  # seconds until it rings once more: code may swallow it (`except:` in a loop's body)
 
 
 class TookTooLong(BaseException):
@@ -62,7 +66,7 @@ def at_most(seconds: float) -> Iterator[None]:
     """Raise TookTooLong inside the block once this process has computed for ``seconds`` in it.
 
     In a main thread with POSIX signals the alarm also ends a sleeping call; elsewhere (Windows,
-    other threads) the exception arrives at the next Python instruction.
+    other threads) the exception arrives at the next Python instruction, and only in the block.
     """
     on_main = threading.current_thread() is threading.main_thread()
     clock = Clock(seconds)
@@ -74,13 +78,12 @@ def at_most(seconds: float) -> Iterator[None]:
 def _alarm(clock: Clock) -> Iterator[None]:
     def ring(_signal: int, _frame: object) -> None:
         if (left := clock.left()) > 0:
-            signal.setitimer(signal.ITIMER_REAL, left, 0.5)
+            signal.setitimer(signal.ITIMER_REAL, left, _AGAIN)
         else:
             raise TookTooLong
 
     before = signal.signal(signal.SIGALRM, ring)
-    # the repeat catches code that swallows the first one (`except:` around the loop's body)
-    signal.setitimer(signal.ITIMER_REAL, max(clock.left(), _SHORTEST), 0.5)
+    signal.setitimer(signal.ITIMER_REAL, max(clock.left(), _SHORTEST), _AGAIN)
     try:
         yield
     finally:
@@ -91,16 +94,36 @@ def _alarm(clock: Clock) -> Iterator[None]:
 @contextlib.contextmanager
 def _timer(clock: Clock) -> Iterator[None]:
     target = ctypes.c_ulong(threading.get_ident())
-    over = threading.Event()
+    send = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    asks = sys._getframe(4)  # behind two context managers: the function with the block
+    over: list[bool] = []  # no Event: whoever is interrupted in one leaves it locked
+    sending = threading.Lock()
 
     def ring() -> None:
-        while (left := clock.left()) > 0:
-            if over.wait(left):
-                return
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(target, ctypes.py_object(TookTooLong))
+        while not over and _runs(asks, target.value):  # also if it arrived before our `finally`
+            left = clock.left()
+            if left <= 0:
+                with sending:
+                    if not over:
+                        send(target, ctypes.py_object(TookTooLong))
+            time.sleep(min(max(left, _SHORTEST), _LOOK) if left > 0 else _AGAIN)
 
     threading.Thread(target=ring, daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        try:
+            over.append(True)
+        finally:  # also if it arrives just here
+            over.append(True)
+            while sending.locked():
+                time.sleep(0)
+            send(target, None)  # nor does it arrive any later
+
+
+def _runs(function: FrameType, thread: int) -> bool:
+    """Return whether a thread is still in a call of a function."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame is not function:
+        frame = frame.f_back
+    return frame is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -63,12 +63,14 @@ def _confine(
 
 
 def _limit(limits: Limits, file_bytes: int, processes: int | None) -> None:
+    import resource  # not on Windows, where nobody is confined and this module is imported, too
+
     wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_CPU": limits.cpu_seconds,
         "RLIMIT_FSIZE": file_bytes,
         "RLIMIT_NOFILE": limits.open_files,
-        "RLIMIT_AS": _virtual_bytes() + limits.memory_bytes,
+        "RLIMIT_AS": _virtual_bytes(resource.getpagesize()) + limits.memory_bytes,
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_MEMLOCK": 0,
     }
@@ -81,11 +83,12 @@ def _limit(limits: Limits, file_bytes: int, processes: int | None) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _virtual_bytes() -> int:
+def _virtual_bytes(page: int) -> int:
     try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 1 << 33
+        return int(Path("/proc/self/statm").read_text().split()[0]) * page
+    except OSError:  # macOS
+        asked = ["ps", "-o", "vsz=", "-p", str(os.getpid())]
+        return int(subprocess.run(asked, capture_output=True, check=True).stdout) * 1024
 
 
 def _no_new_privileges() -> None:

@@ -255,13 +255,13 @@ def _try_signal_by_file(owner: int) -> None:
 
     with open(os.devnull) as file:
         for command, value in (
-            (fcntl.F_SETOWN, owner),
-            (fcntl.F_SETSIG, 10),
-            (fcntl.F_SETFL, os.O_ASYNC),
-            (fcntl.F_SETLEASE, fcntl.F_RDLCK),
+            ("F_SETOWN", owner),
+            ("F_SETSIG", 10),
+            ("F_SETFL", os.O_ASYNC),
+            ("F_SETLEASE", fcntl.F_RDLCK),
         ):
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(file, command, value)
+            with contextlib.suppress(OSError, AttributeError):  # macOS lacks some
+                fcntl.fcntl(file, getattr(fcntl, command), value)
                 return
     raise PermissionError
 

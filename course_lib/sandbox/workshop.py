@@ -46,6 +46,13 @@ class InfrastructureError(Exception):
     """The fault is the grader's or the machine's, never the student's."""
 
 
+def refuse_windows() -> None:
+    """Raise InfrastructureError on a system that nothing of the sandbox is made for."""
+    if not hasattr(os, "fork"):
+        says = "Grading needs Linux (or macOS, unsandboxed); on Windows, grade in WSL."
+        raise InfrastructureError(says)
+
+
 class Child:
     """One confined process. Use as a context manager: it never outlives the block."""
 
@@ -98,8 +105,7 @@ class Zygote:
     """
 
     def __init__(self, mode: Mode, also: Sequence[str] = (), *, outer: bool = False) -> None:
-        if not hasattr(os, "fork"):
-            raise InfrastructureError("Grading needs Linux (or macOS, unsandboxed).")
+        refuse_windows()
         self.mode = mode
         ours, theirs = socket.socketpair()
         sweep()  # what workers that were killed have left
@@ -117,9 +123,8 @@ class Zygote:
             cwd="/",
         )
         theirs.close()
-        ours.settimeout(120)  # to start
+        ours.settimeout(120)  # to import everything: the zygote, or on macOS each child
         self._answer()
-        ours.settimeout(60)
 
     def fork(self, task: str, **settings: Any) -> Child:
         """Start a child that runs ``task`` ("module:function"). Raises InfrastructureError."""
@@ -227,8 +232,9 @@ class Workshop:
         return probe(self)[0]
 
     def _fork(self, mode: Mode, task: str, **settings: Any) -> Child:
+        zygote = self._zygote(mode)
         try:
-            return self._zygote(mode).fork(task, **settings)
+            return zygote.fork(task, **settings)
         except InfrastructureError:  # it died between two requests: once more, with a new one
             self._zygotes.pop(mode).close()
             return self._zygote(mode).fork(task, **settings)

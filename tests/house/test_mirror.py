@@ -17,6 +17,7 @@ OF_A_WHOLE_ROOM = {
     "kernels": {"fuzz"},
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"hard_cases", "lesson_10_kernels", "nulls", "submissions"},
+    "laptop": {"elsewhere"},
     "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts", "views"},
 }
 

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from conftest import ROOT
+from laptop.elsewhere import SYSTEMS
 
 from course_lib.laptop import VERSION
 
@@ -97,6 +98,22 @@ def laptop(official, serve, tmp_path_factory) -> Path:
     assert len(index.sent) > 50
     assert sum(index.sent) < official.stat().st_size - len(COMPILED)
     return python
+
+
+@pytest.fixture(scope="session", params=SYSTEMS)
+def elsewhere(request, laptop, tmp_path_factory) -> tuple[str, Path]:
+    """Return a system's name, and the laptop's Python as if it were there (`elsewhere.py`)."""
+    here = tmp_path_factory.mktemp(request.param) / "venv"
+    venv.create(here, with_pip=False, symlinks=True)
+    theirs, ours = (
+        next((place / "lib").glob("python*/site-packages")) for place in (laptop.parents[1], here)
+    )
+    (ours / "elsewhere.py").symlink_to(ROOT / "tests" / "laptop" / "elsewhere.py")
+    (ours / "elsewhere.pth").write_text(
+        f"import site; site.addsitedir({str(theirs)!r})\n"
+        f"import elsewhere; elsewhere.pretend({request.param!r})\n"
+    )
+    return request.param, here / "bin" / "python"
 
 
 def course_triton(

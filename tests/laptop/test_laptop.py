@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from course_lib.lessons import all_exercises, all_lessons, find
 
 ASK = Path(__file__).parent / "told.py"
 KERNELS = {lesson.number for lesson in all_lessons() if "triton" in lesson.needs}
-SOLUTIONS = [f"solution/{e.id}" for e in all_exercises() if e.lesson in (5, 6, 7)]
+SOLUTIONS = [f"solution/{e.id}" for e in all_exercises() if e.lesson in KERNELS]
 SUBMISSIONS = [
     one.id
     for kind in ("right", "wrong")
@@ -35,12 +36,16 @@ def told_here(ids):
 
 def told_by(python, ids):
     """Return what `told` says of each id, in a process of that Python."""
+    return [without_seconds(one) for one in asked(python, ids)]
+
+
+def asked(python, ids):
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     done = subprocess.run(
         [python, ASK, *ids], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return [without_seconds(one) for one in json.loads(done.stdout)]
+    return json.loads(done.stdout)
 
 
 def without_seconds(one):
@@ -56,7 +61,13 @@ def assert_same(laptop, ids):
 
 
 def test_solutions_and_submissions_are_told_the_same(laptop):
-    assert_same(laptop, SOLUTIONS + SOME)
+    assert_same(laptop, [id for id in SOLUTIONS if find(id[9:]).lesson in (5, 6, 7)] + SOME)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_solution_is_told_the_same(laptop):
+    assert_same(laptop, SOLUTIONS)
 
 
 CHECK = """
@@ -87,6 +98,17 @@ def test_what_cannot_be_compiled_here_is_no_failure_and_lessons_have_its_record(
     assert "untyped_sums: does not compile" in words
     assert " typed_sums: compiles" in words
     assert "128x128 255 176" in words
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_lesson_07_takes_no_longer_than_half_as_long_again(laptop):
+    ids = [id for id in SOLUTIONS if id.startswith("solution/7")]
+    ours, theirs = (
+        min(sum(one["seconds"] for one in asked(python, ids)) for _ in range(2))
+        for python in (laptop, sys.executable)
+    )
+    assert ours < 1.5 * theirs
 
 
 @pytest.mark.slow

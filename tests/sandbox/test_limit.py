@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from course_lib.sandbox import limit
 from course_lib.sandbox.channel import Channel, TooLate
 from course_lib.sandbox.limit import Clock, TookTooLong, at_most, cpu_seconds
 
@@ -70,7 +73,11 @@ def test_who_computes_too_long_is_stopped_and_who_waits_for_the_machine_is_not(i
     assert seen == ["waited", "stopped"]
 
 
-def test_an_alarm_that_is_swallowed_rings_again():
+@pytest.mark.parametrize("signals", [True, False])
+def test_an_alarm_that_is_swallowed_rings_again(monkeypatch, signals):
+    if not signals:  # Windows
+        monkeypatch.setattr(limit, "signal", SimpleNamespace())
+
     def swallow_one() -> None:
         try:
             compute(5)
@@ -79,6 +86,22 @@ def test_an_alarm_that_is_swallowed_rings_again():
 
     with pytest.raises(TookTooLong), at_most(0.1):
         swallow_one()
+
+
+def test_without_signals_no_alarm_rings_once_the_block_is_over(monkeypatch):
+    monkeypatch.setattr(limit, "signal", SimpleNamespace())
+    frames = []
+
+    def limited():
+        frames.append(sys._getframe())
+        with contextlib.suppress(TookTooLong), at_most(0.01):
+            compute(0.01)  # the alarm and the end fall together
+
+    for _ in range(50):
+        limited()
+        compute(0.001)  # here it would be nobody's
+    assert not any(limit._runs(frame, threading.get_ident()) for frame in frames)
+    assert limit._runs(sys._getframe(), threading.get_ident())
 
 
 def test_an_answer_may_be_late_while_nobody_computes():
