@@ -62,6 +62,8 @@ export function counts({ tables, lengths }, size, reserve) {
 
 const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
 const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
+/** A box with `many` cells. */
+const row = (x, y, many, w, h) => box(x, y, many * w, h) + (w < 4 ? "" : Array.from({ length: many - 1 }, (_, i) => `M${(x + (i + 1) * w).toFixed(1)} ${y.toFixed(1)}v${h}`).join(""));
 const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
@@ -83,7 +85,7 @@ function render({ model, el }) {
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   root(model, el, picture.node, words, said, walker ? walker.node : [part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)), part("pages-size", h("div", { class: "fac-fields" }, size.node))], voice.node);
-  let held = null, refusal = "";
+  let held = null, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
   const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (Object.keys(tables)[0] ?? ""));
@@ -112,13 +114,14 @@ function render({ model, el }) {
 
   function draw() {
     const now = frame(), names = Object.keys(now.tables), name = chosen(now);
-    if (!replayed && JSON.stringify(now) !== JSON.stringify(get("frame"))) put(model, { frame: now });
+    if (!replayed && now !== told && JSON.stringify(now) !== JSON.stringify(get("frame"))) put(model, { frame: now });
+    told = now;
     size.follow();
-    request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
+    if ([...request.node.options].map((x) => x.value).join() !== names.join()) request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
-    words.textContent = tell(now);
-    said.textContent = now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : "");
+    write(words, tell(now));
+    write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
     picture.draw();
     voice.say(`${words.textContent} ${said.textContent}`);
@@ -200,16 +203,23 @@ function render({ model, el }) {
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     let edges = "", stripes = "", mine = "";
-    for (let page = 0; page < pages(); page += wide < 4 ? each : 1) {
-      edges += box(...place(page), wide < 4 ? each * wide : wide, tall);
-    }
-    for (const [key, who] of Object.entries(holding)) {
-      const page = Number(key), [x, y] = place(page), full = c.filled[page] * (wide / size), band = tall / who.length;
-      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, `page ${page}: ${c.filled[page]} of ${size} slots, ${who.join(", ")}`));
-      if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
-      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
+    for (let page = 0; page < pages(); page += each) edges += row(...place(page), Math.min(each, pages() - page), wide, tall);
+    // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
+    const alike = (page, next) => wide < 4 * fs && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
+    for (let page = 0, many = 1; page < pages(); page += many, many = 1) {
+      const who = holding[page];
+      if (!who) continue;
+      while (alike(page, page + many)) many += 1;
+      const [x, y] = place(page), full = (many - 1) * wide + c.filled[page] * (wide / size), band = tall / who.length;
+      const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
+      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
+      if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
+      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
-      if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
+    }
+    for (const page of Object.keys(ends)) {
+      const [x, y] = place(page);
+      ends[page].to = [x + (c.filled[page] * wide) / size / 2, y];
     }
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {

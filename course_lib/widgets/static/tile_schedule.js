@@ -135,11 +135,11 @@ function render({ model, el }) {
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
   let drawn = null;
 
+  const fold = more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
+      part("schedule-loads", table), h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched")));
+  const counted = unfolded(fold, drawTable);
   root(model, el, picture.node, words, part("schedule-steps", bar.node),
-    h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)),
-    more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-      part("schedule-loads", table), h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))),
-    voice.node);
+    h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
     const now = settings();
@@ -149,10 +149,10 @@ function render({ model, el }) {
     fields.window.node.hidden = now.mask !== "window";
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length);
-    words.textContent = sentence(now, step);
+    write(words, sentence(now, step));
     bar.follow(words.textContent);
     picture.draw();
-    drawTable(now, step);
+    counted();
     voice.say(words.textContent);
   }
 
@@ -301,7 +301,8 @@ function render({ model, el }) {
     return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${ending}`;
   }
 
-  function drawTable(now, step) {
+  function drawTable() {
+    const now = settings(), step = Math.min(model.get("step"), all().length);
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const pairs = now.n_q * now.n_k * now.heads;
     const rows = [
