@@ -49,6 +49,14 @@ def answered(quiz: widgets.Quiz) -> widgets.Quiz:
     return quiz
 
 
+def measured() -> widgets.RooflineChart:
+    """Return the chart of lesson 08: two measured marks above the slope."""
+    chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
+    chart.add_measurement("rung 1 by_mask", intensity=64, tflops=400)
+    chart.add_measurement("rung 8 specialised", intensity=127, tflops=686)
+    return chart
+
+
 def half_way() -> str:
     """Return the path of `progress` with three lessons done."""
     done = [e.id for e in lessons.all_exercises() if e.lesson < 4]
@@ -67,6 +75,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "SramBudget": lambda: widgets.SramBudget(),
     "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
     "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
+    "RooflineChart-measured": lambda: measured(),
     "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),

@@ -296,7 +296,8 @@ function render({ model, el }) {
       if (at.kind === "pile") write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
     }
     const corner = px(shape.n);
-    renew(knob, { cx: corner, cy: corner });
+    const held = corner < 24 ? corner + 16 : corner; // a small S lies beside its handle, not under it
+    renew(knob, { cx: held, cy: held });
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });

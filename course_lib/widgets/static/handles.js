@@ -100,6 +100,9 @@ function spread(places, sizes, low, high) {
   return found;
 }
 
+/** What the marks of a picture mean, below it: pairs of a class and words. */
+const key = (...marks) => h("div", { class: "fac-key" }, marks.map(([mark, words]) => h("span", {}, h("i", { class: mark }), words)));
+
 /** What is not needed at first, folded. */
 const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
 

@@ -118,9 +118,10 @@ function render({ model, el }) {
     const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = race.box;
     if (locked && !planted) return [];
     const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
+    const room = (way < 0 ? x - lane.x : lane.x + lw - x) - 1.5 * fs, fits = (...texts) => texts.find((t) => wide(t, 0.75 * fs) < room) ?? "";
     const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
     const grab = hold("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
-    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: where does this tape end?";
+    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : fits("your flag: where does this tape end?", "flag: where does it end?", "your flag");
     return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
   }
   function draw() {
