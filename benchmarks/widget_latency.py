@@ -79,7 +79,6 @@ def moves(page: Page, root: Any) -> Iterator[None]:
                 yield
             root.get_by_role("button").first.click(delay=PRESS)
             yield
-    boxes = [sliders.nth(i).bounding_box() for i in range(n_sliders)]
     step = 0
     while True:
         i = step % n_sliders
@@ -87,7 +86,8 @@ def moves(page: Page, root: Any) -> Iterator[None]:
             sliders.nth(i).focus()
             page.keyboard.press("ArrowLeft" if step // n_sliders % 4 == 1 else "ArrowRight")
         else:
-            box, there = boxes[i], (0.2, 0.5, 0.8, 0.35)[step // n_sliders // 2 % 4]
+            box = sliders.nth(i).bounding_box()  # a picture may have grown above it
+            there = (0.2, 0.5, 0.8, 0.35)[step // n_sliders // 2 % 4]
             page.mouse.click(
                 box["x"] + there * box["width"], box["y"] + box["height"] / 2, delay=PRESS
             )

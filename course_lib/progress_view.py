@@ -6,6 +6,7 @@ import html
 import json
 import os
 import sys
+from math import ceil
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ _SHEET = f"""<style>
 .fac-path p {{ margin: 4px 0 14px; }}
 .fac-path a {{ color: inherit; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
-  grid-template-columns: repeat(auto-fill, minmax(100px, 1fr)); gap: 18px 0; }}
+  grid-template-columns: repeat(var(--fac-across), 1fr); gap: 18px 0; }}
 .fac-path li {{ position: relative; padding: 0 10px 0 0; margin: 0; font-size: 13px; }}
 .fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
   border-top: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
@@ -37,6 +38,7 @@ _SHEET = f"""<style>
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
 .fac-path i.fac-next {{ border: 3px solid {hex_of("flash")}; width: 17px; height: 17px; }}
+.fac-path li > div {{ min-height: 4.3em; }}
 .fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
 @container (max-width: 600px) {{
   .fac-path ol {{ grid-template-columns: 1fr; gap: 0; }}
@@ -47,6 +49,7 @@ _SHEET = f"""<style>
   .fac-path li:first-child::before {{ top: 14px; }}
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
+  .fac-path li > div {{ min-height: 0; }}
   .fac-path small {{ display: none; }}
 }}
 </style>"""
@@ -125,7 +128,10 @@ def path_html(attempts: dict, folder: Path) -> str:
             f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
         )
     stops = "".join(_stop(lesson, attempts, following, folder) for lesson in lessons.in_order())
-    return f'{_SHEET}<div class="fac-path"><p>{said}</p><ol>{stops}</ol></div>'
+    count = len(lessons.all_lessons())
+    across = count if count < 10 else ceil(count / 2)  # two rows of one length
+    way = f'<ol style="--fac-across: {across}">{stops}</ol>'
+    return f'{_SHEET}<div class="fac-path"><p>{said}</p>{way}</div>'
 
 
 def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path) -> str:

@@ -122,10 +122,16 @@ class Comparison:
             for guess, (name, text) in zip(guesses, said_before, strict=True)
         )
         wide = self.answers[0] * far
+        guessed = "".join(
+            f'<div style="width:{guess * far:.4g}%;min-width:2px;height:9px;margin-bottom:2px;'
+            'background:currentColor;opacity:.45"></div>'
+            for guess in reversed(guesses)  # each below its own words, the truth at the bottom
+        )
         bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:18px;background:{_TRUTH}"></div>'
         return (
             f'<div style="max-width:42em;padding:0 8px 4px">{marks}'
-            f'<div style="border-left:2px solid;border-bottom:1px solid">{bar}</div>'
+            '<div style="display:flex;flex-direction:column-reverse;'
+            f'border-left:2px solid;border-bottom:1px solid">{bar}{guessed}</div>'
             f"{_mark(wide, '▲', f'<b>{label}: {rich(truth)}</b>')}</div>"
         )
 

@@ -237,17 +237,17 @@ function render({ model, el }) {
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 && i !== bound ? totals[i] / totals[bound] : 0));
-    for (const l of shown.extras) l.says.textContent = l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters";
+    for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawAreas(shape, values);
-    words.textContent = inWords(totals, flops, chip);
+    write(words, inWords(totals, flops, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
     voice.say(words.textContent);
 
     function sayLane(l, total, ratio) {
       l.total = total;
-      l.value.textContent = bytesText(total);
-      l.says.textContent = `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} times`} the lower bound` : ""}`;
+      write(l.value, bytesText(total));
+      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} times`} the lower bound` : ""}`);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -276,12 +276,12 @@ function render({ model, el }) {
     const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
     const tallOf = (i) => Math.ceil(Math.max(150, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
-      l.svg.setAttribute("height", tallOf(number));
+      renew(l.svg, { height: tallOf(number) });
       placed(areas(l.model, values)).forEach((at, i) => place(l, l.trips[i], at));
       if (l.never) {
         const side = px(shape.n);
-        fill(l.never, { width: side, height: side, visibility: side > 4 ? "visible" : "hidden" }, []);
-        fill(l.neverText, { transform: `translate(0 ${side})` }, []);
+        renew(l.never, { width: side, height: side, visibility: side > 4 ? "visible" : "hidden" });
+        renew(l.neverText, { transform: `translate(0 ${side})` });
       }
     });
     function place(l, { rect, hatch, says }, at) {
@@ -289,32 +289,33 @@ function render({ model, el }) {
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
       if (rect.facDrawn === key && at.kind !== "pile") return; // a change of scale often leaves it
       rect.facDrawn = key;
-      fill(rect, { x: px(at.x), y: px(at.y), width: w, height: t }, []);
+      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t });
       if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t));
       says.setAttribute("visibility", named ? "visible" : "hidden");
-      if (named) fill(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 }, []);
-      if (at.kind === "pile") says.textContent = `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
+      if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
+      if (at.kind === "pile") write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
     }
     const corner = px(shape.n);
-    fill(knob, { cx: corner, cy: corner }, []);
+    const held = corner < 24 ? corner + 16 : corner; // a small S lies beside its handle, not under it
+    renew(knob, { cx: held, cy: held });
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
-      svg.setAttribute("height", tall);
-      fill(rect, { width: px(side), height: Math.min(px(high), tall) }, []);
-      fill(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" }, []);
+      renew(svg, { height: tall });
+      renew(rect, { width: px(side), height: Math.min(px(high), tall) });
+      renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
     });
     const rows = 2 ** Math.floor(Math.log2(110 / scale)), long = rows * scale;
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
-    barText.textContent = `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`;
+    write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    scaleText.textContent = `Areas are what ${values.H > 1 ? `one of ${values.H} heads` : "the head"} moves${get("layers") > 1 ? ` in one of ${get("layers")} layers` : ""}: S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`;
+    write(scaleText, `Areas are what ${values.H > 1 ? `one of ${values.H} heads` : "the head"} moves${get("layers") > 1 ? ` in one of ${get("layers")} layers` : ""}: S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`);
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */
   function zoom(from, before) {
-    fill(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" }, []);
+    renew(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" });
     if (reducedMotion()) return;
     const frames = [{ transform: `scale(${from})` }, { transform: "scale(1)" }], how = { duration: 500, easing: "ease-in-out" };
     for (const node of [...lanes, ...shown.extras].map((l) => l.svg).concat(bar)) node.animate(frames, how);

@@ -13,6 +13,15 @@ function fill(node, attributes, children) {
   return node;
 }
 
+/** Set what has changed since the last time; that is kept here, for to ask the page takes longer. */
+function renew(node, attributes) {
+  const has = (node.facHas ??= {});
+  for (const name in attributes) if (has[name] !== attributes[name]) node.setAttribute(name, (has[name] = attributes[name]));
+}
+
+/** Write a text that has changed: the same one again would cost a layout. */
+const write = (node, text) => node.textContent !== text && (node.textContent = text);
+
 /** An HTML element; what can have focus keeps JupyterLab's shortcuts away from its keys. */
 function h(tag, attributes, ...children) {
   const node = document.createElement(tag);

@@ -40,12 +40,17 @@ function scene(parent) {
     const node = old.get(key) ?? s(tag);
     if (act && !node.facAct) grip(svg(), node, (x, y) => node.facAct(x, y), hold(true), hold(false));
     node.facAct = act;
-    for (const [name, value] of Object.entries(attributes)) if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
-    if (node.textContent !== content) node.replaceChildren(...(tag === "text" ? [content] : [s("title", {}, content)]));
+    renew(node, attributes);
+    if ((node.facContent ?? "") !== content) say(node, tag, (node.facContent = content));
     if (old.has(key) && node.facPlace > seen) [seen, next] = [node.facPlace, node.nextSibling]; // stays where it is
     else parent.insertBefore(node, next);
     now.set(key, node);
     return node;
+  };
+  const say = (node, tag, content) => {
+    if (tag === "text") node.textContent = content;
+    else if (node.firstChild) node.firstChild.textContent = content;
+    else node.append(s("title", {}, content));
   };
   const draw = (paint) => {
     [now, next, seen] = [new Map(), parent.firstChild, -1];
@@ -64,12 +69,16 @@ function stage(model, name, draw, ...layers) {
   const svg = s("svg", { class: "fac-stage", role: "img" }, s("defs", {}, s("pattern", { id: pattern, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { class: "fac-fill-s", width: 4.5, height: 7 }))), layers);
   const node = part(name, h("div", { class: "fac-stage-box" }, svg));
   const now = () => {
-    const width = node.clientWidth || 1000, height = draw(width, model.get("presenter") ? 22 : 15);
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    shown = width;
+    width ||= node.clientWidth; // looked at once, for a look costs a layout; the observer tells the rest
+    const wide = width || 1000, box = `0 0 ${wide} ${draw(wide, model.get("presenter") ? 22 : 15)}`;
+    if (box !== shown) svg.setAttribute("viewBox", (shown = box));
   };
-  let shown = 0;
-  new ResizeObserver(() => node.clientWidth && node.clientWidth !== shown && now()).observe(node);
+  let width = 0, shown = "";
+  new ResizeObserver(() => {
+    if (!node.clientWidth || node.clientWidth === width) return;
+    width = node.clientWidth;
+    now();
+  }).observe(node);
   svg.addEventListener("letgo", now);
   model.on("change:presenter", now);
   return { node, svg, hatch: `url(#${pattern})`, draw: now };
@@ -91,8 +100,21 @@ function spread(places, sizes, low, high) {
   return found;
 }
 
+/** What the marks of a picture mean, below it: pairs of a class and words. */
+const key = (...marks) => h("div", { class: "fac-key" }, marks.map(([mark, words]) => h("span", {}, h("i", { class: mark }), words)));
+
 /** What is not needed at first, folded. */
 const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
+
+/** Draw what lies in a fold: at first, and from then on only while it is open. */
+function unfolded(fold, draw) {
+  let drawn = false;
+  fold.addEventListener("toggle", () => fold.open && draw());
+  return () => {
+    if (fold.open || !drawn) draw();
+    drawn = true;
+  };
+}
 
 /** The width of a line of text, near enough to place it. */
 const wide = (text, size) => 0.6 * size * text.length;

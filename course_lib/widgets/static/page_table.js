@@ -62,6 +62,8 @@ export function counts({ tables, lengths }, size, reserve) {
 
 const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
 const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
+/** A box with `many` cells. */
+const row = (x, y, many, w, h) => box(x, y, many * w, h) + (w < 4 ? "" : Array.from({ length: many - 1 }, (_, i) => `M${(x + (i + 1) * w).toFixed(1)} ${y.toFixed(1)}v${h}`).join(""));
 const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
@@ -79,11 +81,12 @@ function render({ model, el }) {
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
   const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("Free", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
-  const layers = [s("g"), s("g"), s("g")], [links, cards, memory] = layers.map(scene); // links lie below
+  const layers = [s("g"), s("g"), s("g")], [cards, memory, links] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  root(model, el, picture.node, words, said, walker ? walker.node : [part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)), part("pages-size", h("div", { class: "fac-fields" }, size.node))], voice.node);
-  let held = null, refusal = "";
+  const marks = key(["fac-key-empty", "slots held, and empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "the newest token"]);
+  root(model, el, picture.node, marks, words, said, walker ? walker.node : [part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)), part("pages-size", h("div", { class: "fac-fields" }, size.node))], voice.node);
+  let held = null, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
   const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (Object.keys(tables)[0] ?? ""));
@@ -112,13 +115,14 @@ function render({ model, el }) {
 
   function draw() {
     const now = frame(), names = Object.keys(now.tables), name = chosen(now);
-    if (!replayed && JSON.stringify(now) !== JSON.stringify(get("frame"))) put(model, { frame: now });
+    if (!replayed && now !== told && JSON.stringify(now) !== JSON.stringify(get("frame"))) put(model, { frame: now });
+    told = now;
     size.follow();
-    request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
+    if ([...request.node.options].map((x) => x.value).join() !== names.join()) request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
-    words.textContent = tell(now);
-    said.textContent = now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : "");
+    write(words, tell(now));
+    write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
     picture.draw();
     voice.say(`${words.textContent} ${said.textContent}`);
@@ -142,18 +146,18 @@ function render({ model, el }) {
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
     const below = y, grid = { top: y + 3.4 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-name", x: 1, y: grid.top - 1.7 * fs }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      add("pages", "text", { class: "fac-t-name", x: width - 1, y: grid.top - 1.7 * fs, "text-anchor": "end" }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
     });
     links((add) => {
       for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
-        const half = (below + to[1]) / 2; // straight down behind the other tables, then to its page
+        const half = (below + to[1]) / 2; // straight down in front of the other tables, beside their numbers, then to its page
         add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}V${below}C${from[0]} ${half} ${to[0]} ${half} ${to}` });
       }
     });
-    return y + 0.4 * fs;
+    return y + 0.2 * fs;
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
@@ -174,7 +178,7 @@ function render({ model, el }) {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
         if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: cell, ...bar });
         add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + cell / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
-        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + cell / 2, y + bar.height] };
+        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + 0.88 * cell, y + bar.height] };
       });
       if (replayed) return;
       const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", width - 6.8 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", width - 3.3 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
@@ -200,16 +204,25 @@ function render({ model, el }) {
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     let edges = "", stripes = "", mine = "";
-    for (let page = 0; page < pages(); page += wide < 4 ? each : 1) {
-      edges += box(...place(page), wide < 4 ? each * wide : wide, tall);
+    for (let page = 0; page < pages(); page += each) edges += row(...place(page), Math.min(each, pages() - page), wide, tall);
+    // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
+    const alike = (page, next) => wide < 4 * fs && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
+    for (let page = 0, many = 1; page < pages(); page += many, many = 1) {
+      const who = holding[page];
+      if (!who) continue;
+      while (alike(page, page + many)) many += 1;
+      const [x, y] = place(page), full = (many - 1) * wide + c.filled[page] * (wide / size), band = tall / who.length;
+      const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
+      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
+      if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
+      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
+      for (let one = page; one < page + many; one += 1) {
+        if (wide > 1.8 * fs || (one % each === 0 && tall > fs)) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, String(one));
+      }
     }
-    for (const [key, who] of Object.entries(holding)) {
-      const page = Number(key), [x, y] = place(page), full = c.filled[page] * (wide / size), band = tall / who.length;
-      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, `page ${page}: ${c.filled[page]} of ${size} slots, ${who.join(", ")}`));
-      if (wide - full > 1) stripes += hatching(x + full, y, wide - full, tall, 7);
-      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + wide / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
-      if (wide > 4 * fs && tall > 1.5 * fs) add(`number ${page}`, "text", { class: "fac-t-small", x: x + 0.3 * fs, y: y + tall - 0.4 * fs }, String(page));
-      if (ends[page]) ends[page].to = [x + Math.min(full, wide) / 2, y];
+    for (const page of Object.keys(ends)) {
+      const [x, y] = place(page);
+      ends[page].to = [x + (c.filled[page] * wide) / size / 2, y];
     }
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {

@@ -9,7 +9,7 @@ const clamp = (x) => Math.max(0, Math.min(1, x));
 function render({ model, el }) {
   const get = (name) => model.get(name), race = raceCanvas(get), { canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
-  let clock = 0, playing = 0, visible = true;
+  let width = 0, clock = 0, playing = 0, visible = true;
   const over = s("svg", { class: "fac-race-over", role: "img" });
   const stage = part("race-picture", h("div", { class: "fac-race" }, canvas, over));
   const words = h("p", { class: "fac-race-words" }), voice = announcer();
@@ -18,11 +18,12 @@ function render({ model, el }) {
   const text = (x, y, cls, content = "", more = {}) => s("text", { x, y, class: cls, ...more }, content);
   function build() {
     race.prepare();
-    race.arrange(stage.clientWidth || 1000);
+    race.arrange((width ||= stage.clientWidth) || 1000); // looked at once: a look costs a layout
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
     over.replaceChildren(...race.lanes.flatMap(frame));
+    race.lanes.forEach(marks);
     blank();
     draw();
   }
@@ -67,10 +68,6 @@ function render({ model, el }) {
     // the bill
     const px = lw / race.axis;
     nodes.push(s("rect", { class: "fac-race-edge", x, y: y + bill, width: lw, height: tape }), (lane.odometer = text(x, y + bill - 0.45 * fs, "fac-race-odometer")), (lane.leastText = text(x + lw, y + bill - 0.45 * fs, "fac-race-small", "", { "text-anchor": "end" })));
-    const swap = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
-    nodes.push((lane.clockText = text(swap ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": swap ? "start" : "end" })));
-    const seen = naive || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
     const hit = hold("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
@@ -78,8 +75,18 @@ function render({ model, el }) {
     hit.addEventListener("pointerleave", () => point(lane, -1));
     nodes.push(hit, lane.mark, lane.differs);
     if (!fixed) nodes.push(...handles(lane, naive, last));
-    if (last && race.lanes.length > 1) nodes.push(...flag(lane));
+    nodes.push((lane.marks = s("g")));
     return nodes;
+  }
+  /** What depends on the clock or on the flag: it may change while all else stays. */
+  function marks(lane, number) {
+    const { fs, lw, bill, tape, thin } = race.box, { x, y } = lane, px = lw / race.axis, nodes = [];
+    const last = number === race.lanes.length - 1, swap = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
+    nodes.push((lane.clockText = text(swap ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": swap ? "start" : "end" })));
+    const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
+    if (last && race.lanes.length > 1) nodes.push(...flag(lane));
+    lane.marks.replaceChildren(...nodes);
   }
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
@@ -111,9 +118,10 @@ function render({ model, el }) {
     const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = race.box;
     if (locked && !planted) return [];
     const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
+    const room = (way < 0 ? x - lane.x : lane.x + lw - x) - 1.5 * fs, fits = (...texts) => texts.find((t) => wide(t, 0.75 * fs) < room) ?? "";
     const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
     const grab = hold("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
-    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: where does this tape end?";
+    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : fits("your flag: where does this tape end?", "flag: where does it end?", "your flag");
     return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
   }
   function draw() {
@@ -121,7 +129,6 @@ function render({ model, el }) {
     race.draw(clock, reducedMotion());
     label();
   }
-  const write = (node, content) => node.textContent !== content && (node.textContent = content);
   function label() {
     for (const lane of race.lanes) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
@@ -176,9 +183,7 @@ function render({ model, el }) {
     else draw();
   };
   const reframe = () => {
-    const kept = clock;
-    over.replaceChildren(...race.lanes.flatMap(frame));
-    clock = kept;
+    race.lanes.forEach(marks);
     draw();
   };
   const seek = (time) => {
@@ -264,7 +269,11 @@ function render({ model, el }) {
     if (!playing && Math.abs(get("at") * race.end - clock) > race.end * 1e-9) show(get("at") * race.end);
     follow();
   });
-  const size = new ResizeObserver(() => stage.clientWidth && stage.clientWidth !== race.box?.width && build());
+  const size = new ResizeObserver(() => {
+    if (!stage.clientWidth || stage.clientWidth === race.box?.width) return;
+    width = stage.clientWidth;
+    build();
+  });
   size.observe(stage);
   const watch = new IntersectionObserver((seen) => {
     visible = seen.at(-1).isIntersecting;

@@ -71,6 +71,7 @@ function leastOf(kernels, l2) {
   return ([tensor, [first, end], , , bytes]) => {
     if (size[tensor] && loaded.has(tensor)) return bytes * (Math.max(0, size[tensor] - l2) / size[tensor]);
     const marks = (seen[tensor] ??= new Uint8Array(rows)).subarray(first, end);
+    if (!marks.includes(0)) return 0; // as for most moves: rows are read again and again
     let fresh = 0;
     for (const mark of marks) fresh += 1 - mark;
     marks.fill(1);

@@ -115,18 +115,21 @@ function render({ model, el }) {
     const says = (p, i) => {
       if (view === VIEWS.dial) return dialled(p, long);
       if (i === LEAST) return `${long ? "you are here: " : ""}N = ${get("n")}, ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
-      return `${i === LOADS ? `B_q = ${get("block_q")}${long ? ", every tile load" : ""}` : p.label}: ${short(p.x, long ? 3 : 2)}${long ? ` FLOP/byte, ${short(p.y, 3)} TFLOP/s` : ""}`;
+      return `${i === LOADS ? `B_q = ${get("block_q")}${long ? ", every tile load" : ""}` : long ? p.label : p.label.replace("naive, ", "")}: ${short(p.x, long ? 3 : 2)}${long ? ` FLOP/byte, ${short(p.y, 3)} TFLOP/s` : ""}`;
     };
     const below = view === VIEWS.dial ? [1, 2] : [view.decode]; // named at the right of the slope
     const all = points.map((p, i) => ({ key: i, text: says(p, i), x: X(p.x), y: Y(p.y), cls: `fac-t-name fac-roof-says-${p.colour}`, slope: p.x < ridge })).filter((l) => l.text);
-    const steep = all.filter((l) => l.slope && !below.includes(l.key)), flat = all.filter((l) => !l.slope);
+    const seen = sit.map((p, i) => ({ key: `m${i}`, text: `${p.m.label}: ${short(p.m.tflops, 3)}${long ? " TFLOP/s" : ""}`, x: p.x, y: p.y, cls: "fac-t-small", above: p.m.intensity < ridge && p.m.tflops > attainable(p.m.intensity, data.gpus[get("gpu")]) }));
+    const steep = [...all.filter((l) => l.slope && !below.includes(l.key)), ...seen.filter((l) => l.above)], flat = all.filter((l) => !l.slope);
     const heights = spread(steep.map((l) => l.y - 0.2 * fs), steep.map(() => 1.35 * fs), 0, floor);
     steep.forEach((l, i) => {
-      const x = Math.max(l.x - 1.5 * fs, wide(l.text, fs)), bend = x < l.x - fs;
-      if (bend && Math.abs(heights[i] - l.y) > 0.5 * fs) add(`lead ${l.key}`, "path", { class: "fac-roof-lead", d: `M${x + 3} ${heights[i]}L${l.x - 0.4 * fs} ${l.y}` });
-      add(`name ${l.key}`, "text", { class: l.cls, "data-point": l.key, x, y: heights[i] + 0.3 * fs, "text-anchor": "end" }, l.text);
+      const size = wide(l.text, fs), at = l.above ? l.x - 1.1 * fs : l.x - 1.5 * fs; // a measured mark in its way: left of that
+      const free = Math.min(at, ...seen.filter((m) => m !== l && Math.abs(m.y - heights[i]) < 1.1 * fs && m.x < at + fs && m.x > at - size).map((m) => m.x - 1.1 * fs));
+      const x = Math.max(free, size), bend = x < l.x - fs;
+      if (bend && (free < at || Math.abs(heights[i] - l.y) > 0.5 * fs)) add(`lead ${l.key}`, "path", { class: "fac-roof-lead", d: `M${x + 3} ${heights[i]}L${l.x - 0.4 * fs} ${l.y}` });
+      add(`name ${l.key}`, "text", { class: l.cls, ...(!l.above && { "data-point": l.key }), x, y: heights[i] + 0.3 * fs, "text-anchor": "end" }, l.text);
     });
-    const right = [...all.filter((l) => l.slope && below.includes(l.key)), ...sit.map((p, i) => ({ key: `m${i}`, text: `${p.m.label}: ${short(p.m.tflops, 3)}${long ? " TFLOP/s" : ""}`, x: p.x, y: p.y, cls: "fac-t-small" }))];
+    const right = [...all.filter((l) => l.slope && below.includes(l.key)), ...seen.filter((l) => !l.above)];
     const under = Y(data.gpus[get("gpu")].tflops_half) + 1.4 * fs; // not on the roof
     const rows = spread(right.map((l) => (view === VIEWS.dial ? Math.max(l.y, under) : l.y) + 0.1 * fs), right.map(() => 1.35 * fs), 0, floor);
     right.forEach((l, i) => {

@@ -19,7 +19,8 @@ function render({ model, el }) {
   }));
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), voice.node);
+  const marks = key(["fac-k-area", "rows that are needed"], ["fac-s-area", "held and wasted"], ["fac-key-dots", "all rows of the pool"]);
+  root(model, el, picture.node, marks, words, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), voice.node);
 
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
   const runs = () => Object.entries(data.lanes).map(([name, lane]) => [name, runAt(lane, settings())]);

@@ -84,7 +84,9 @@ function render({ model, el }) {
     chips((add) => {
       const titles = walls.map(({ limit, names: all }) => (width < 640 ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
       const places = spread(walls.map(({ limit }) => px(limit)), titles.map((t) => wide(t, fs) + fs), 0, width);
-      walls.forEach(({ limit }, i) => add(`wall ${i}`, "rect", { class: "fac-sram-wall", x: px(limit) - 1.5, y: top - 1.3 * fs, width: 3, height: under + i * lane + 0.6 * fs - top + 1.3 * fs }));
+      // Across the block, and at the end of its chip's own bar: between them are words.
+      const post = (x, y, height) => `M${x - 1.5} ${y}h3v${height}h-3z`;
+      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, tall + 1.6 * fs) + post(px(limit), under + i * lane - 0.2 * fs, fs) }));
       walls.forEach(({ limit, names: all }, i) => {
         const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = fits ? "fac-t-small" : "fac-t-bad";
         add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
@@ -108,6 +110,12 @@ function render({ model, el }) {
     add("registers", "text", { class: spills ? "fac-t-bad" : "fac-t-small", x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
   }
 
+  /** The widest part of a buffer that no wall cuts: its ends. */
+  const gap = (x, w, cuts) => {
+    const ends = [x, ...cuts.filter((cut) => cut > x && cut < x + w), x + w];
+    return ends.slice(1).map((end, i) => [ends[i], end]).reduce((a, b) => (b[1] - b[0] > a[1] - a[0] ? b : a));
+  };
+
   /** Lay buffers side by side from the left wall; their names above. Returns where each one is. */
   function slide(add, over, buffers, where, y, tall, px, fs) {
     const spans = {};
@@ -119,8 +127,9 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, style: paint, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
-      const says = wide(long, fs) < w ? long : wide(letter, fs) < w ? letter : "";
-      if (says && kind !== "other") over(`${where} ${kind} name`, "text", { class: "fac-t-name", x: x + w / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, says);
+      const [left, right] = gap(x, w, where === "shared" ? walls.map(({ limit }) => px(limit)) : []), free = right - left; // no wall through a name
+      const says = wide(long, fs) + fs < free ? long : wide(letter, fs) < free ? letter : "";
+      if (says && kind !== "other") over(`${where} ${kind} name`, "text", { class: "fac-t-name", x: (left + right) / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, says);
       from += bytes;
     }
     return spans;
@@ -144,7 +153,7 @@ function render({ model, el }) {
     const places = spread(ends, sizes, 0, width);
     edges.forEach(([trait, span, rows, share], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall}L${places[i]} ${top + tall + 0.5 * fs}` });
+      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall}` });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + share * tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });

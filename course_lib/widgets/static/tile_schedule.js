@@ -135,11 +135,12 @@ function render({ model, el }) {
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
   let drawn = null;
 
-  root(model, el, picture.node, words, part("schedule-steps", bar.node),
-    h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)),
-    more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
-      part("schedule-loads", table), h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"))),
-    voice.node);
+  const fold = more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
+      part("schedule-loads", table));
+  const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"));
+  const counted = unfolded(fold, drawTable);
+  root(model, el, picture.node, marks, words, part("schedule-steps", bar.node),
+    h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
     const now = settings();
@@ -149,10 +150,10 @@ function render({ model, el }) {
     fields.window.node.hidden = now.mask !== "window";
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length);
-    words.textContent = sentence(now, step);
+    write(words, sentence(now, step));
     bar.follow(words.textContent);
     picture.draw();
-    drawTable(now, step);
+    counted();
     voice.say(words.textContent);
   }
 
@@ -206,17 +207,19 @@ function render({ model, el }) {
     };
     const tQ = Math.ceil(now.n_q / now.block_q), tK = Math.ceil(now.n_k / now.block_k), key = `h${number}`;
     if (now.heads > 1) add(`${key} head`, "text", { class: "fac-t-soft", "data-head": number, x, y: y + 1.1 * fs }, `query head ${number}, K/V head ${Math.floor((number * now.kv_heads) / now.heads)}`);
+    const counts = (p) => p.w > 1.6 * fs && p.h > 1.2 * fs; // room to say how often a tile was read
     for (const t of ["k", "v", "q", "o"]) {
       const many = t === "k" || t === "v" ? tK : tQ;
       for (let tile = 0; tile < many; tile += 1) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
+        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, `×${times}`);
       }
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
       if (t === "k" || t === "v") add(`${key} ${t}`, "text", { class: "fac-t-name", x: gx - 0.4 * fs, y: p.y + strip / 2 + 0.35 * fs, "text-anchor": "end" }, t.toUpperCase());
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
-      if (most > 1) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
+      if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
     }
     for (let i = 0; i < tQ; i += 1) {
       for (let j = 0; j < tK; j += 1) {
@@ -301,7 +304,8 @@ function render({ model, el }) {
     return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${ending}`;
   }
 
-  function drawTable(now, step) {
+  function drawTable() {
+    const now = settings(), step = Math.min(model.get("step"), all().length);
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const pairs = now.n_q * now.n_k * now.heads;
     const rows = [

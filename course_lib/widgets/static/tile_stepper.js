@@ -119,13 +119,14 @@ function render({ model, el }) {
   const voice = announcer();
   let said = "";
 
+  const fold = more(h("div", { class: "fac-row" }, few ? null : row, column, by), state,
+    data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a pile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its pile."));
+  const kept = unfolded(fold, drawState);
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
   root(model, el, title, picture.node, words, bar.node,
     h("div", { class: "fac-halves" }, part("stepper-code", code),
       h("div", {}, h("div", { class: "fac-row" }, part("stepper-mistake", mistake)), h("div", { class: "fac-row" }, few ? row : null, order, back), final)),
-    more(h("div", { class: "fac-row" }, few ? null : row, column, by), state,
-      data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a pile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its pile.")),
-    voice.node);
+    fold, voice.node);
 
   /** All that is shown of the row, computed anew only when something but the step has changed. */
   let known = { key: "" };
@@ -154,15 +155,17 @@ function render({ model, el }) {
   function draw() {
     const all = now(), step = Math.min(model.get("step"), last), { place, line } = position(step, nTiles);
     const [at, what] = where(all, place, line);
-    place_.textContent = at;
-    formula.textContent = what;
+    write(place_, at);
+    write(formula, what);
     said = `${at}: ${what}`;
     bar.follow(said);
     const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
     back.classList.toggle("fac-step-none", !dragged); // its place stays
     picture.draw();
-    drawCode(line, place, all.wrong);
-    drawState(all, step);
+    if (code.facShown !== all.wrong) drawCode((code.facShown = all.wrong));
+    const current = place < 0 ? 0 : place >= nTiles ? LINES.length + 2 : line + 1;
+    [...code.children].forEach((item, i) => (i === current ? item.setAttribute("aria-current", "step") : item.removeAttribute("aria-current")));
+    kept();
     const end = place >= nTiles;
     if (final.facShown !== all) drawFinal((final.facShown = all));
     final.classList.toggle("fac-waiting", !end);
@@ -186,21 +189,22 @@ function render({ model, el }) {
   }
 
   // Words ----------------------------------------------------------------------------------------
-  function drawCode(line, place, wrong) {
+  function drawCode(wrong) {
     const changes = WRONG_LINES[wrong] ?? {};
-    const item = (key, text, current, inner) => {
+    const item = (key, text, inner) => {
       const changed = changes[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, changes[key])) : null;
-      return h("li", { class: inner ? "fac-in" : null, "aria-current": current ? "step" : null }, text, changed);
+      return h("li", { class: inner ? "fac-in" : null }, text, changed);
     };
     code.replaceChildren(
-      item("start", "m = −∞, ℓ = 0, O = 0", place < 0),
-      item("for", "for each tile j:", false),
-      ...LINES.map(([key, text], i) => item(key, text, place >= 0 && place < nTiles && line === i + 1, true)),
-      item("end", "out = O / ℓ", place >= nTiles),
+      item("start", "m = −∞, ℓ = 0, O = 0"),
+      item("for", "for each tile j:"),
+      ...LINES.map(([key, text]) => item(key, text, true)),
+      item("end", "out = O / ℓ"),
     );
   }
 
-  function drawState({ right, slip, wrong, start }, step) {
+  function drawState() {
+    const { right, slip, wrong, start } = now(), step = Math.min(model.get("step"), last);
     const before = stepFrom(step, -1, model.get("by"), nTiles), runs = slip ? [right, slip] : [right];
     const cells = (key, format) => runs.map((run) => {
       const [was, is] = [before, step].map((at) => stateAt(run, at, nTiles, run === slip ? start : -Infinity)[key]);

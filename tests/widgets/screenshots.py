@@ -1,0 +1,169 @@
+"""Pictures to look at: every instrument, light and dark, narrow to wide; every lesson as it ran.
+
+    python tests/widgets/screenshots.py FOLDER                    FOLDER/NAME_THEME_WIDTH.png
+    python tests/widgets/screenshots.py FOLDER --only Race --only progress
+    python tests/widgets/screenshots.py FOLDER --lessons          FOLDER/lesson_NN_PART.png
+
+A lesson is run by ``course html`` and cut into pieces that can be looked at whole; with
+``--pages FOLDER`` such pages are taken as they are. Needs Debian's Chromium and the packages of
+``pip install -e '.[dev]'``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, sync_playwright
+
+from course_lib import demo, lessons, widgets
+from course_lib.authoring.html_page import page as lesson_page
+from course_lib.progress_view import path_html
+from course_lib.widgets.base import CourseWidget, standalone_page
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (480, 1280, 1920)
+LESSON_WIDTH, PIECE = 1280, 1800  # px
+_OPTIONS = ("`q @ k.T`, the scores", "`softmax`", "`weights @ v`")
+_QUIZ = [
+    ("It reads S once.", False, "It reads S twice: for the maximum and for the sum."),
+    ("It reads and writes `N x N` numbers.", True, "That is what FlashAttention avoids."),
+    ("It moves nothing.", False, "Every kernel reads its inputs."),
+]
+
+
+def predicted(guess: Any, truth: Any, **question: Any) -> Any:
+    """Return what `Predict.reveal` shows after a guess."""
+    predict = widgets.Predict(f"shots-{truth}", "Which line moves most bytes?", **question)
+    predict.answer = guess
+    return predict.comparison(truth, "It reads and writes all `N x N` scores, three times.")
+
+
+def answered(quiz: widgets.Quiz) -> widgets.Quiz:
+    """Return the quiz with a wrong answer given."""
+    quiz.chosen, quiz.tries = [0], 1
+    return quiz
+
+
+def measured() -> widgets.RooflineChart:
+    """Return the chart of lesson 08: two measured marks above the slope."""
+    chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
+    chart.add_measurement("rung 1 by_mask", intensity=64, tflops=400)
+    chart.add_measurement("rung 8 specialised", intensity=127, tflops=686)
+    return chart
+
+
+def half_way() -> str:
+    """Return the path of `progress` with three lessons done."""
+    done = [e.id for e in lessons.all_exercises() if e.lesson < 4]
+    return path_html({id: {"passed": True} for id in done}, ROOT / "exercises")
+
+
+SHOWN: dict[str, Callable[[], Any]] = {
+    "Race": lambda: widgets.Race(1024, 128, 128, 128),
+    "Race-midway": lambda: widgets.Race(1024, 128, 128, 128, at=0.3, flag=0.25),
+    "HBMAccountant": lambda: widgets.HBMAccountant(),
+    "HBMAccountant-small": lambda: widgets.HBMAccountant(n=16),
+    "TileStepper": lambda: widgets.TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]]),
+    "TileStepper-midway": lambda: at_step(widgets.TileStepper(), 12),
+    "TileSchedule": lambda: widgets.TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4),
+    "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6),
+    "SramBudget": lambda: widgets.SramBudget(),
+    "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
+    "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
+    "RooflineChart-measured": lambda: measured(),
+    "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
+    "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
+    "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),
+    "PageTable-small": lambda: widgets.PageTable(),
+    "ServerMemory": lambda: widgets.ServerMemory(),
+    "Predict-number": lambda: widgets.Predict("shots", "How many times as much?", unit="x"),
+    "Predict-number-after": lambda: predicted(16, 64, unit="x"),
+    "Predict-cards": lambda: widgets.Predict("shots-c", "Which line?", options=_OPTIONS),
+    "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS),
+    "Quiz": lambda: widgets.Quiz("What does softmax do to HBM?", _QUIZ),
+    "Quiz-after": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ)),
+    "progress": half_way,
+    "peak_memory": lambda: demo.peak_memory().to_figure(),
+}
+
+
+def at_step(widget: Any, step: int) -> Any:
+    """Return a stepper at this step."""
+    widget.step = step
+    return widget
+
+
+def page_of(shown: Any) -> str:
+    """Return a page of its own: a widget's, or a page that holds what a cell would show."""
+    if isinstance(shown, CourseWidget):
+        return standalone_page(shown)
+    body = shown if isinstance(shown, str) else shown._repr_html_()
+    look = ":root { color-scheme: light dark } body { margin: 0; font: 15px system-ui }"
+    return f"<!doctype html><meta charset=utf-8><style>{look}</style><body>{body}"
+
+
+def instruments(browser: Browser, folder: Path, names: list[str]) -> None:
+    """Keep each instrument in both themes at each width."""
+    for name in names:
+        text = page_of(SHOWN[name]())
+        for theme in ("light", "dark"):
+            for width in WIDTHS:
+                page = browser.new_page(
+                    viewport={"width": width, "height": 200}, color_scheme=theme
+                )
+                page.set_content(text)
+                page.wait_for_timeout(600)
+                page.screenshot(path=folder / f"{name}_{theme}_{width}.png", full_page=True)
+                page.close()
+
+
+def lessons_whole(browser: Browser, folder: Path, pages: Path | None) -> None:
+    """Keep every lesson, run, from top to bottom in pieces."""
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        built = pages and pages / f"{notebook.stem}.html"
+        text = built.read_text(encoding="utf-8") if built else lesson_page(notebook)
+        with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
+            file.write(text.replace('loading="lazy"', ""))
+            file.flush()
+            page = browser.new_page(
+                viewport={"width": LESSON_WIDTH, "height": PIECE}, color_scheme="light"
+            )
+            page.goto(f"file://{file.name}")
+            page.wait_for_timeout(3000)
+            tall = page.evaluate("document.querySelector('main, body').scrollHeight")
+            page.set_viewport_size({"width": LESSON_WIDTH, "height": tall})
+            page.wait_for_timeout(1000)
+            for part, top in enumerate(range(0, tall, PIECE)):
+                box = {"x": 0, "y": top, "width": LESSON_WIDTH, "height": min(PIECE, tall - top)}
+                page.screenshot(path=folder / f"lesson_{notebook.stem[:2]}_{part:02}.png", clip=box)
+            page.close()
+
+
+def main() -> None:
+    """Write the pictures that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", metavar="NAME", action="append", choices=list(SHOWN))
+    parser.add_argument("--lessons", action="store_true", help="the lessons, not the instruments")
+    parser.add_argument("--pages", type=Path, help="what `course html` wrote before")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    os.environ["COURSE_STORE"] = str(Path(tempfile.mkdtemp()) / "store.json")  # nobody's
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        if options.lessons:
+            lessons_whole(browser, options.folder, options.pages)
+        else:
+            instruments(browser, options.folder, options.only or list(SHOWN))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
