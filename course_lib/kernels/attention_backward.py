@@ -67,6 +67,8 @@ def flash_backward(
         return dq.zero_(), dk.zero_(), dv.zero_(), dsinks
     o = o.transpose(1, 2).contiguous().transpose(1, 2) if packed else o.contiguous()
     lse = lse.contiguous()
+    if do.stride(-1) != 1:  # that of o.sum() has strides of 0, which no copy engine takes
+        do = do.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
     five = tiles is None and window is None and extra.same_scores and by_hand(q, k, v, do)
     n_out = cdiv(n_q, 128) * 128 if five else n_q
