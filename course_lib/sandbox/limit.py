@@ -100,7 +100,7 @@ def _timer(clock: Clock) -> Iterator[None]:
     sending = threading.Lock()
 
     def ring() -> None:
-        while not over and _runs(asks, target.value):  # also if it arrived before our `finally`
+        while not over and _runs(asks, target.value):  # also if it arrived before our "finally"
             left = clock.left()
             if left <= 0:
                 with sending:
