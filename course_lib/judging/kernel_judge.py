@@ -176,6 +176,21 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return observed.provenance.finding(observed.result) if observed.provenance else None
 
 
+def in_one_launch(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that one launch computes all heads of all batches."""
+    launches = observed.ledger.launches if observed.ledger else []
+    if len(launches) < 2:
+        return None
+    return Finding(
+        "is one launch",
+        f"the numbers are right, but your launcher starts {len(launches)} launches, and one is "
+        "asked for: a GPU then has the programs of all heads to choose from.",
+        look="give the grid a program for each tile of each head of each batch, and let each "
+        "program find its own head.",
+        numbers_right=True,
+    )
+
+
 def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask, where kernels are watched for races, that no program changes what another uses."""
     for race in map(str, getattr(observed.ledger, "races", [])):
