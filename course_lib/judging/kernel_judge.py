@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.accounting.races import NO_LOCKS
+from course_lib.accounting.races import NO_LOCKS, READ
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
@@ -195,10 +195,15 @@ def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask, where kernels are watched for races, that no program changes what another uses."""
     for race in map(str, getattr(observed.ledger, "races", [])):
         held = "Unless that lock holds, one" if NO_LOCKS in race else "One"
+        then = (
+            "what was loaded may be no longer true"
+            if READ in race
+            else "the answer depends on which comes first"
+        )
         return Finding(
             "does not race",
-            f"{race}. {held} of them changes it while the other uses it, so the answer depends on "
-            "which comes first. Here they run in order; on a GPU they do not.",
+            f"{race}. {held} of them changes it while the other uses it, so {then}. Here they run "
+            "in order; on a GPU they do not.",
         )
     return None
 
