@@ -31,6 +31,11 @@ NO_LOCKS = (
     "one program the stores of another, and that cannot be tried here; add in one atomic step"
 )
 
+READ = (
+    "every change is atomic, but a plain load reads it in between, and may see an old number: read "
+    "it in an atomic step as well, tl.atomic_add(pointer, 0.0)"
+)
+
 
 class Race(NamedTuple):
     """One tensor for which programs of one launch race.
@@ -38,6 +43,7 @@ class Race(NamedTuple):
     ``addresses`` is how many of its elements are raced for, ``programs`` two of the programs.
     ``atomic``: each access is atomic, but not what a program does from one to the next.
     ``locked``: it is not, but both programs did something atomic to one other address.
+    ``read``: what changes it is atomic, and only what reads it is not.
     """
 
     kernel: str
@@ -46,6 +52,7 @@ class Race(NamedTuple):
     programs: tuple[Program, Program]
     atomic: bool = False
     locked: bool = False
+    read: bool = False
 
     def __str__(self) -> str:
         first, second = (p[0] if p[1:] == (0, 0) else p for p in self.programs)
@@ -55,6 +62,7 @@ class Race(NamedTuple):
             f"of `{self.tensor}`"
             + (": one may come between two atomic steps of the other" if self.atomic else "")
             + (f" ({NO_LOCKS})" if self.locked else "")
+            + (f" ({READ})" if self.read else "")
         )
 
 
@@ -122,6 +130,7 @@ class RaceLedger(KernelLedger):
     def _judge(self, kernel: str) -> bool:
         """Note the races of a launch; return whether there are any."""
         raced: dict[str, list[tuple[Program, Program]]] = {}
+        at: set[int] = set()
         load, store, atomic = self._met_by_several()
         for address in sorted(store.keys() | (atomic.keys() & load.keys())):
             plain = load.get(address, set()) | store.get(address, set())
@@ -129,8 +138,17 @@ class RaceLedger(KernelLedger):
             pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
             if pair := next(pairs, None):
                 raced.setdefault(self._owner_of(address), []).append((min(pair), max(pair)))
+                at.add(address)
+        stored = {self._owner_of(address) for address in at & store.keys()}
         self.races += [
-            Race(kernel, name, len(pairs), min(pairs), locked=self._share_an_atomic(min(pairs)))
+            Race(
+                kernel,
+                name,
+                len(pairs),
+                min(pairs),
+                locked=self._share_an_atomic(min(pairs), at),
+                read=name not in stored,
+            )
             for name, pairs in raced.items()
         ]
         return bool(raced)
@@ -152,8 +170,13 @@ class RaceLedger(KernelLedger):
                     touched[kind].setdefault(address, set()).add(program)
         return list(touched.values())
 
-    def _share_an_atomic(self, pair: tuple[Program, Program]) -> bool:
-        return any(all(program in steps for program in pair) for steps in self._steps.values())
+    def _share_an_atomic(self, pair: tuple[Program, Program], raced: set[int]) -> bool:
+        """Whether two programs did something atomic to an address that is not raced for."""
+        return any(
+            all(program in steps for program in pair)
+            for address, steps in self._steps.items()
+            if address not in raced
+        )
 
     def _interleave(self, executor: Any, again: _Again) -> None:
         """Do a launch again in other orders, off the books; note a race if one matters."""

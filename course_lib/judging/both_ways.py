@@ -8,6 +8,31 @@ from typing import Any
 from course_lib.judging.spec import Case, Observed
 
 
+def _no_circle(o: Any) -> None:
+    """Raise TypeError if an attribute of o's ctx holds o, which holds its ctx.
+
+    What such a circle holds is not let go of when nobody needs it any more.
+    """
+    import torch
+
+    ctx = getattr(o, "grad_fn", None)
+
+    def holds_o(x: Any) -> bool:
+        if isinstance(x, dict):
+            x = list(x.values())
+        if isinstance(x, tuple | list):
+            return any(map(holds_o, x))
+        return isinstance(x, torch.Tensor) and x.grad_fn is not None and x.grad_fn is ctx
+
+    names = [name for name, x in getattr(ctx, "__dict__", {}).items() if holds_o(x)]
+    if names:
+        raise TypeError(
+            f"ctx.{names[0]} holds o, and o holds ctx: a circle, whose memory nobody lets go of. "
+            "What backward needs of tensors goes into ctx.save_for_backward(...), and comes back "
+            "as ctx.saved_tensors."
+        )
+
+
 def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
     """Apply ``function`` to a case's inputs, yield o, be sent do; return the gradients.
 
@@ -27,6 +52,7 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     with EagerLedger() as ledger:
         o = function.apply(*leaves, *case.kwargs.values())
         held = ledger.live_bytes
+    _no_circle(o)
     (do,) = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor):
         return Observed((None,) * len(leaves))
@@ -56,6 +82,7 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
         answer = function.apply(q, k, v, causal, rate, seed, block_q, block_k)
         held = ledger.live_bytes
     o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    _no_circle(o)
     do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):
         return Observed((lse,))

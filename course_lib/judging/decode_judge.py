@@ -198,9 +198,10 @@ def one_launch(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if len(launches) == 1 and math.prod(launches[0].grid) == wanted:
         return None
     programs = " + ".join(str(math.prod(launch.grid)) for launch in launches)
+    where = "one launch" if len(launches) == 1 else f"{len(launches)} launches"
     return Finding(
         "one launch, one program for each part",
-        f"the numbers are right, but {programs} programs ran in {len(launches)} launches: one "
+        f"the numbers are right, but {programs} programs ran in {where}: one "
         f"launch of {wanted} is meant, one program for each split of each key head of each batch.",
         numbers_right=True,
     )
@@ -224,7 +225,13 @@ def stored_once(judge: Judge) -> Judge:
     return ask
 
 
-JUDGE: Judge = in_turn(stored_once(numbers), was_launched, no_race, counted(least), one_launch)
+def _no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask for no race; say of programs that are too many that they are, which is why they race."""
+    race = no_race(case, observed, expected)
+    return race and (one_launch(case, observed, expected) or race)
+
+
+JUDGE: Judge = in_turn(stored_once(numbers), was_launched, _no_race, counted(least), one_launch)
 
 
 # Mistakes ----------------------------------------------------------------------------------------

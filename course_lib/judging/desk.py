@@ -90,6 +90,7 @@ class Once:
     for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
     rows, and how many visits that makes in all; None where a pile is a part. ``taken``: how a tile
     is written, with a place for the array's name. ``needed``: not to take it is wrong, too.
+    ``why(times)``: what explains that parts were taken so often, "" if nothing is known.
     """
 
     broken: str
@@ -98,6 +99,7 @@ class Once:
     tile: tuple[int, int] | None = None
     taken: str = "{}[start:stop]"
     needed: bool = True
+    why: Callable[[NDArray[np.int64]], str] = lambda times: ""
 
 
 def taken_once(
@@ -169,11 +171,12 @@ def _times_finding(books: Place, once: Once) -> Finding | None:
         f"the answer is right, but {once.part.format(j)} was taken {_times(books.times[j])}, and "
     )
     if not enough[j]:
-        return Finding(once.broken, f"{says}nobody may look at it: skip its tile.")
+        return Finding(
+            once.broken, f"{says}nobody may look at it: {once.why(books.times) or 'skip its tile.'}"
+        )
     is_enough = "once is" if enough[j] == 1 else f"{_times(enough[j])} (once per Q tile) is"
-    return Finding(
-        once.broken, f"{says}{is_enough} enough: do all that needs it while it lies on the desk."
-    )
+    why = once.why(books.times) or "do all that needs it while it lies on the desk."
+    return Finding(once.broken, f"{says}{is_enough} enough: {why}")
 
 
 def _times(n: int) -> str:

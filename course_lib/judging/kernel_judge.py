@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.accounting.races import NO_LOCKS
+from course_lib.accounting.races import NO_LOCKS, READ
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
@@ -176,14 +176,34 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return observed.provenance.finding(observed.result) if observed.provenance else None
 
 
+def in_one_launch(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that one launch computes all heads of all batches."""
+    launches = observed.ledger.launches if observed.ledger else []
+    if len(launches) < 2:
+        return None
+    return Finding(
+        "is one launch",
+        f"the numbers are right, but your launcher starts {len(launches)} launches, and one is "
+        "asked for: a GPU then has the programs of all heads to choose from.",
+        look="give the grid a program for each tile of each head of each batch, and let each "
+        "program find its own head.",
+        numbers_right=True,
+    )
+
+
 def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask, where kernels are watched for races, that no program changes what another uses."""
     for race in map(str, getattr(observed.ledger, "races", [])):
         held = "Unless that lock holds, one" if NO_LOCKS in race else "One"
+        then = (
+            "what was loaded may be no longer true"
+            if READ in race
+            else "the answer depends on which comes first"
+        )
         return Finding(
             "does not race",
-            f"{race}. {held} of them changes it while the other uses it, so the answer depends on "
-            "which comes first. Here they run in order; on a GPU they do not.",
+            f"{race}. {held} of them changes it while the other uses it, so {then}. Here they run "
+            "in order; on a GPU they do not.",
         )
     return None
 

@@ -74,6 +74,15 @@ class Provenance:
         if self._forged or self.from_a_kernel(result):
             return self._forged
         says = "the result holds numbers that no kernel wrote: return what the kernel computed."
+        replaced = [one for x in _tensors_in(result) for one in self._replaced(x)]
+        if replaced:
+            places, nan = max(replaced)
+            what = "leaves NaN" if nan else "stores something else"
+            says = (
+                f"your kernel {what} in {places:,} {'place' if places == 1 else 'places'} of its "
+                "result, and your launcher puts numbers there afterwards: let the kernel store "
+                "what is right."
+            )
         return Finding(BY_THE_KERNEL, says)
 
     def stranger(self, arguments: dict[str, Any]) -> str | None:
@@ -111,7 +120,7 @@ class Provenance:
 
     def from_a_kernel(self, result: Any) -> bool:
         """Return whether every tensor of ``result`` holds what a kernel wrote."""
-        tensors = [x for x in _parts(result) if hasattr(x, "data_ptr")]
+        tensors = _tensors_in(result)
         longest = max((x.numel() for x in tensors), default=0)
         if longest == 1:  # a total, added up after the launch
             return any(self._is_total(x, w) for x in tensors for w in self._written)
@@ -150,9 +159,19 @@ class Provenance:
         values = values_of(x)
         for written in self._candidates(x):
             there = values_of(written.to(x.dtype))
-            if is_part(values, there) or is_scaled(values, values_of(written), precision_of(x)):
+            if is_part(values, there) and not replaced_in(x, written)[0]:
+                return True
+            if is_scaled(values, values_of(written), precision_of(x)):
                 return True
         return any(is_scaled(values, values_of(y), 1e-4) for y in self._notes_combined(x))
+
+    def _replaced(self, x: Any) -> Iterator[tuple[int, int]]:
+        """Yield `replaced_in` of what ``x``, a result, was before a launcher mended it."""
+        for written in self._candidates(x):
+            found = replaced_in(x, written)
+            known = found[1] or is_part(values_of(x), values_of(written.to(x.dtype)))
+            if found[0] and known:
+                yield found
 
     def _candidates(self, x: Any) -> Iterator[Any]:
         yield from self._written
@@ -244,6 +263,26 @@ def _literals(source: str) -> int:
 
 def _parts(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def _tensors_in(result: Any) -> list[Any]:
+    return [x for x in _parts(result) if hasattr(x, "data_ptr")]
+
+
+def replaced_in(x: Any, written: Any) -> tuple[int, int]:
+    """Return how many numbers of ``x`` are not those of ``written``, and how many of these NaN.
+
+    None are, where one is larger: what lies beyond a result may be anything.
+    """
+    if x.numel() != written.numel():
+        return 0, 0
+    got, there = (y.detach().to(x.dtype).double().numpy().ravel() for y in (x, written))
+    if np.array_equal(np.sort(got), np.sort(there), equal_nan=True):
+        return 0, 0
+    kinds, place = np.unique(np.concatenate([there, got]), return_inverse=True)
+    before, after = (np.bincount(one, minlength=kinds.size) for one in np.split(place, 2))
+    less = np.maximum(before - after, 0)
+    return int(less.sum()), int(less[np.isnan(kinds)].sum())
 
 
 def adds_up(total: Any, written: Any) -> bool:

@@ -21,6 +21,7 @@ from course_lib.sandbox.inputs import each_array, is_array, is_tensor
 
 SECONDS = 0.5  # after which no smaller input is tried
 _MOST_SHOWN = 40  # numbers of one array
+_DIGITS, _MOST_DIGITS = 4, 17  # of a number
 _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
 
@@ -60,7 +61,11 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
         return []
     try:
         lines = [f"   {name} = {_shown(value)}" for name, value in inputs]
-        return [*lines, f"   yours: {_shown(result)}", f"   right: {_shown(expected)}"]
+        for digits in range(_DIGITS, _MOST_DIGITS):  # as many as it takes to tell the two apart
+            yours, right = _shown(result, digits), _shown(expected, digits)
+            if yours != right:
+                break
+        return [*lines, f"   yours: {yours}", f"   right: {right}"]
     except ValueError:
         return []
 
@@ -162,7 +167,7 @@ def _in_whole_numbers(case: Case) -> Case:
     return replace(case, args=each_array(whole, case.args))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, digits: int = _DIGITS) -> str:
     """Return an argument or an answer in short. Raises ValueError if it is too long to read."""
     if is_array(value):
         x = as_float64(value)
@@ -173,16 +178,16 @@ def _shown(value: Any) -> str:
             x = x[..., :2]
         if x.size > _MOST_SHOWN:
             raise ValueError("too many numbers")
-        text = _numbers(x)
+        text = _numbers(x, digits)
         return f"{text} and {zeros} more columns of 0" if zeros else text
     if isinstance(value, list | tuple):
-        return f"({', '.join(map(_shown, value))})"
+        return f"({', '.join(_shown(one, digits) for one in value)})"
     if isinstance(value, dict):
         raise ValueError("no answer in numbers")
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
-def _numbers(x: np.ndarray) -> str:
+def _numbers(x: np.ndarray, digits: int) -> str:
     if x.ndim == 0:
-        return f"{x + 0.0:.4g}"
-    return f"[{', '.join(map(_numbers, x))}]"
+        return f"{x + 0.0:.{digits}g}"
+    return f"[{', '.join(_numbers(one, digits) for one in x)}]"

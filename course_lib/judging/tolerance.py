@@ -131,7 +131,7 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> bool:
         return False
     scale = np.where(truth.scales > 0, truth.scales, 1.0)
     finite = np.isfinite(truth.numbers)
-    if not (finite == np.isfinite(got.numbers)).all() or not finite.any():
+    if not (finite == np.isfinite(got.numbers)).all() or not truth.numbers[finite].any():
         return False
     right, scale = truth.numbers[finite], scale[finite]
     error, right = (got.numbers[finite] - right) / scale, right / scale

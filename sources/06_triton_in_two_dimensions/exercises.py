@@ -371,8 +371,8 @@ check(which_fail_on_a_gpu)
 # let the hardware add in one step that nobody can interrupt, or give every
 # program a place of its own to write to and add up the places after the launch,
 # in PyTorch or with a second kernel. (Any other way in which no two programs
-# race passes as well; a lock of your own does not: whether it holds on a GPU
-# cannot be tried here.)
+# race passes as well, compare-and-swap in which atomics alone touch `out`, say; a
+# lock of your own does not: whether it holds on a GPU cannot be tried here.)
 
 
 # %% ex-6-4b

@@ -52,7 +52,7 @@ from course_lib import check, hint, progress
 
 # %% ex-9-1
 def backward_by_hand():
-    """Return delta (2), dv (2), ds (2 rows of 2), dq (2), dk (2)."""
+    """Return delta (2), dv (2), ds (2 rows of 2), dq (2), dk (2): in this order, or as a dict."""
     ### BEGIN SOLUTION
     return {
         "delta": [6.0, 2.4],
@@ -445,7 +445,8 @@ check(dq_without_atomics)
 # how: a `torch.autograd.Function` has two static methods,
 #
 # - `forward(ctx, q, k, v, causal)` returns `o`. What backward needs of tensors goes into
-#   `ctx.save_for_backward(...)`, anything else is an attribute, `ctx.causal = causal`;
+#   `ctx.save_for_backward(...)`, anything else is an attribute, `ctx.causal = causal`. (`ctx.o = o`
+#   would be a circle, for `o` holds its `ctx`: that memory is not let go of, and is refused);
 # - `backward(ctx, do)` gets the gradient by `o`, finds the tensors in `ctx.saved_tensors`, and
 #   returns one gradient for **each** argument of forward, in their order, `None` for `causal`.
 #

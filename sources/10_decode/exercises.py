@@ -363,7 +363,8 @@ check(decode_splits)
 # `total`, and `lse` is `m + ln(total)`.
 #
 # - `SPLITS` is the next power of two: the places past the last split must weigh nothing.
-# - A part may be empty (`lse_i = -inf`): it weighs 0, whatever stands in its `o`.
+# - A part may be empty (`lse_i = -inf`): it weighs 0, whatever stands in its `o`, NaN included, and
+#   0 times NaN is NaN: do not load it.
 # - All parts may be empty. Then `o = 0` and `lse = -inf`, without a NaN on the way: subtract
 #   `m_safe`, 0 in place of -inf, and divide by 1.
 # - The `lse_i` are natural logarithms. Whoever likes `tl.exp2` needs `log2(e)`.
@@ -391,7 +392,7 @@ def merge_kernel(
     total = tl.sum(weights, 0)
     safe = tl.where(total == 0.0, 1.0, total)
     ptrs = o_parts + at[:, None] * HEAD_DIM + cols[None, :]
-    o_i = tl.load(ptrs, mask=splits[:, None] < n_splits, other=0.0)  # (splits, head_dim)
+    o_i = tl.load(ptrs, mask=lse_i[:, None] > float("-inf"), other=0.0)  # (splits, head_dim)
     tl.store(o + row * HEAD_DIM + cols, tl.sum(o_i * weights[:, None], 0) / safe)
     tl.store(lse + row, m + tl.log(safe))
     ### END SOLUTION

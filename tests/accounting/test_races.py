@@ -118,6 +118,29 @@ def places_by_ticket(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + 1 + place, tl.program_id(0).to(tl.float32))
 
 
+@triton.jit
+def store_what_came_back(x, out, n, BLOCK: tl.constexpr):
+    tl.store(out, tl.atomic_add(out, 1.0) + 1.0)
+
+
+@triton.jit
+def store_under_a_lock(x, out, n, BLOCK: tl.constexpr):
+    lock = (out + 1).to(tl.pointer_type(tl.int32), bitcast=True)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out, tl.load(out) + 1.0)
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def compare_with_a_plain_load(x, out, n, BLOCK: tl.constexpr):
+    old = tl.load(out)
+    seen = tl.atomic_cas(out, old, old + 1.0)
+    while seen != old:
+        old = seen
+        seen = tl.atomic_cas(out, old, old + 1.0)
+
+
 def races(kernel, n=40, block=16, out=64):
     with RaceLedger() as ledger:
         kernel[(triton.cdiv(n, block),)](torch.ones(n), torch.zeros(out), n, BLOCK=block)
@@ -148,6 +171,18 @@ def test_atomics_race_where_one_program_may_come_between_two_of_another(kernel):
 @pytest.mark.parametrize("kernel", [compare_until_it_holds, under_a_lock, places_by_ticket])
 def test_what_holds_in_every_order_does_not_race(kernel):
     assert races(kernel) == []
+
+
+@pytest.mark.parametrize("kernel", [store_what_came_back, store_under_a_lock])
+def test_a_lock_is_an_atomic_at_another_address(kernel):
+    (race,) = races(kernel)
+    assert (race.locked, race.read) == (kernel is store_under_a_lock, False)
+
+
+def test_a_plain_load_among_atomics_is_named():
+    (race,) = races(compare_with_a_plain_load)
+    assert race.read
+    assert "a plain load reads it in between" in str(race)
 
 
 def test_other_orders_leave_neither_numbers_nor_books():

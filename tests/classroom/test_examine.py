@@ -148,7 +148,39 @@ def one_tile_attention(q, k, v):
     return o
 """
 
-STYLES = [DESCRIPTORS, HOST_PREPARES, MADE_IN_A_FUNCTION, A_LAUNCH_FOR_EACH_HEAD]
+# The same in one launch: tuples of tensors and of strides, for all heads.
+TUPLES = """
+@triton.jit
+def base(tensor, strides, H: tl.constexpr):
+    h = tl.program_id(0)
+    return tensor + h // H * strides[0] + h % H * strides[1]
+
+
+@triton.jit
+def kernel(tensors, strides, scale, H: tl.constexpr, D: tl.constexpr, M: tl.constexpr,
+           N: tl.constexpr):
+    rows, cols, d = tl.arange(0, M)[:, None], tl.arange(0, N)[:, None], tl.arange(0, D)[None, :]
+    q = tl.load(base(tensors[0], strides[0], H) + rows * strides[0][2] + d * strides[0][3])
+    k = tl.load(base(tensors[1], strides[1], H) + cols * strides[1][2] + d * strides[1][3])
+    v = tl.load(base(tensors[2], strides[2], H) + cols * strides[2][2] + d * strides[2][3])
+    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    p = tl.exp(s - tl.max(s, 1)[:, None])
+    p = (p / tl.sum(p, 1)[:, None]).to(v.dtype)
+    acc = tl.dot(p, v, input_precision="ieee").to(tensors[3].dtype.element_ty)
+    tl.store(base(tensors[3], strides[3], H) + rows * strides[3][2] + d * strides[3][3], acc)
+
+
+def one_tile_attention(q, k, v):
+    o = torch.empty_like(q)
+    tensors = (q, k, v, o)
+    kernel[(q.shape[0] * q.shape[1],)](
+        tensors, tuple(x.stride() for x in tensors), q.shape[3] ** -0.5,
+        H=q.shape[1], D=q.shape[3], M=q.shape[2], N=k.shape[2],
+    )
+    return o
+"""
+
+STYLES = [DESCRIPTORS, HOST_PREPARES, MADE_IN_A_FUNCTION, TUPLES]
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -156,6 +188,11 @@ def test_right_kernels_pass_in_other_styles(workshop, style):
     result = examined(workshop, "7.1", HEAD + style)
     assert result.report.passed, result.report.text()
     assert 0 < len(result.launches) <= 8
+
+
+def test_a_launch_for_each_head_is_right_in_its_numbers_and_is_told_so(workshop):
+    result = examined(workshop, "7.1", HEAD + A_LAUNCH_FOR_EACH_HEAD)
+    assert result.report.failed_property == "is one launch", result.report.text()
 
 
 # Wrong --------------------------------------------------------------------------------------------

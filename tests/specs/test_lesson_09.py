@@ -350,6 +350,10 @@ def test_a_rate_that_is_off_by_a_tenth_and_masks_that_repeat_are_found():
     found = dropped.repeat_finding(repeated, other)
     assert found.property == "each weight has a number of its own"
     assert "key j + 16 of batch 1, head 0" in found.says
+    turned = np.where(np.tri(64, dtype=bool), one.kept, one.kept.swapaxes(2, 3))
+    found = dropped.repeat_finding(dropped.Mask(one.weights, turned, one.shown), other)
+    assert found.property == "each weight has a number of its own"
+    assert "query j, key i" in found.says
 
 
 def test_an_output_with_v_an_identity_is_read_as_the_mask():
@@ -357,7 +361,8 @@ def test_an_output_with_v_an_identity_is_read_as_the_mask():
     q, k, v, _, eyes = case.args
     call = dropout._Call.of(q, k, v, causal=False)
     kept = np.random.default_rng(6).random(call.p.shape) >= 0.25
-    seen = dropped.read([call.p * kept / 0.75 @ as_float64(eye) for eye in eyes], call.p, "float32")
+    outputs = [call.p * kept / 0.75 @ as_float64(eye) for eye in eyes]
+    seen = dropped.read(outputs, eyes, call.p, "float32")
     assert (seen.kept == kept).all()
     assert seen.shown.all()
     np.testing.assert_allclose(seen.weights, call.p * kept / 0.75)

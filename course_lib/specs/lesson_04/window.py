@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from course_lib.attention.masks import sliding_window
 from course_lib.attention.slips import stream
@@ -74,11 +75,29 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     (heads, n_q, _), (kv_heads, n_k, _) = q.shape, k.shape
     window, block_q, block_k = (case.kwargs[name] for name in ("window", "block_q", "block_k"))
     times, visits, starts = np.zeros((kv_heads, n_k), dtype=np.int64), 0, range(0, n_q, block_q)
+    causal = times.copy()
     for start in starts:
         first, last = start + n_k - n_q, min(start + block_q, n_q) - 1 + n_k - n_q
         tiles = range(max(0, first - window + 1) // block_k, last // block_k + 1)
         times[:, tiles.start * block_k : tiles.stop * block_k] += heads // kv_heads
+        causal[:, : tiles.stop * block_k] += heads // kv_heads
         visits += heads * len(tiles)
+
+    def why(taken: NDArray[np.int64]) -> str:
+        begins = np.flatnonzero(np.diff(taken.reshape(kv_heads, n_k), axis=1).any(0)) + 1
+        if (begins % block_k).any():
+            return (
+                f"its tiles begin at multiples of block_k = {block_k}, and some of yours begin "
+                "elsewhere, so that it lies in two of them. The first is number first // block_k, "
+                "first being the first key that the first row sees."
+            )
+        if (taken <= causal.ravel()).all():
+            return (
+                "a tile of which no row of a Q tile sees a key, because it lies before the window, "
+                "is to be skipped: begin at the tile of the first key that the first row sees."
+            )
+        return ""
+
     seen = {
         name: Once(
             "loads what is seen, once",
@@ -87,6 +106,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             tile=(kv_heads * block_k, visits),
             needed=False,
             taken="{}[head, start:stop]",
+            why=why,
         )
         for name in "kv"
     }

@@ -108,11 +108,11 @@ def _every_program_works(case: Case, observed: Observed, expected: Any) -> Findi
     working = len({visit.program for visit in ledger.visits})
     if started <= working * len(ledger.launches):
         return None
+    a_number_each = "a program owns a block, not one number. " * (started >= case.args[0].numel())
     return Finding(
         "every program has work",
         f"the sums are right, but {started} programs were started and only {working} of them "
-        "touch memory: a program owns a block, not one number. n / block programs, rounded up, "
-        "are enough.",
+        f"touch memory: {a_number_each}n / block programs, rounded up, are enough.",
     )
 
 

@@ -10,7 +10,13 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
-from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
+from course_lib.judging.kernel_judge import (
+    in_one_launch,
+    in_turn,
+    linear_memory,
+    stored_whole,
+    was_launched,
+)
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.spec import REMAINDER, Case, Exercise
@@ -162,7 +168,9 @@ def _exercise(
         cases=cases,
         truth=attention_truth,
         answer=(lambda truth: truth) if with_lse else output_only,
-        judge=in_turn(stored_whole(judge), was_launched, linear_memory, *asked, counted(least)),
+        judge=in_turn(
+            stored_whole(judge), in_one_launch, was_launched, linear_memory, *asked, counted(least)
+        ),
         kind="kernel",
         mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
         **more,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
@@ -40,10 +41,21 @@ def _sheet(
     return {name: numbers.tolist() for name, numbers in sheet.items()}
 
 
+_NAMES = tuple(_sheet())
+
+
+def _by_name(sheet: Any) -> Any:
+    """Return the five of a tuple or a list, which come in the order of the task, as a dict."""
+    if isinstance(sheet, tuple | list) and len(sheet) == len(_NAMES):
+        return dict(zip(_NAMES, sheet, strict=True))
+    return sheet
+
+
 def _judge(case: Case, observed: Observed, expected: dict[str, list[Any]]) -> Finding | None:
-    sheet = observed.result
+    sheet = _by_name(observed.result)
     if not isinstance(sheet, dict):
-        return Finding("the form", "return the dict that stands in the cell, with numbers in it.")
+        says = f"return {', '.join(_NAMES[:-1])} and {_NAMES[-1]}: in this order, or as a dict."
+        return Finding("the form", says)
     for name, wanted in ((name, np.asarray(numbers)) for name, numbers in expected.items()):
         try:
             got = np.asarray(sheet[name], dtype=float)
@@ -74,6 +86,7 @@ BY_HAND = Exercise.of(
     truth=_sheet,
     judge=_judge,
     kind="question",
+    compared=lambda case, sheet: as_meant(_by_name(sheet), _sheet()),
     mistakes=(
         _mistake(
             "P and dS are not transposed",

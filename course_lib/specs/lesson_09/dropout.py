@@ -39,11 +39,11 @@ _AXES = ("batch", "head", "row", "column")
 
 def _case(
     rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, level: bool = False,
-    **how: Any,
+    away: int = 0, **how: Any,
 ) -> Case:  # fmt: skip
     """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later.
 
-    ``level``: do is 0, as in 9.4.
+    ``level``: do is 0, as in 9.4. ``away``: they show the first keys and those from there on only.
     """
     import torch
 
@@ -53,7 +53,10 @@ def _case(
     do = torch.from_numpy(rng.standard_normal((*q.shape[:-1], d)) + 0.3).to(q.dtype)
     do = torch.empty_like(q).copy_(0 * do if level else do)  # it lies in memory as q does
     count = -(-n_k // d) if eyes else 0
-    wide = torch.eye(n_k, count * d, dtype=q.dtype).reshape(n_k, count, d).transpose(0, 1)
+    wide = torch.eye(n_k, count * d, dtype=q.dtype)
+    if away:
+        count, wide = 1, torch.cat([wide[:, : d // 2], wide[:, away : away + d - d // 2]], 1)
+    wide = wide.reshape(n_k, count, d).transpose(0, 1)
     looking = wide[:, None, None].repeat(1, *v.shape[:2], 1, 1)
     tiles = {name: case.kwargs[name] for name in ("block_q", "block_k")}
     kwargs = {"causal": causal, "rate": rate, "seed": int(rng.integers(1, 2**31 - 2))} | tiles
@@ -87,6 +90,8 @@ def _cases(rng: Generator) -> list[Case]:
              20, 40, 16, near=-150, tiles=(16, 32), eyes=False),
         case(0.0, f"rate 0, {draw.FINE_NAME}",
              16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
+        # row i and key j + 1024 have the number of row i + 1 and key j, if 1024 are counted a row
+        case(0.5, "rate 1/2, 32 queries, 1056 keys", 32, 1056, 64, tiles=(16, 128), away=1024),
         replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
                 shows=HARD - {FAR}),
         case(0.0, f"rate 0, {far}, and dO = 0",
@@ -215,10 +220,10 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if fault := formal_fault((got[0], *got[2:]), (expected[0], *expected[2:]), dtype):
         return fault
     call, rate = _Call.of(*case.args[:3], causal=case.kwargs["causal"]), case.kwargs["rate"]
-    masks = _masks(got[5:], call.p, str(dtype).removeprefix("torch."))
+    masks = _masks(got[5:], case.args[4], call.p, str(dtype).removeprefix("torch."))
     if finding := _of_lse(case, got[1], call, masks) or (masks and _of_masks(case, masks, call.p)):
         return finding
-    if rate and not masks:  # nobody looked: there is nothing to compare with
+    if rate and not (masks and _all_seen(case)):  # there is nothing to compare with
         return None
     kept = masks[0].kept / (1 - rate) if masks else np.ones_like(call.p)
     return _of_values(case, got, replace(call, kept=kept))
@@ -230,10 +235,18 @@ def _float32() -> Any:
     return torch.float32
 
 
-def _masks(outputs: Any, p: np.ndarray, dtype: str) -> list[Mask]:
+def _masks(outputs: Any, eyes: Any, p: np.ndarray, dtype: str) -> list[Mask]:
     """Return the masks of a call, of one with other tiles, and of one with another seed."""
     count = len(outputs) // 3
-    return [dropped.read(outputs[i * count :][:count], p, dtype) for i in range(3 if count else 0)]
+    return [
+        dropped.read(outputs[i * count :][:count], eyes, p, dtype) for i in range(3 if count else 0)
+    ]
+
+
+def _all_seen(case: Case) -> bool:
+    """Whether a case's eyes show the weight of every key."""
+    _, keys = dropped.keys_seen(case.args[4])
+    return len(keys) == case.args[1].shape[-2]
 
 
 def _of_lse(case: Case, got: Any, call: _Call, masks: list[Mask]) -> Finding | None:
@@ -262,7 +275,7 @@ def _of_masks(case: Case, masks: list[Mask], p: np.ndarray) -> Finding | None:
         dropped.tiles_finding(first, in_other_tiles, tiles)
         or dropped.repeat_finding(first, other_seed)
         or dropped.rate_finding(first, rate)
-        or _scaled(first, p * first.kept, rate, largest=float(case.args[4].max()))
+        or _scaled(first, p * first.kept * first.shown, rate, largest=float(case.args[4].max()))
     )
 
 

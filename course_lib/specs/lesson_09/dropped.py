@@ -26,7 +26,7 @@ _ALIKE = 0.5  # a correlation that chance never reaches there; that of one mask 
 class Mask:
     """Which weights of a call were kept, and of which that can be seen: (B, H, n_q, n_k) each.
 
-    A weight that is hidden, or vanishes, is nowhere to be seen: it counts as kept.
+    A weight that is hidden, or vanishes, or at which nobody looked, is not seen: it counts as kept.
     """
 
     weights: np.ndarray
@@ -44,10 +44,23 @@ class Mask:
         return np.asarray((self.kept - self.share) / width * self.shown)
 
 
-def read(outputs: Sequence[Any], p: np.ndarray, dtype: str) -> Mask:
-    """Return the mask of a call: ``outputs`` side by side are its weights, ``p`` is the softmax."""
-    weights = np.concatenate([as_float64(x) for x in outputs], axis=-1)[..., : p.shape[-1]]
-    shown = p > (2.0**-22 if dtype == "float16" else 1e-30)
+def keys_seen(eyes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return which columns of ``eyes`` (parts, B, H, n_k, d), side by side, show a key, and which.
+
+    A column shows the key at which it is not 0.
+    """
+    columns = np.concatenate([as_float64(eye[0, 0]) for eye in eyes], axis=-1)  # (n_k, columns)
+    showing = np.flatnonzero(columns.any(0))
+    return showing, columns[:, showing].argmax(0)
+
+
+def read(outputs: Sequence[Any], eyes: Any, p: np.ndarray, dtype: str) -> Mask:
+    """Return the mask of a call: ``outputs`` of ``eyes`` are its weights, ``p`` is the softmax."""
+    showing, keys = keys_seen(eyes)
+    weights, looked = np.zeros_like(p), np.zeros(p.shape[-1], dtype=bool)
+    weights[..., keys] = np.concatenate([as_float64(x) for x in outputs], axis=-1)[..., showing]
+    looked[keys] = True
+    shown = looked & (p > (2.0**-22 if dtype == "float16" else 1e-30))
     return Mask(weights, (weights != 0) | ~shown, shown)
 
 
@@ -109,7 +122,27 @@ def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
                 look="which places share a number? Count batch and head, row and key into one "
                 "number, and give the seed to the generator as it is.",
             )
-    return None
+    return _turned_finding(mask)
+
+
+def _turned_finding(mask: Mask) -> Finding | None:
+    """Ask that query i, key j and query j, key i are two weights with a number each."""
+    n = min(mask.kept.shape[2:])
+    places = mask.shown[..., :n, :n] & mask.shown[..., :n, :n].swapaxes(2, 3)
+    places &= ~np.eye(n, dtype=bool)
+    spread = mask.spread()[..., :n, :n] * places
+    alike, count = (spread * spread.swapaxes(2, 3)).sum((2, 3)), places.sum((2, 3))
+    found = np.argwhere((count > 2 * _ENOUGH) & (alike > _ALIKE * count))
+    if not len(found):
+        return None
+    b, h = (int(x) for x in found[0])
+    return Finding(
+        "each weight has a number of its own",
+        f"what is dropped at query i, key j of batch {b}, head {h} is dropped at query j, key i as "
+        "well.",
+        look="which places share a number? Row and key are to be counted in this order: row times "
+        "the number of keys, plus key.",
+    )
 
 
 def _repeats(a: Mask, b: Mask) -> Iterator[Any]:

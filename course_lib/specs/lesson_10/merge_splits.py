@@ -61,6 +61,9 @@ def _cases(rng: Generator) -> list[Case]:
             shows=frozenset({FAR})),
         one("6 splits, 4 heads, d = 128, compiled", [1, -1, 2, EMPTY, 0, 1], 128, heads=4,
             compiled=True, counted=True),
+        one("130 splits, one head: the last two weigh most", [*[0] * 128, 5, 6], heads=1),
+        one("an empty part is filled with NaN", [0, EMPTY, 1, EMPTY], garbage=math.nan),
+        one("an empty part is filled with infinity", [EMPTY, 1, 0], garbage=math.inf),
     ]  # fmt: skip
 
 
@@ -75,7 +78,9 @@ def _truth(o: Any, lse: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weighed(o: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return np.asarray((weights[..., None] * o).sum(0))
+    """Return the weighted sum of the parts; one of weight 0 adds nothing, whatever it holds."""
+    weights = weights[..., None]
+    return np.asarray((weights * np.where(weights == 0, 0, o)).sum(0))
 
 
 # Mistakes ----------------------------------------------------------------------------------------
@@ -101,7 +106,20 @@ def _without_maximum(o: Any, lse: Any) -> Any:
         return _weighed(as_float64(o), weights) / safe[..., None], np.log(total)
 
 
+def _times_anything(o: Any, lse: Any) -> Any:
+    """Return what comes of 0 times what an empty part holds."""
+    merged, whole = _truth(o, lse)
+    return merged + (0 * as_float64(o)).sum(0), whole
+
+
 _OF_WEIGHTS = (
+    Mistake(
+        "an empty part is loaded, and weighs 0",
+        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
+        "Where lse_i is -inf nothing is to be loaded: put that into the mask of the load, or "
+        "choose with tl.where what is multiplied.",
+        _times_anything,
+    ),
     *(
         _by_weights(
             "the parts are averaged",
@@ -187,6 +205,7 @@ def _over_splits(attend: Callable[..., Any], at_once: bool) -> Callable[..., Any
     """
 
     def model(o: Any, lse: Any) -> Any:
+        o = np.where(np.isneginf(as_float64(lse))[..., None], 0, as_float64(o))
         values, scores = (np.moveaxis(as_float64(x), 0, 2) for x in (o, lse))
         k = scores[..., None]  # (B, H, splits, 1)
         tile = 1 << (len(o) - 1).bit_length() if at_once else 1
@@ -219,10 +238,10 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if fault := formal_fault(observed.result, expected, torch.float32):
         return fault
     o, lse = observed.result
-    finite = as_float64(case.args[1])
-    finite = finite[np.isfinite(finite)]
-    of_lse = 2.0**-22 * float(np.abs(finite).max(initial=0.0))
-    of_weights = min(of_lse * float(np.abs(as_float64(case.args[0])).max()), 0.02)
+    parts, lses = map(as_float64, case.args)
+    full = np.isfinite(lses)
+    of_lse = 2.0**-22 * float(np.abs(lses[full]).max(initial=0.0))
+    of_weights = min(of_lse * float(np.abs(parts[full]).max(initial=0.0)), 0.02)
     axes = ("batch", "head", "column")
     return array_finding(
         o, expected[0], allowed=1e-5 + of_weights, name="`o`", axes=axes
@@ -231,7 +250,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
 
 def _least(case: Case) -> Least:
     o, lse = case.args
-    no_part = bool((lse == float("-inf")).all(0).any())  # of some row there is nothing to load
+    no_part = bool((lse == float("-inf")).any())  # of which there is nothing to load
     return Least(
         rule="each part and each lse is loaded once, o and lse are stored once",
         loads={"o_parts": o.numel(), "lse_parts": lse.numel()},

@@ -60,6 +60,16 @@ def _drawn_tree(rng: Generator, n: int) -> list[int]:
     return parents
 
 
+def _deep_tree(rng: Generator, n: int) -> list[int]:
+    """Return a tree of which two thirds are one line, and the others hang on anybody."""
+    line = {0, *rng.choice(np.arange(1, n), 2 * n // 3 - 1, replace=False).tolist()}
+    parents, last = [-1], 0
+    for i in range(1, n):
+        parents.append(last if i in line else int(rng.integers(0, i)))
+        last = i if i in line else last
+    return parents
+
+
 def _cases(rng: Generator) -> list[Case]:
     def case(name: str, parents: list[int], cached: int, **how: Any) -> Case:
         return _case(
@@ -76,13 +86,14 @@ def _cases(rng: Generator) -> list[Case]:
         case("a star: guesses that do not see each other", [-1] * 5, 7),
         case("branches in turns", [-1, -1, 0, 1, 2, 3], 8),
         case("an empty cache", [-1, 0, 0, 1], 0),
+        case("a long line with branches", _deep_tree(rng, 10), 4),
         case("large scores (q and k times 4)", _drawn_tree(rng, 6), 11, drawn=_large),
         *(
             _case(rng, f"{name}, float64", tree, 10, 16, drawn=how, by=by, double=True,
                   shows=shows - {REMAINDER})
             for (name, _, shows), (how, by) in zip(draw.hard(rng, 7, 17, 16), hard, strict=True)
         ),
-        _case(rng, "a drawn tree of 12 drafts, 400 cached keys: counted", _drawn_tree(rng, 12), 400,
+        _case(rng, "a drawn tree of 15 drafts, 400 cached keys: counted", _deep_tree(rng, 15), 400,
               64, heads=(1, 2), counted=True),
     ]  # fmt: skip
 
@@ -153,10 +164,10 @@ def _parent_only(parents: list[int]) -> Array:
     return seen
 
 
-def _grandparent(parents: list[int]) -> Array:
-    """Return who sees itself, its parent and the parent's parent."""
-    up = _parent_only(parents)
-    return (up.astype(int) @ up) > 0
+def _so_far_up(generations: int, parents: list[int]) -> Array:
+    """Return who sees itself and so many generations of ancestors."""
+    seen = np.linalg.matrix_power(_parent_only(parents).astype(int), generations) > 0
+    return np.asarray(seen)
 
 
 def _last_for_none(parents: list[int]) -> Array:
@@ -284,7 +295,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         _answer(lambda parents: np.ones((len(parents), len(parents)), dtype=bool)),
     ),
     (*_LINE, _answer(_parent_only)),
-    (*_LINE, _answer(_grandparent)),
+    *((*_LINE, _answer(partial(_so_far_up, generations))) for generations in range(2, 9)),
     *((*_LINE, _answer(partial(_while_positive, itself))) for itself in (False, True)),
     (
         "a draft sees itself only",

@@ -13,6 +13,7 @@ from course_lib.attention.scheduling import pages
 FORM = "the form"
 KNOWN = "names only requests that are there"
 THERE = "computes only tokens that are known"
+TWICE = "whoever leaves does so once"
 LEAVES = "who has ended leaves at once"
 BUDGET = "keeps the budget"
 ONCE = "promises no page twice"
@@ -84,8 +85,10 @@ def read(answer: Any, state: State) -> Decision:
         raise Broken(FORM, f"those who leave should be a list of ids, not {_kind(leave)}.")
     compute = {_id(i): _tokens(i, n) for i, n in compute.items()}
     leave = [_id(i) for i in leave]
-    if len(set(leave)) < len(leave):
-        raise Broken(FORM, "an id stands twice among those who leave.")
+    if twice := [i for i in leave if leave.count(i) > 1]:
+        ended = "has ended, and " if state.todo.get(twice[0]) == 0 else ""
+        says = f"request {twice[0]} {ended}stands twice among those who leave: it gives its pages"
+        raise Broken(TWICE, f"{says} back once.")
     if unknown := [i for i in [*compute, *leave] if i not in state.todo]:
         raise Broken(KNOWN, f"there is no request {unknown[0]}, neither waiting nor running.")
     if idle := [i for i in leave if i in state.waiting]:

@@ -203,6 +203,10 @@ def _cases(rng: Generator) -> list[Case]:
         case("30 requests, a few more than can be served at once", _mixed(rng), pool, size, budget),
         case("one ends and leaves the page that the other needs",
              _requests((4, 4), (3, 1)), 2, 4, 8),
+        case("two long prompts in turns: somebody has to come to an end",
+             _requests((4, 4), (9, 1), every=0.006), 6, 2, 12),
+        case("the newest has ended when pages run out",
+             _requests((11, 4), (8, 9), (4, 2), (3, 1)), 8, 4, 16),
         case("12 short ones at once, and pages for all", _requests(*[(3, 4)] * 12), 24, 4, 48),
     ]  # fmt: skip
 

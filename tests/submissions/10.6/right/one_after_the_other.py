@@ -19,7 +19,9 @@ def fold_kernel(o_parts, lse_parts, o, lse, n_splits, rows, D: tl.constexpr):
         m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
         alpha, weight = tl.exp(m - m_safe), tl.exp(lse_i - m_safe)
         total = total * alpha + weight
-        acc = acc * alpha + weight * tl.load(o_parts + at * D + cols)
+        acc = acc * alpha + weight * tl.load(
+            o_parts + at * D + cols, mask=lse_i > float("-inf"), other=0.0
+        )
         m = m_new
     safe = tl.where(total == 0.0, 1.0, total)
     tl.store(o + row * D + cols, acc / safe)

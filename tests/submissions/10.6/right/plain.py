@@ -14,13 +14,14 @@ def merge_kernel(
     cols = tl.arange(0, HEAD_DIM)
     at = splits * rows + row
     lse_i = tl.load(lse_parts + at, mask=splits < n_splits, other=float("-inf"))
+    has_keys = lse_i > float("-inf")
     m = tl.max(lse_i, 0)
     m_safe = tl.where(m == float("-inf"), 0.0, m)
     weights = tl.exp(lse_i - m_safe)
     total = tl.sum(weights, 0)
     safe = tl.where(total == 0.0, 1.0, total)
     ptrs = o_parts + at[:, None] * HEAD_DIM + cols[None, :]
-    o_i = tl.load(ptrs, mask=splits[:, None] < n_splits, other=0.0)
+    o_i = tl.load(ptrs, mask=has_keys[:, None], other=0.0)
     tl.store(o + row * HEAD_DIM + cols, tl.sum(o_i * weights[:, None], 0) / safe)
     tl.store(lse + row, m + tl.log(safe))
 
