@@ -506,17 +506,25 @@ def weights_of_tiles(
         yield (
             "only the first tile of keys counts",
             "the loop ends after one tile: it must reach the last key.",
-            partial(_first_keys, tile, dtype),
+            partial(_up_to, False, tile, dtype, True),
         )
+        for guarded in (True, False):
+            yield (
+                "the last tile is dropped",
+                SAYS["the last tile is dropped"],
+                partial(_up_to, True, tile, dtype, guarded),
+            )
         for one in known_as(frozenset(_OF_TILES)):
             for loop in (slip.loop for slip in one.slips if slip == Misreading(loop=slip.loop)):
                 for guarded in loop.guards:
                     yield one.name, one.says, partial(_in_tiles, loop, tile, dtype, guarded)
 
 
-def _first_keys(tile: int, dtype: Any, s: np.ndarray) -> np.ndarray:
-    s = np.where(np.arange(s.shape[-1]) < tile, s, -np.inf)
-    return _in_tiles(Slip(), tile, dtype, True, s)
+def _up_to(whole: bool, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
+    """Return the weights of the ``whole`` tiles, or of the first one alone."""
+    n = s.shape[-1]
+    end = n // tile * tile if whole else tile
+    return _in_tiles(Slip(), tile, dtype, guarded, np.where(np.arange(n) < end, s, -np.inf))
 
 
 def _in_tiles(loop: Slip, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
