@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,15 @@ def _in_half(x: Array) -> Array:
 
 def _largest(part: Array) -> Array:
     return part.max(axis=1, keepdims=True, initial=-np.inf)
+
+
+def _zero_at_least(part: Array) -> Array:
+    return np.maximum(_largest(part), 0)
+
+
+def _log_of_sum(part: Array) -> Array:
+    top = finite_max(_largest(part))
+    return np.asarray(top + np.log(np.exp(part - top).sum(axis=1, keepdims=True)))
 
 
 def _smallest_seen(part: Array) -> Array:
@@ -82,6 +91,7 @@ class Slip:
     clip: float = np.inf  # scores above it are taken for it, and not shifted
     p_power: float = 1.0  # p ** this: ln 2 makes 2 ** s of e ** s
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
+    joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
     first_max: bool = False  # m is that of the first tile in which a row sees a key
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows of a tile
@@ -93,7 +103,7 @@ class Slip:
     rescale_new: str = ""  # "later" tiles, or "all", are multiplied by alpha when they are new
     rescaled: str = "lo"  # what of them: their sum, their part of O, or both
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
-    divide: str = "once"  # "never", "each" tile, or "each and at the end"
+    divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
     half: bool = False  # O is rounded to half precision in every tile
@@ -141,6 +151,8 @@ LOW_NUMBERS = (
 )
 MOST_SCORES = (20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
 _RIGHT = Slip()
+# O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
+_WHOLE = Slip(top=_log_of_sum, joined=np.logaddexp, divide="never", lse=lambda m, l_sum: m)
 
 SLIPS: dict[str, Slip] = {
     "right": _RIGHT,
@@ -170,6 +182,7 @@ SLIPS: dict[str, Slip] = {
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
     "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
+    "zero_at_least": Slip(top=_zero_at_least),
     **{f"start_{name}": Slip(start=-low) for name, low in LOW_NUMBERS},
     "no_max": Slip(use_max=False),
     "no_max_in_p": Slip(shifted=False),
@@ -186,6 +199,8 @@ SLIPS: dict[str, Slip] = {
     "no_guard": Slip(guards=(False,)),
     "no_guard_in_the_loop": Slip(guards=(False,), l_guarded=True),
     "no_guard_after_the_loop": Slip(guards=(True,), l_guarded=False),
+    "fill_0": Slip(fill=0.0, guards=(True,)),
+    "fill_past_end_0": Slip(fill=0.0, past_end=ALL_PAST_END, guards=(True,)),
     "zeros_past_end": Slip(past_end=ALL_PAST_END),
     "one_zero_past_end": Slip(past_end=1),
     "mask_after_max": Slip(past_end=ALL_PAST_END, weightless=True),
@@ -210,6 +225,13 @@ SLIPS: dict[str, Slip] = {
             ("p", Slip(p_power=power)),
         )
     },
+    "no_rescale_o_whole": replace(_WHOLE, rescale_o=_power(0)),
+    "inverse_whole": replace(_WHOLE, rescale_o=_power(-1), guards=(True,)),
+    "rescale_new_whole": replace(_WHOLE, rescale_new="later", guards=(True,)),
+    "rescale_all_whole": replace(_WHOLE, rescale_new="all", guards=(False,)),
+    "base_2_in_o_whole": replace(_WHOLE, rescale_o=_power(LN_2)),
+    "base_2_in_p_whole": replace(_WHOLE, p_power=LN_2),
+    "forget_whole": replace(_WHOLE, rescale_o=np.zeros_like),
     "lse_adds_l": Slip(lse=lambda m, l_sum: m + l_sum),
     "lse_is_l": Slip(lse=lambda m, l_sum: l_sum),
     "lse_is_ln_l": Slip(lse=lambda m, l_sum: np.log(l_sum)),
@@ -311,7 +333,7 @@ def _new_maximum(slip: Slip, m: Array, top: Array) -> Array:
         return m
     if slip.first_max:
         return np.where(np.isneginf(m), top, m)
-    return top if slip.latest_max else np.maximum(m, top)
+    return top if slip.latest_max else slip.joined(m, top)
 
 
 def _weights(slip: Slip, part: Array, top: Array) -> Array:
@@ -357,9 +379,12 @@ def streamed(
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
-    lse = slip.lse(m, l_sum)[:, 0]
-    o = o if slip.divide in ("never", "each") else o / l_sum
-    return Streamed(o, lse, careless, whole)
+    lse = slip.lse(m, l_sum)
+    if slip.divide == "by lse":
+        o = o * np.exp(m - lse)
+    elif slip.divide not in ("never", "each"):
+        o = o / l_sum
+    return Streamed(o, lse[:, 0], careless, whole)
 
 
 def stream(*inputs: Any, **how: Any) -> tuple[Array, Array]:

@@ -120,7 +120,9 @@ def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Fin
                 "of its rows?",
                 where,
             )
-        if finding := _head_unstored(name, x, where) or _rows_unstored(name, x, books, where):
+        if finding := _head_unstored(name, x, where) or _rows_unstored(
+            name, x, alike, books, where
+        ):
             return finding
     return None
 
@@ -141,18 +143,22 @@ def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
     )
 
 
-def _rows_unstored(name: str, x: Any, books: Any, where: str) -> Finding | None:
-    """Return a finding if a matrix has rows of NaN that no store visited."""
-    if x.dim() != 2:
+def _rows_unstored(
+    name: str, x: Any, alike: Sequence[str], books: Any, where: str
+) -> Finding | None:
+    """Return a finding if rows that are NaN in every head were visited by no store."""
+    if x.dim() < 2:
         return None
-    visited = {row for v in books.visits if v.kind == "store" for row in range(*v.rows)}
-    empty = x.isnan().all(1).nonzero().ravel().tolist()
+    stores = [v for v in books.visits if v.kind == "store" and v.tensor in alike]
+    visited = {row for v in stores for row in range(*v.rows)}
+    rows = x.shape[-2]
+    empty = x.isnan().all(-1).reshape(-1, rows).all(0).nonzero().ravel().tolist()
     missing = [row for row in empty if row not in visited]
     if not missing:
         return None
     return Finding(
         STORED,
-        f"{len(missing)} of the {len(x)} rows of {name} are never stored, the first is number "
+        f"{len(missing)} of the {rows} rows of {name} are never stored, the first is number "
         f"{missing[0]}, and during a check fresh memory is NaN. Does each program store at its "
         "own row?",
         where,

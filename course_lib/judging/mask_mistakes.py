@@ -143,9 +143,9 @@ MASKS = (
     ),
     known(
         "a hidden score is not -inf",
-        "hidden keys get a large negative number. Where a row sees no key at all, all keys are "
-        "hidden alike, and the row becomes an average of V; where all real scores lie below that "
-        "number, only hidden keys count.",
+        "hidden keys get a large negative number, or 0. Where a row sees no key at all, all keys "
+        "are hidden alike, and the row becomes an average of V; where all real scores lie below "
+        "that number, only hidden keys count.",
         *(name for name in SLIPS if name.startswith("fill")),
     ),
     known(

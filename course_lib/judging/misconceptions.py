@@ -8,12 +8,14 @@ list, a name and a sentence for each mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from course_lib.attention.slips import LN_2, LOW_NUMBERS, SLIPS, Slip
+from course_lib.attention.slips import LN_2, LOW_NUMBERS, SLIPS, Slip, stream
 from course_lib.judging.mask_mistakes import MASKS
 from course_lib.judging.misread import (
     Known,
@@ -65,6 +67,7 @@ _KNOWN = (
         "the running sum is rescaled by alpha but the running output is not: "
         "both were measured against the old maximum.",
         *either_way("no_rescale_o"),
+        "no_rescale_o_whole",
     ),
     known(
         "l is not rescaled",
@@ -73,13 +76,15 @@ _KNOWN = (
     ),
     known(
         "nothing is rescaled",
-        "neither the sum nor the output is rescaled when a new maximum arrives.",
+        "neither the sum nor the output is rescaled when a new maximum arrives. If both are: m "
+        "must not be overwritten before alpha is computed, which is exp(0) = 1 then.",
         *either_way("neither"),
     ),
     known(
         "alpha is inverted",
         "alpha is exp(m_new - m_old): the past grows where it should shrink.",
         "inverse",
+        "inverse_whole",
     ),
     known(
         ALL_NAN,
@@ -104,6 +109,7 @@ _KNOWN = (
         "the running maximum starts at 0: where all scores are very negative, "
         "every exponential vanishes. Start at -inf.",
         "start_zero",
+        "zero_at_least",
     ),
     known(
         "no maximum is subtracted",
@@ -128,6 +134,7 @@ _KNOWN = (
         "added to, or m stays at -inf, so that alpha is 0.",
         *either_way("forget_o", "forget_l"),
         "forget_both",
+        "forget_whole",
         "keep_max",
     ),
     known(
@@ -151,17 +158,23 @@ _KNOWN = (
         Misreading(factor=LN_2, loop=SLIPS["lse_in_base_2"]),
         Misreading(factor=LN_2, loop=SLIPS["base_e_in_l_and_o"]),
     ),
-    known("the scale is missing", "the scores are not divided by sqrt(d).", Misreading(power=0)),
+    known(
+        "the scale is missing",
+        "the scores are not divided by sqrt(d).",
+        Misreading(power=0, factor=LN_2),  # log2(e) is part of it
+        Misreading(power=0),
+    ),
     known("scaled twice", "the scores are divided by d, not by sqrt(d).", Misreading(power=2)),
     known(
         "the scale is upside down",
         "the scores are multiplied by sqrt(d), not divided.",
+        Misreading(power=-1, factor=LN_2**2),  # divided by a scale with log2(e) in it
         Misreading(power=-1),
     ),
     known(
         "scaled by a length, not by head_dim",
-        "the scores are divided by the root of n_k, n_q or a tile's length: it is the root of "
-        "head_dim.",
+        "the scores are divided by the root of n_k, n_q, a tile's length or the number of heads: "
+        "it is the root of head_dim.",
         *(
             Misreading(
                 inputs=lambda q, k, v, tile, n=n: (q * (q.shape[-1] / n(q, k, tile)) ** 0.5, k, v)
@@ -170,6 +183,8 @@ _KNOWN = (
                 lambda q, k, _tile: k.shape[-2],
                 lambda q, k, _tile: q.shape[-2],
                 lambda q, k, tile: tile,
+                lambda q, k, tile: q.shape[-3],
+                lambda q, k, tile: k.shape[-3],
             )
         ),
     ),
@@ -276,6 +291,7 @@ _KNOWN = (
         "not move: keys = start + tl.arange(0, BLOCK_K).",
         Misreading(end=lambda t, b_q, b_k, *_: np.full_like(t, b_k)),
         Misreading(inputs=first_tile(of_k=True, of_v=True)),
+        Misreading(inputs=first_tile(of_k=True, of_v=True, whole=True)),
         Misreading(
             inputs=first_tile(of_k=True, of_v=True),
             sees=lambda row, key, b_q, b_k, off: key % b_k <= row + off,
@@ -418,6 +434,36 @@ _LSE = (
     ),
 )
 
+
+def _other_loops(one: Known, *, only: Callable[[Slip], bool], **changed: Any) -> Known:
+    """Return a mistake, made in loops that are right but for it and differ in what ``changed``."""
+    loops = [slip.loop for slip in one.slips if slip == Misreading(loop=slip.loop)]
+    return known(
+        one.name,
+        one.says,
+        *(Misreading(loop=replace(loop, **changed)) for loop in loops if only(loop)),
+    )
+
+
+def _order_matters(loop: Slip) -> bool:
+    """Whether to walk from the last tile to the first makes something else of a slip."""
+    usual = replace(loop, guards=Slip().guards, l_guarded=None, backwards=False)
+    plain = usual == Slip() or usual.start != Slip().start or np.isfinite(usual.clip)
+    return not (plain or loop.past_end or np.isfinite(loop.fill) or loop.backwards)
+
+
+# Asked for when none of those above explains it.
+_SELDOM = (
+    # P is made by exp(s - lse), of a wrong lse
+    *(_other_loops(one, only=lambda loop: True, divide="by lse") for one in _LSE),
+    # a right loop may begin with the last tile
+    *(
+        turned
+        for one in _KNOWN
+        if (turned := _other_loops(one, only=_order_matters, backwards=True)).slips
+    ),
+)
+
 # What other mistakes make as well: asked for when none of them explains it.
 _LAST = (
     known(
@@ -428,20 +474,67 @@ _LAST = (
     ),
 )
 
-SAYS = {one.name: one.says for one in _KNOWN + _LSE + _LAST}
+SAYS = {one.name: one.says for one in _KNOWN + _SELDOM + _LSE + _LAST}
 """Name -> the sentence for it, for those who compute the same mistake in another way."""
 
 
 def streaming_slips() -> Iterator[Known]:
     """Yield the mistakes that any rule for pairs leaves possible."""
-    for one in _KNOWN + _LSE + _LAST:
+    for one in _KNOWN + _SELDOM + _LSE + _LAST:
         if one not in MASKS and not one.slips[0].columns:
             yield one
 
 
+_OF_TILES = (
+    "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
+    "each tile uses its own maximum", "m is never updated", "divided in every tile",
+    "the past is thrown away", "each tile is normalised on its own",
+    "the new tile is rescaled as well", "no maximum is subtracted", BASES, NOT_THE_MAXIMUM,
+    STARTS_LOW, ALL_NAN,
+)  # fmt: skip
+
+
+def weights_of_tiles(
+    dtype: Any = np.float64,
+) -> Iterator[tuple[str, str, Callable[[np.ndarray], np.ndarray]]]:
+    """Yield (name, sentence, scores (..., n) -> what multiplies the n values) of a slip in tiles.
+
+    For functions that may be written in one piece or in tiles of keys, of 32, 64 or 128, whose
+    notes are of ``dtype``.
+    """
+    for tile in (64, 32, 128):
+        yield (
+            "only the first tile of keys counts",
+            "the loop ends after one tile: it must reach the last key.",
+            partial(_up_to, False, tile, dtype, True),
+        )
+        for guarded in (True, False):
+            yield (
+                "the last tile is dropped",
+                SAYS["the last tile is dropped"],
+                partial(_up_to, True, tile, dtype, guarded),
+            )
+        for one in known_as(frozenset(_OF_TILES)):
+            for loop in (slip.loop for slip in one.slips if slip == Misreading(loop=slip.loop)):
+                for guarded in loop.guards:
+                    yield one.name, one.says, partial(_in_tiles, loop, tile, dtype, guarded)
+
+
+def _up_to(whole: bool, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
+    """Return the weights of the ``whole`` tiles, or of the first one alone."""
+    n = s.shape[-1]
+    end = n // tile * tile if whole else tile
+    return _in_tiles(Slip(), tile, dtype, guarded, np.where(np.arange(n) < end, s, -np.inf))
+
+
+def _in_tiles(loop: Slip, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
+    rows, n = s.reshape(-1, s.shape[-1]).astype(dtype), s.shape[-1]
+    return stream(loop, rows, np.eye(n), tile, guarded=guarded)[0].reshape(s.shape)
+
+
 def known_as(names: frozenset[str]) -> Iterator[Known]:
     """Yield the mistakes with these names."""
-    return (one for one in _KNOWN + _LSE + _LAST if one.name in names)
+    return (one for one in _KNOWN + _SELDOM + _LSE + _LAST if one.name in names)
 
 
 def attention_mistakes(
@@ -458,7 +551,7 @@ def attention_mistakes(
     """
     return tuple(
         Mistake(name, says, Model(slip, with_lse, dtype, guarded, skipping))
-        for name, says, slips in _KNOWN + (_LSE if with_lse else ()) + _LAST
+        for name, says, slips in _KNOWN + _SELDOM + (_LSE if with_lse else ()) + _LAST
         if not without_masks or name in without_masks
         for slip in slips
         for guarded in slip.loop.guards

@@ -48,7 +48,7 @@ class Misreading:
         if self.strides:
             q, k, v = self.strides(q=q, k=k, v=v).values()
         q, k, v = (
-            _as_contiguous(x) if name in self.contiguous else x
+            as_contiguous(x) if name in self.contiguous else x
             for name, x in zip("qkv", (q, k, v), strict=True)
         )
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
@@ -193,6 +193,8 @@ class Model:
             return None
         if _is_about_the_maximum(self.slip.loop) and _is_about_the_maximum(other.slip.loop):
             return None  # together they make whatever overflows
+        if any(x.slip.loop.backwards or x.slip.loop.divide == "by lse" for x in (self, other)):
+            return None  # each is seldom enough alone
         slip = self.slip.beside(other.slip)
         return replace(self, slip=slip) if slip else None
 
@@ -262,7 +264,7 @@ def causal_end(number: Array, block_q: int, block_k: int, n_q: int, n_k: int) ->
     return end
 
 
-def _as_contiguous(x: Any) -> Any:
+def as_contiguous(x: Any) -> Any:
     """Return what a kernel reads that takes a strided tensor for a contiguous one."""
     if not hasattr(x, "untyped_storage"):
         return x
@@ -286,11 +288,15 @@ def repeated(*arrays: Any, at: Any) -> tuple[Any, ...]:
     return tuple(np.broadcast_to(x[at], x.shape) for x in arrays)
 
 
-def first_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
-    """Return K or V (or both) with their first tile in place of every tile."""
+def first_tile(
+    *, of_k: bool = False, of_v: bool = False, whole: bool = False
+) -> Callable[..., Any]:
+    """Return K or V (or both) with their first tile in place of every tile; the last one ``whole``,
+    however short it should be."""
 
     def read(q: Any, k: Any, v: Any, tile: int) -> Any:
-        rows = np.arange(k.shape[-2]) % tile
+        n = k.shape[-2]
+        rows = np.arange(-(-n // tile) * tile if whole else n) % tile
         return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
 
     return read

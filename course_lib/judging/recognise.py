@@ -7,6 +7,7 @@ survive them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -67,6 +68,12 @@ class Seen:
     def of(cls, exercise: Exercise, case: Case) -> Seen:
         """Return a case that passed."""
         return cls(exercise, case, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
+
+    def __post_init__(self) -> None:
+        """Take a list of numbers for the array that was asked for."""
+        if isinstance(self.answer, np.ndarray) and isinstance(self.result, tuple | list):
+            with contextlib.suppress(Exception):
+                object.__setattr__(self, "result", np.asarray(self.result, dtype=np.float64))
 
     def answered(self, result: Any) -> Seen:
         """Return this case with what the student's function makes of it."""
@@ -193,6 +200,8 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
 
 def _is_rounded(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
     """Whether this result is off by half a precision, and those of two other cases as well."""
+    if not failed.case.args:  # a question: it is answered on paper
+        return False
     if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
         return False
     if not rounded(failed.result, failed.answer, failed.case.args):
@@ -242,7 +251,7 @@ def _pairs(mistakes: list[Mistake], failed: Seen) -> Iterator[Mistake]:
     comes first, and of the others what stands last: an lse is wrong beside anything else.
     """
     shares = [
-        (failed.share_explained(failed.made_by(m)), i, m)
+        (share := failed.share_explained(failed.made_by(m)), -i if share else i, m)
         for i, m in enumerate(mistakes)
         if hasattr(m.model, "beside")
     ]

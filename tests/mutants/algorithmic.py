@@ -18,7 +18,10 @@ from mutants.mechanical import INFINITIES, ONCE
 
 _KIND = "algorithmic"
 _algorithmic = partial(pairs, kind=_KIND)
-_NOT_MAX = ("not the maximum is subtracted",)
+_NOT_MAX = (
+    "not the maximum is subtracted",
+    "the error is not the largest difference",  # of 12.2, where a maximum is no softmax's
+)
 _OWN_MAX = (
     "each tile uses its own maximum", "each pile uses its own maximum",
     "each block uses its own maximum", "m forgets the earlier piles",
@@ -38,7 +41,11 @@ _OLD_MAX = (
     "only the last pile is counted",  # both say: or alpha is always 0
 )
 _SUM_LEFT = ("l is not rescaled", "l_sum is not rescaled")
-_OUTPUT_LEFT = ("O is not rescaled", "nothing is rescaled")  # the sum may be a column of O
+_OUTPUT_LEFT = (
+    "O is not rescaled",
+    "nothing is rescaled",  # the sum may be a column of O
+    "not divided by l",  # where `acc /= l_sum` is what is left out
+)
 _UNREACHED = ("stores every row", "writes every row of o", "writes every entry")
 _EMPTY_LSE = (
     "lse of a row without keys is a large negative number", "the lse of no keys is not -inf",

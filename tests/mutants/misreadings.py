@@ -1,8 +1,8 @@
 """Edits of who meets whom, of what the notes become at the end, and of whose sizes are taken.
 
-The names that are true of each were written before any of them was run, and no known mistake was
-added because of them: how many are named right says what a student may expect. A new lesson has
-words of its own: they are added when the lesson is, before its first run counts.
+The names that are true of each were written before any of them was run. A new lesson has words of
+its own: they are added when the lesson is, before its first run counts. Families of known mistakes
+have been added where a run left these unnamed: another seed says what a student may expect.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,15 @@ def together(piles: Piles, values: Piles) -> np.ndarray:
     return p @ np.concatenate(values) / p.sum()
 
 
-def walk(piles: Piles, values: Piles, slip: str = "right") -> tuple[list[State], np.ndarray]:
-    """Return each state (m, alpha, l_sum, o) after a pile, and the answer, with a named slip."""
-    made, guarded = SLIPS[slip], slip not in ("no_guard", "inverse_at_once")
+def walk(
+    piles: Piles, values: Piles, slip: str = "right", *, guarded: bool = True, **changed: Any
+) -> tuple[list[State], np.ndarray]:
+    """Return each state (m, alpha, l_sum, o) after a pile, and the answer, with a named slip.
+
+    ``guarded``: with care for piles without keys; ``changed`` are fields of the `Slip`.
+    """
+    made = replace(SLIPS[slip], **changed)
+    guarded = guarded and slip not in ("no_guard", "inverse_at_once")
     stops = np.cumsum([len(s) for s in piles])
     tiles = zip([0, *stops[:-1]], stops, strict=True)
     s, v = np.concatenate(piles)[None], np.concatenate(values)
@@ -75,7 +82,8 @@ STREAM_MISTAKES = (
     (
         "nothing is rescaled",
         "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
-        "alpha = exp(m - m_new).",
+        "alpha = exp(m - m_new). If you do: is m overwritten before alpha is computed? Then alpha "
+        "is exp(0) = 1.",
         "neither",
     ),
     (
@@ -124,6 +132,19 @@ STREAM_MISTAKES = (
         "already: add it after the multiplication.",
         "rescale_all",
     ),
+    *(
+        (
+            "the new pile is rescaled as well",
+            "alpha belongs to the old sums alone: of the new pile, and of what has alpha already, "
+            "nothing is to be multiplied by it.",
+            slip,
+        )
+        for slip in SLIPS
+        if slip.startswith("rescale_") and slip != "rescale_all"
+    ),
+    ("O is not rescaled", "O was measured against the old sum.", "no_rescale_o_whole"),
+    (BASES, "exp and exp2 do not belong together: exp everywhere.", "base_2_in_o_whole"),
+    (BASES, "exp and exp2 do not belong together: exp everywhere.", "base_2_in_p_whole"),
     (
         "l_sum holds the last pile only",
         "O adds up all piles, but l_sum is overwritten in each: l_sum = alpha * l_sum + p.sum().",

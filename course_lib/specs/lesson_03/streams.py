@@ -53,13 +53,23 @@ def _averaging_backwards(slip: str, piles: Piles, values: Piles) -> np.ndarray:
     return walk(piles[::-1], values[::-1], slip)[1]
 
 
+def _averaging_key_by_key(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    """Return what a slip makes that looks at each score on its own, masked ones left out."""
+    s, v = np.concatenate(piles), np.concatenate(values)
+    return walk(list(s[s > -np.inf, None]), list(v[s > -np.inf, None]), slip)[1]
+
+
+def _averaging_unguarded(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    return walk(piles, values, slip, guarded=False)[1]
+
+
 def _denominator(piles: Piles) -> State:
     s = np.concatenate(piles)
     return float(s.max()), float(np.exp(s - s.max()).sum())
 
 
-def _denominator_walk(piles: Piles, slip: str) -> State:
-    m, _, l_sum, _ = walk(piles, [np.zeros((len(s), 1)) for s in piles], slip)[0][-1]
+def _denominator_walk(piles: Piles, slip: str, **changed: Any) -> State:
+    m, _, l_sum, _ = walk(piles, [np.zeros((len(s), 1)) for s in piles], slip, **changed)[0][-1]
     return m, l_sum
 
 
@@ -217,6 +227,15 @@ STREAM_DENOMINATOR = Exercise.of(
             Mistake(name, says, partial(_denominator_walk, slip=slip))
             for name, says, slip in STREAM_MISTAKES
         ],
+        *[  # m begins as the first pile's maximum, and goes wrong later
+            Mistake(
+                name,
+                says,
+                lambda piles, slip=slip: _denominator_walk(piles, slip, start=piles[0].max()),
+            )
+            for name, says, slip in STREAM_MISTAKES
+            if name == NOT_THE_MAXIMUM
+        ],
     ),
 )
 
@@ -290,9 +309,14 @@ STREAM_AVERAGE = Exercise.of(
         ),
         *[
             Mistake(name, says, partial(averaging, slip))
-            for averaging in (_averaging, _averaging_backwards)
+            for averaging in (
+                _averaging,
+                _averaging_backwards,
+                _averaging_key_by_key,
+                _averaging_unguarded,
+            )
             for name, says, slip in STREAM_MISTAKES
-            if averaging is _averaging or name in _EITHER_WAY
+            if averaging is not _averaging_backwards or name in _EITHER_WAY
         ],
         Mistake(
             "masked keys count as score 0",

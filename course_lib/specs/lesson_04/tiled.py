@@ -191,15 +191,39 @@ def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.
     return np.concatenate(out)
 
 
-def _q_rows(stop: Callable[[int, int], int]) -> Callable[..., np.ndarray]:
-    """Return a model that leaves the rows from ``stop(n_q, block_q)`` on at 0."""
+def only_rows(attend: Callable[..., np.ndarray]) -> tuple[Mistake, ...]:
+    """Return the mistakes that leave rows without an answer, 0 or NaN, of a right function."""
 
-    def model(q: Any, k: Any, v: Any, block_q: int, **_tiles: int) -> np.ndarray:
-        out = attention_float64(q, k, v)[0]
-        out[stop(len(q), block_q) :] = 0
-        return out
+    def rows(stop: Callable[[int, int], int], left: float) -> Callable[..., np.ndarray]:
+        def model(q: Any, *inputs: Any, block_q: int, block_k: int, **more: int) -> np.ndarray:
+            out = attend(q, *inputs, **more)
+            out[..., stop(q.shape[-2], block_q) :, :] = left
+            return out
 
-    return model
+        return model
+
+    kinds = (
+        (
+            "the short last Q tile is dropped",
+            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+            lambda n_q, block_q: n_q // block_q * block_q,
+        ),
+        (
+            "the short last Q tile is dropped",
+            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+            lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)),
+        ),
+        (
+            "only the first Q tile is written",
+            "is the `return` inside the loop over Q tiles, or does that end after one?",
+            lambda n_q, block_q: block_q,
+        ),
+    )
+    return tuple(
+        Mistake(name, says, rows(stop, left))
+        for name, says, stop in kinds
+        for left in (0.0, np.nan)
+    )
 
 
 # All NaN is what an inverted alpha gives on any input. These give it on extreme scores only,
@@ -307,17 +331,7 @@ _LOOP_MISTAKES = (
         "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
         _desk_not_cleared,
     ),
-    *Mistake.ways(
-        "the short last Q tile is dropped",
-        "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-        _q_rows(lambda n_q, block_q: n_q // block_q * block_q),
-        _q_rows(lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1))),
-    ),
-    Mistake(
-        "only the first Q tile is written",
-        "is the `return` inside the loop over Q tiles?",
-        _q_rows(lambda n_q, block_q: block_q),
-    ),
+    *only_rows(lambda q, k, v: attention_float64(q, k, v)[0]),
 )
 
 

@@ -19,7 +19,13 @@ from course_lib.judging.desk import Once, taken_once
 from course_lib.judging.misconceptions import known_as
 from course_lib.judging.misread import Misreading
 from course_lib.judging.spec import Case, Exercise, Mistake
-from course_lib.specs.lesson_04.tiled import OF_THE_LOOP, in_double, judge_output, run_all_tiles
+from course_lib.specs.lesson_04.tiled import (
+    OF_THE_LOOP,
+    in_double,
+    judge_output,
+    only_rows,
+    run_all_tiles,
+)
 
 
 def window_truth(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> Any:
@@ -235,6 +241,7 @@ _WINDOW_MISTAKES = (
         "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
         _window_walk(end=lambda last, block_k: last // block_k * block_k),
     ),
+    *only_rows(_window_model()),
     Mistake(
         "a tile without keys gives NaN",
         "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf "
@@ -243,7 +250,7 @@ _WINDOW_MISTAKES = (
     ),
     *(
         Mistake(known.name, known.says, _window_walk(slip, guarded=guarded, l_guarded=l_guarded))
-        for known in known_as(OF_THE_LOOP)
+        for known in known_as(OF_THE_LOOP | {"scaled by a length, not by head_dim"})
         for slip in known.slips
         for guarded, l_guarded in ((True, True), (True, False), (False, False))
         if guarded in slip.loop.guards

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import SLIPS, stream
+from course_lib.attention.slips import LOW_NUMBERS, SLIPS, stream
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
@@ -78,17 +78,62 @@ def _long(
     *slips: str,
     base: float = math.e,
     end: Callable[[int, int], int] = lambda n, block: n,
+    lanes: bool = False,
 ) -> tuple[Mistake, ...]:
-    """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block)."""
+    """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block).
+
+    ``lanes``: each lane of a block has notes of its own, which are put together rightly.
+    """
 
     def logsumexp(slip: str, x: Any, *, block: int = 64) -> np.ndarray:
         loop = SLIPS[slip]
         s = (as_float64(x) * np.log(base)).astype(np.float32)
         s = s[:, : end(s.shape[1], block)]
         nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
-        return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
+        if not lanes:
+            return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
+        fill = loop.fill if loop.past_end else -np.inf
+        s = np.pad(s, ((0, 0), (0, -s.shape[1] % block)), constant_values=fill)
+        of_lanes = s.reshape(len(s), -1, block).swapaxes(1, 2).reshape(len(s) * block, -1)
+        nothing = np.zeros((of_lanes.shape[1], 0))
+        lse = stream(loop, of_lanes, nothing, 1, guarded=False not in loop.guards)[1]
+        return np.asarray(np.logaddexp.reduce(lse.reshape(-1, block), axis=1))
 
     return Mistake.ways(name, says, *(partial(logsumexp, slip) for slip in slips or ("right",)))
+
+
+def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what a loop makes whose every step reads the first block."""
+    x = as_float64(x)
+    first = _logsumexp(x[:, :block])
+    return np.asarray(first + np.log(-(-x.shape[1] // block)))
+
+
+_OF_LANES = (
+    ("the new block is rescaled as well", "rescale_all"),
+    ("the new block is rescaled as well", "rescale_new"),
+    ("each block uses its own maximum", "own_max"),
+    ("m forgets the earlier blocks", "latest_max"),
+    ("l_sum is not rescaled", "no_rescale_l"),
+    ("alpha is inverted", "inverse"),
+    (NOT_THE_MAXIMUM, "first_max"),
+    ("the maximum starts at 0", "start_zero"),
+    *((STARTS_LOW, slip) for slip in STARTS_LOW_SLIPS),
+    *(("masked means score -10000", f"fill_past_end_{low}") for low, _ in LOW_NUMBERS),
+    ("only the last block counts", "forget_l"),
+    *(("2 in place of e", slip) for slip in BASES_SLIPS),
+)
+
+
+def _lanes_not_weighed(x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what the sums of the lanes make that are added, each against its own maximum."""
+    x = as_float64(x)
+    s = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=-np.inf)
+    s = s.reshape(len(s), -1, block)
+    m = s.max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        sums = np.exp(s - np.where(m == -np.inf, 0, m)).sum(axis=(1, 2))
+    return np.asarray(x.max(axis=1) + np.log(sums))
 
 
 LONG_LOGSUMEXP = Exercise.of(
@@ -148,8 +193,7 @@ LONG_LOGSUMEXP = Exercise.of(
             "masked means score -10000",
             "The empty places of the last block entered with a large negative score, but real "
             "scores can lie below it. Load them as -inf.",
-            "fill_1e4",
-            "fill_past_end_1e4",
+            *(f"{fill}_{low}" for low, _ in LOW_NUMBERS for fill in ("fill", "fill_past_end")),
         ),
         *_long(
             "masked means score zero",
@@ -165,6 +209,16 @@ LONG_LOGSUMEXP = Exercise.of(
             "only the first block counts",
             "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
             end=lambda n, block: block,
+        ),
+        Mistake(
+            "every step reads the first block",
+            "The columns do not move with the loop: cols = start + tl.arange(0, BLOCK).",
+            _first_block_again,
+        ),
+        *_long(
+            "lse in base 2",
+            "The answer is a natural logarithm: do not divide by ln 2.",
+            "lse_in_base_2",
         ),
         *_long(
             "only the last block counts",
@@ -220,6 +274,22 @@ LONG_LOGSUMEXP = Exercise.of(
             "m is never updated",
             "The loop ends without m = m_new, so the next block sees the old maximum.",
             "keep_max",
+        ),
+        *(
+            mistake
+            for name, slip in _OF_LANES
+            for mistake in _long(
+                name,
+                "Each lane of a block keeps notes of its own: look at those.",
+                slip,
+                lanes=True,
+            )
+        ),
+        Mistake(
+            "l_sum is not rescaled",
+            "The lanes' sums are measured against maxima of their own: multiply each by "
+            "exp(m_lane - m) before you add them.",
+            _lanes_not_weighed,
         ),
         Mistake(  # the last one, since other things give NaN too
             ALL_NAN,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import MOST_SCORES
+from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
@@ -82,6 +82,14 @@ def _clipped(x: Any, most: float) -> np.ndarray:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def _by_lse(x: Any, lse: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return exp(x - lse) for some lse of m and l, (rows, 1) each."""
+    x = as_float64(x)
+    m = x.max(axis=1, keepdims=True)
+    weights: np.ndarray = np.exp(x - lse(m, np.exp(x - m).sum(axis=1, keepdims=True)))
+    return weights
+
+
 def _weighed(x: Any, wrong: Any) -> np.ndarray:
     """Return ``wrong`` of the scores below their maximum; None: divide by the scores' sum."""
     x = as_float64(x)
@@ -133,11 +141,25 @@ ROW_SOFTMAX = Exercise.of(
             partial(_less, other=lambda x: _in_the_block(x, np.mean)),
             partial(_less, other=lambda x: _in_the_block(x, np.min)),
         ),
-        Mistake(
-            "masked means score -10000",
-            "The empty places of the block entered with a large negative score, but real scores "
-            "can lie below it. Load them as -inf.",
-            lambda x: _padded(x, fill=-1e4),
+        *(
+            Mistake(
+                "masked means score -10000",
+                "The empty places of the block entered with a large negative score, but real "
+                "scores can lie below it. Load them as -inf.",
+                lambda x, low=low, sums=sums: _padded(x, fill=-low, in_sum=sums),
+            )
+            for _, low in LOW_NUMBERS
+            for sums in (True, False)
+        ),
+        *(
+            Mistake(name, SAYS[name], lambda x, wrong=wrong: _by_lse(x, wrong))
+            for name, wrong in (
+                ("lse is only l", lambda m, l_sum: l_sum),
+                ("lse is ln(l)", lambda m, l_sum: np.log(l_sum)),
+                ("lse is m + l", lambda m, l_sum: m + l_sum),
+                ("lse is ln(m + l)", lambda m, l_sum: np.log(m + l_sum)),
+                ("log2 where ln is meant", lambda m, l_sum: m + np.log2(l_sum)),
+            )
         ),
         Mistake(
             "not divided by the sum",

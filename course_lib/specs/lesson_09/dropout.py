@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -137,15 +138,35 @@ def _saved(
     return lambda o, lse: (q, k, v, do, lse, (as_float64(do) * o).sum(-1), seen, where)
 
 
-def _onward(q: Any, k: Any, v: Any, do: Any, eyes: Any, **how: Any) -> Callable[..., Any]:
-    """Return what makes a whole answer of o and lse: right gradients, if both are right."""
-    _saved(q, k, v, do, **how)
-    right = _truth(q, k, v, do, eyes, **how)
+def _onward(*inputs: Any, **how: Any) -> Callable[..., Any]:
+    """Return what makes a whole answer of o and lse: right gradients, if both are right.
+
+    Where something is dropped, nobody knows what.
+    """
+    right = _truth_again(*inputs, **how)
+    if how["rate"]:
+        return lambda o, lse: _undropped(o, lse, right)
     return lambda o, lse: (o, lse, *right[2:])
 
 
+@lru_cache(maxsize=1)
+def _truth_again(*inputs: Any, **how: Any) -> Any:
+    """Return the truth of the tensors that were last asked for: of one case, for many mistakes."""
+    return _truth(*inputs, **how)
+
+
 def _compared(case: Case, result: Any) -> Any:
-    return as_far_as_right(result, _truth(*case.args, **case.kwargs), first=2)
+    truth = _truth_again(*case.args, **case.kwargs)
+    if case.kwargs["rate"] and isinstance(result, tuple) and len(result) == len(truth):
+        return _undropped(result[0], result[1], truth)
+    return as_far_as_right(result, truth, first=2)
+
+
+def _undropped(o: Any, lse: Any, truth: Any) -> tuple[Any, ...]:
+    """Return an answer of which only what nothing was dropped from is not the truth: lse, and o of
+    rows that see no key."""
+    empty = np.isneginf(truth[1])[..., None]
+    return (np.where(empty, as_float64(o), truth[0]), lse, *truth[2:])
 
 
 @dataclass(frozen=True)

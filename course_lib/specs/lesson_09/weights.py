@@ -4,6 +4,8 @@ A way to make them is ``weights(s, lse, seen, where)``: scaled scores (..., n_q,
 (..., n_q, 1), which pairs are seen (n_q, n_k), and ``where``: row and key numbers, head_dim, the
 tile sizes, and whether the call is causal. What keys outside (dK, dV) and queries outside (dQ) get
 wrong of their loops stands apart.
+
+Longer than 400 lines because it is one list, a name and a sentence for each mistake.
 """
 
 from __future__ import annotations
@@ -101,6 +103,24 @@ def of_zeros_past_the_end(s: Any, lse: Any, seen: Any, where: dict[str, Any]) ->
     is_low = -lse > np.log(np.finfo(np.float32).max)
     is_short = seen.shape[1] % where["block_k"] > 0 and not where["causal"]
     return np.where(is_low & is_short, np.nan, right(s, lse, seen))
+
+
+def _first_tile_again(rows: bool) -> Weights:
+    """Return weights of a loop over queries (``rows``) or keys whose every step reads the first
+    tile of them: as many times the first tile's as there are steps."""
+
+    def weights(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
+        n_q, n_k = seen.shape
+        b_q, b_k = where["block_q"], where["block_k"]
+        if rows:
+            first = where["key"] // b_k * b_k - (n_k - n_q) if where["causal"] else 0
+            steps, mine = -(-n_q // b_q) - np.maximum(first, 0) // b_q, where["row"] < b_q
+        else:
+            end = (where["row"] // b_q + 1) * b_q + n_k - n_q if where["causal"] else n_k
+            steps, mine = -(-np.clip(end, 0, n_k) // b_k), where["key"] < b_k
+        return np.asarray(right(s, lse, seen & mine) * steps)
+
+    return weights
 
 
 def _without_the_last_tile(s: Any, lse: Any, seen: Any, where: dict[str, Any]) -> np.ndarray:
@@ -271,6 +291,11 @@ KEYS_OUTSIDE: tuple[Named, ...] = (
         lambda s, lse, seen, at: right(s, lse, seen & (at["row"] < at["block_q"])),
     ),
     (
+        "only the first tile of queries counts",
+        "the rows do not move with the loop: rows = start + tl.arange(0, BLOCK_Q).",
+        _first_tile_again(rows=True),
+    ),
+    (
         "the short last tile of queries is dropped",
         SAYS["the last tile is dropped"],
         lambda s, lse, seen, at: right(
@@ -310,6 +335,11 @@ QUERIES_OUTSIDE: tuple[Named, ...] = (
         "only the first tile of keys counts",
         SAYS["only the first tile of keys counts"],
         lambda s, lse, seen, at: right(s, lse, seen & (at["key"] < at["block_k"])),
+    ),
+    (
+        "only the first tile of keys counts",
+        SAYS["only the first tile of keys counts"],
+        _first_tile_again(rows=False),
     ),
     (
         "the last tile is dropped",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.attention.slips import LN_2
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
 from course_lib.judging.picture import Bar, TrafficBars
@@ -18,7 +19,8 @@ from course_lib.judging.spec import ways
 from course_lib.judging.tolerance import as_float64, score_rounding
 
 Array = np.ndarray
-NOT_NONE = (0.0, -1e4, -1e5, -1e6, -1e9, -1e30)  # what people write for the lse of no key, -inf
+# what people write for the lse of no key, -inf; some of them in base 2
+NOT_NONE = (0.0, *(unit * low for unit in (1.0, LN_2) for low in (-1e4, -1e5, -1e6, -1e9, -1e30)))
 
 
 def allowed(truth: Array, q: Any, k: Any, v: Any) -> float:

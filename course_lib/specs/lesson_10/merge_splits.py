@@ -162,7 +162,7 @@ _OF_WEIGHTS = (
 _SHARED = frozenset(
     {
         "the maximum starts at 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
-        "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)",
+        "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)", "lse is only l",
     }
 )  # fmt: skip
 _ONE_AFTER_THE_OTHER = frozenset(
@@ -180,6 +180,10 @@ _IN_OTHER_WORDS = {
     "keys past the end count as score 0": (
         "places past the last split count",
         "splits are filled up to a power of two: what is loaded there must be -inf, not 0.",
+    ),
+    "a hidden score is not -inf": (
+        "places past the last split count",
+        "splits are filled up to a power of two: what is loaded there must be -inf, not a number.",
     ),
     "not divided by l": (
         "not divided by the weights' sum",

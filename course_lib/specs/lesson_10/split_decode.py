@@ -19,7 +19,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import BASES, SAYS
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
@@ -305,6 +305,19 @@ _BOUNDS = (
 _NATURAL = (BASES, "lse is a natural logarithm: its inverse is exp, not 2 to the power of it.")
 _IN_BASE_2 = ("lse in base 2", SAYS["lse in base 2"])
 
+
+def _against(other: Callable[[Array], Array]) -> Slip:
+    """Return a merge that subtracts another number than the largest lse."""
+    return Slip(
+        weights=_by_lse(lambda lse: _normed(np.exp((lse - other(lse)).astype(np.float32)))),
+        total=lambda lse: other(lse) + np.log(np.exp(lse - other(lse)).sum(0)),
+    )
+
+
+def _sum_below(lse: Array) -> Array:
+    return np.asarray(np.exp(lse - _max(lse)).sum(axis=0))
+
+
 _MERGES: tuple[tuple[str, str, Slip], ...] = (
     *((*_AVERAGED, Slip(weights=_by_lse(_alike), total=x)) for x in (None, _mean, _max, _sum)),
     *((*_AVERAGED, Slip(weights=_by_count, total=x)) for x in (None, _mean)),
@@ -328,6 +341,26 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         "the part with the largest lse is taken",
         "the other parts have weight as well: exp(lse_i - lse).",
         Slip(weights=_by_lse(lambda lse: 1.0 * (lse == _max(lse)))),
+    ),
+    *(
+        (name, SAYS[name], Slip(weights=_by_lse(_softmax), total=total))
+        for name, total in (
+            ("log2 where ln is meant", lambda lse: _max(lse) + np.log2(_sum_below(lse))),
+            ("lse is m + l", lambda lse: _max(lse) + _sum_below(lse)),
+            ("lse is only l", _sum_below),
+            ("lse is ln(l)", lambda lse: np.log(_sum_below(lse))),
+            ("lse is ln(m + l)", lambda lse: np.log(_max(lse) + _sum_below(lse))),
+            ("lse in base 2", lambda lse: _total(lse) / np.log(2)),
+        )
+    ),
+    *(
+        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _against(other))
+        for other in (lambda lse: lse.min(axis=0), lambda lse: lse.mean(axis=0), lambda lse: lse[0])
+    ),
+    (
+        "the maximum starts at 0",
+        SAYS["the maximum starts at 0"],
+        _against(lambda lse: np.maximum(_max(lse), 0)),
     ),
     *ways(
         "no maximum is subtracted",

@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.random import Generator
 
+from course_lib.attention.slips import LN_2, LOW_NUMBERS
 from course_lib.judging import cases as draw
 from course_lib.judging.decode_judge import (
     OF_PACKING,
@@ -30,6 +31,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
 from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
 from course_lib.judging.least import COPIES, Least, counted
+from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_11.pages import PAGED, Paged, Place, in_pages
 
@@ -209,6 +211,7 @@ def _page_0_times_infinity(*args: Any, block_k: int = 64) -> Any:
     return o, lse
 
 
+_LOW = "lse of a row without keys is a large negative number"
 _MISTAKES = (
     *Mistake.ways(
         "keys that are not there are loaded, and weigh 0",
@@ -326,6 +329,12 @@ _MISTAKES = (
             Paged(parts=Parts(empty=empty)),
         )
         for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan), (0.0, 0.0))
+    ),
+    *(
+        Mistake(_LOW, SAYS[_LOW], Paged(parts=Parts(empty=(o, unit * -low))))
+        for _, low in LOW_NUMBERS
+        for unit in (1.0, LN_2)
+        for o in (0.0, math.nan)
     ),
     *(replace(one, model=Paged(parts=one.model)) for one in (*OF_PACKING, *OF_THE_LOOP)),
 )  # fmt: skip

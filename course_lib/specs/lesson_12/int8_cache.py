@@ -1,4 +1,7 @@
-"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error."""
+"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error.
+
+Longer than 400 lines because it is one list, a name and a sentence for each mistake.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
 from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, output_rounding
 from course_lib.specs.lesson_10.caches import softmax
@@ -299,6 +302,8 @@ _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
      partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
     (BASES, SAYS[BASES], partial(_attend, weights=lambda s: softmax(np.log(2) * s))),
+    *((name, says, partial(_attend, weights=made))
+      for name, says, made in weights_of_tiles(np.float32)),
 )  # fmt: skip
 
 _GUARDED = (

@@ -12,7 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, score_rounding
@@ -304,6 +304,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (BASES, SAYS[BASES], _answer(weights=lambda *s: softmax(np.log(2) * sum(s)))),
     ("the maximum starts at 0", SAYS["the maximum starts at 0"],
      _answer(weights=_against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0)))),
+    *(
+        (name, says, _answer(weights=lambda *s, made=made: made(s[0] + s[1])))
+        for name, says, made in weights_of_tiles()
+    ),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
