@@ -171,7 +171,7 @@ def test_each_formal_fault_has_its_own_sentence(double, words):
 def test_a_view_of_the_input_is_refused(given):
     echo = replace(TOY, truth=lambda x: x, judge=within(1e-9))
     given(echo)
-    assert "shares its memory with the input" in verdict_of(lambda x: x).text()
+    assert "shares its memory with input" in verdict_of(lambda x: x).text()
 
 
 def test_an_endless_loop_ends_with_a_sentence_even_if_it_swallows_exceptions():

@@ -45,6 +45,16 @@ def test_the_sources_say_what_the_toml_says(lesson):
     for text in texts:
         assert f"\n# # {lesson.number:02} · {lesson.title}" in text
     assert f"**Time:** {lesson.minutes} minutes" in texts[0]
+    for exercise in lesson.exercises:
+        said = re.findall(rf"\b{re.escape(exercise.label)} · .*?(\d+) minutes\)", texts[1])
+        assert said in ([], [str(exercise.minutes)]), exercise.id
+    drafts = any(e.draft for e in lesson.exercises)
+    plain = [e.minutes for e in lesson.exercises if not e.id.endswith("star")]
+    sums = {sum(plain), sum(e.minutes for e in lesson.exercises)}
+    for text in texts:
+        said = re.findall(r"(\d+) for (?:the|its)(?: \w+)? exercises?\b", text)
+        said += re.findall(r"exercises?, (?:about )?(\d+) minutes", text)
+        assert drafts or {int(minutes) for minutes in said} <= sums
     imported = re.findall(
         r"^(?:import|from) (numpy|torch|triton)\b", "\n".join(texts), re.MULTILINE
     )

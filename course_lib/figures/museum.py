@@ -41,7 +41,7 @@ def draw_museum(
     outside = sum(not possible[0] <= x <= possible[1] for x in [*one.values(), *other.values()])
     moved = [name for name in names if abs(one[name] - other[name]) > 0.005]
     return figure.says(
-        f"{len(moved)} of {len(names)} give another answer when the tiles change places; "
-        f"{outside} of {2 * len(names)} answers are no average at all",
+        f"{len(moved)} of {len(names)} get another answer in the other order; "
+        f"{outside} of {2 * len(names)} answers lie outside the values",
         f"Dots: {first}. Crosses: {second}.",
     )

@@ -58,7 +58,7 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
             return UNCHANGED, f"your function {says}"
         results = result if isinstance(result, tuple | list) else [result]
         if any(_shares_memory(x, y) for x in results for y in _inside(one)):
-            says = f"shares its memory with the input {label}: return an array of its own."
+            says = f"shares its memory with input {label}: return an array of its own."
             return NEW, f"the result {says}"
     return None
 

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 01 · Naive attention: the exercises
 #
-# Four exercises, about 27 minutes. You need lesson 01, NumPy, and a little
+# Four exercises, about 18 minutes. You need lesson 01, NumPy, and its little
 # PyTorch for the last one. `hint(naive_attention)` gives a hint, three at most
 # for each exercise. In all exercises your function leaves its arguments as they
 # are, and returns arrays of its own.
@@ -58,7 +58,7 @@ def predict_doubling():
 check(predict_doubling)
 
 # %% about-1-2 [markdown]
-# ## 1.2 · Attention in NumPy (8 minutes)
+# ## 1.2 · Attention in NumPy (4 minutes)
 #
 # Write the three lines in NumPy, without PyTorch (it is graded where there is
 # none). There is no `softmax` in NumPy, so line 2 becomes two or three lines of
@@ -90,7 +90,7 @@ def naive_attention(q, k, v):
 check(naive_attention)
 
 # %% about-1-3 [markdown]
-# ## 1.3 · The bytes of every trip (8 minutes)
+# ## 1.3 · The bytes of every trip (6 minutes)
 #
 # One head, N = `n` tokens, and `itemsize` bytes per element. Count the bytes of
 # the **four-trip** version: S and P are each written once and read once, and Q,
@@ -136,7 +136,7 @@ def trip_bytes(n, d, itemsize):
 check(trip_bytes)
 
 # %% about-1-4 [markdown]
-# ## 1.4 · Six trips become four (8 minutes)
+# ## 1.4 · Six trips become four (5 minutes)
 #
 # This function is right, and the ledger counts **six** trips of an N × N matrix:
 
@@ -156,10 +156,8 @@ print(ledger.trips(n * n * 4), "trips")
 ledger
 
 # %% task-1-4 [markdown]
-# The division reads all the scores and writes all of them again. Two of the six
-# trips are there only because of it.
-#
-# Write the same attention in PyTorch so that the ledger counts **four**.
+# Two of the six trips are there only because of the division. Write the same
+# attention in PyTorch so that the ledger counts **four**.
 #
 # * `q` has shape `(n_q, d)` or `(batch, heads, n_q, d)`; `k` and `v` fit.
 #   `k.mT` swaps the last two dimensions in both cases.

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 02 · The HBM accountant: exercises
 #
-# Four exercises, about 30 minutes. You need lesson 02 and Python; no GPU, no
+# Four exercises, about 29 minutes. You need lesson 02 and Python; no GPU, no
 # Triton, not even NumPy. Run a cell with Shift+Enter. `hint(least_bytes)`
 # gives a hint, three at most for each exercise.
 
@@ -15,7 +15,7 @@ from course_lib.accounting.traffic import (
 )
 
 # %% about-2-1 [markdown]
-# ## 2.1 · The least possible (5 minutes)
+# ## 2.1 · The least possible (4 minutes)
 #
 # How many bytes must *any* attention kernel move between HBM and the chip,
 # however clever it is? Inputs are in HBM at the start. The output must be in
@@ -48,7 +48,7 @@ def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
 check(least_bytes)
 
 # %% about-2-2 [markdown]
-# ## 2.2 · How many times fewer, and from which N on (6 minutes)
+# ## 2.2 · How many times fewer, and from which N on (8 minutes)
 #
 # Here is another naive program. Q, K, V and O are in bf16, 2 bytes a number, as
 # in the lesson. Softmax in bf16 loses digits, so this program keeps S and P in
@@ -79,7 +79,7 @@ def reduction_and_crossover(n, d):
 check(reduction_and_crossover)
 
 # %% about-2-3 [markdown]
-# ## 2.3 · Overhead, traffic or arithmetic? (10 minutes)
+# ## 2.3 · Overhead, traffic or arithmetic? (7 minutes)
 #
 # A piece of work has `flops` floating-point operations, moves `n_bytes` to
 # and from HBM, and is made of `launches` kernels. Three times, each as if the
@@ -141,7 +141,7 @@ def regime(flops, n_bytes, launches, gpu):
 check(regime)
 
 # %% about-2-4 [markdown]
-# ## 2.4 · Two audit cards (8 minutes)
+# ## 2.4 · Two audit cards (10 minutes)
 #
 # Both cards are taken from public teaching material. N = 8192, d = 128, two
 # bytes per element. Predict first: which numbers will survive? Then count.

@@ -9,7 +9,7 @@
 # whether overhead, traffic or arithmetic is the limit; say what fusion does
 # and where it stops.
 #
-# **Time:** 35 minutes for this lesson, 29 for its four exercises; 9 more for what is
+# **Time:** 42 minutes for this lesson, 29 for its four exercises; 14 more for what is
 # optional, at the end.
 
 # %% question [markdown]
@@ -104,15 +104,17 @@ places()
 # | price | bytes | what it is |
 # |---|---|---|
 # | naive, 4 trips | 4 N² b + 4 N d b | the formula of lesson 01: write S, read S, write P, read P |
-# | eager, 6 trips | 6 N² b + 4 N d b | the same three lines in PyTorch |
+# | eager, 6 trips | 6 N² b + 4 N d b | what PyTorch makes of the same lines |
 # | **the least** | 4 N d b | read Q, K, V, write O, once each |
 #
 # *Eager* PyTorch makes a kernel of each operation. The division by √d is one more
-# than the formula has, and it reads and writes S once more.
+# than the four trips allow for.
 #
-# The third line is a **lower bound**. (In code it is called *compulsory*.) It
-# describes no program. The inputs are in the warehouse, the output must end there,
-# so this much must travel, whoever works. Let us count the real thing.
+# The third line is a **lower bound**. (In code and pictures it is called
+# *compulsory*.) It describes no program. The inputs are in the warehouse, the output
+# must end there, so this much must travel, whoever works. (A hardware counter may
+# show a little less: it stops with the kernel, and what then lies in L2 has not yet
+# been written to HBM.) Let us count the real thing.
 
 
 # %% counted-code
@@ -145,12 +147,12 @@ p_flops = Predict(
 p_flops
 
 # %% counted
-shape = {"n": 512, "d": 64, "heads": 2, "b": 4}
+shape_512 = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
 fused = F.scaled_dot_product_attention
 models = {eager: eager_six_trips, scaled_first: naive_four_trips, fused: flash_compulsory}
 books = {"fused" if f is fused else f.__name__: count(f) for f in models}
-predicted = [model.bytes(lse=f is fused, **shape) / 1e6 for f, model in models.items()]
+predicted = [model.bytes(lse=f is fused, **shape_512) / 1e6 for f, model in models.items()]
 rows = [(name, book.trips(s_bytes), book.total / 1e6, mb, book.flops / 1e9)
         for (name, book), mb in zip(books.items(), predicted)]  # fmt: skip
 names = ("", "trips", "counted MB", "model MB", "GFLOP")
@@ -171,9 +173,9 @@ p_flops.reveal(
 # is read, and its scaled copy is written.
 #
 # The last line was *booked*. Nothing can look inside a fused operation from
-# outside, so the ledger enters the lower bound (with 4 bytes a row for the
-# *log-sum-exp*, a number that lesson 03 explains). Counting inside such a kernel
-# has to wait for lesson 07. There it will be your own kernel.
+# outside, so the ledger enters the lower bound (with 4 bytes a row for a number that
+# training needs). Counting inside such a kernel has to wait for lesson 07. There it
+# will be your own kernel.
 
 # %% factor [markdown]
 # ## How much less is the least?
@@ -182,7 +184,7 @@ p_flops.reveal(
 #
 # (4 N² b + 4 N d b) ÷ (4 N d b) = N/d + 1
 #
-# Nothing but N and d is left. Put in numbers first.
+# Nothing but N and d is left. Put in the numbers before you run the cells.
 
 # %% predict-factor
 p_factor = Predict(
@@ -193,9 +195,9 @@ p_factor = Predict(
 p_factor
 
 # %% reveal-factor
-shape = {"n": 8192, "d": 128, "heads": 8, "b": 2}
-naive = naive_four_trips.bytes(**shape)
-least = flash_compulsory.bytes(**shape)
+shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
+naive = naive_four_trips.bytes(**shape_8192)
+least = flash_compulsory.bytes(**shape_8192)
 print("naive, four trips:", bytes_decimal(naive))
 print("the least:        ", bytes_decimal(least))
 p_factor.reveal(naive / least, "8192 / 128 + 1.")
@@ -219,7 +221,7 @@ HBMAccountant(
 #   shows what S was. The [least](#fac-accountant-flash_compulsory) doubles, the
 #   [naive](#fac-accountant-naive_four_trips) bytes become four times as many.
 # - Make N as small as d: a strip is as large as S, and
-#   [over N](#fac-accountant-over-n) the lines run together.
+#   [over N](#fac-accountant-over-n) the lines come near each other.
 # - Set the [GQA ratio](#fac-accountant-gqa) to 4. Only the small terms shrink,
 #   and S does not. The least counts K and V once for each of *their* heads.
 
@@ -261,7 +263,7 @@ from course_lib.accounting.traffic import attention_flops, intensity
 
 flops = attention_flops(8192, 8192, 128, heads=8)
 work = {
-    "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape)),
+    "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape_8192)),
     "naive, 4 trips": intensity(flops, naive),
     "the least": intensity(flops, least),
 }
@@ -278,10 +280,11 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
 # H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
-# for the fused kernel (the least is 0.067; a part of O was still in L2).
+# for the fused kernel (the least is 0.067).
 #
-# Drag *you are here* along the roof: that is N. Which marks stay where they
-# are? (*Decode* and *tile loads* wait for lessons 10 and 04.)
+# Drag *you are here* along the roof: that is N. Which marks stay where they are?
+# (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
+# and of *tile loads* waits for lessons 10 and 04.)
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
@@ -300,6 +303,9 @@ chart
 # road allows. (Lesson 01 timed its steps: the softmax is slower than the road.) Fused
 # attention stands under the flat roof: bytes are no longer its limit. It reaches a third
 # of that roof; lesson 08 asks why.
+#
+# As N grows, only the least moves on to the right. Eager and naive never pass 64, and
+# the diamonds were measured at one N.
 
 # %% fewer-faster [markdown]
 # ## Are 97 times fewer bytes 97 times faster?
@@ -319,7 +325,7 @@ p_speed
 # %% reveal-speed
 from course_lib.figures.regimes import bounds
 
-display(bounds(flops, eager_six_trips.bytes(**shape), flash_compulsory.bytes(**shape)))
+display(bounds(flops, eager_six_trips.bytes(**shape_8192), least))
 p_speed.reveal(
     at_8192["eager_us"] / at_8192["flash_us"],
     f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
@@ -375,18 +381,13 @@ draw_regimes()
 
 # %% plot-regimes-say [markdown]
 # On the left both measured lines are nearly flat, and far above every line of the
-# model. That is overhead. On the right fused runs parallel to the arithmetic, and
-# eager stays above its traffic line. (Not at one distance: from 8192 to 16384 its
-# bytes grow 4 times, its time 2.7 times. So there *times faster* falls, from 4.5
-# to 3.3. Why eager gains there, we did not measure.)
+# model. That is overhead, and the model's is a least: four launches of 5 us are 20 us,
+# and eager took 116 us at N = 512. On the right fused runs parallel to the arithmetic, and
+# eager stays above its traffic line.
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
 # column before it stays near 2. So at short N **bytes decide nothing**. The
 # factor 2 comes from the orders, and from how fast this host wrote them.
-#
-# The two columns of the GPU alone leave the host out: at N = 512 the GPU needs 23
-# and 19 us. (Nor is it four launches against one: from N = 256 to 1024 this fused
-# attention is two kernels. Lesson 10 says why.)
 
 # %% quiz-short
 Quiz(
@@ -439,23 +440,29 @@ p_compile.reveal(
 
 # %% exhibit-say [markdown]
 # Times, peaks, kernels' names and DRAM bytes are **measured**, the trips are the
-# model's. (The last line took another time above: another run, another day. Compare
-# within a table.)
+# model's.
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
 # **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
 # write P. It stops there, because a matrix product stands on each side of softmax,
-# and softmax needs its whole row before it can give out one weight. (1.5 times
-# fewer bytes, as the model says, yet the time fell by a factor of 2. The compiler's
-# softmax is another one than eager's, which is slow; nobody timed its kernels one
-# by one.)
+# and softmax needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
 # in it and silently put a fused attention kernel in its place, one that people had
-# written. Change the lines enough and the pattern does not match. (PyTorch has
-# several such kernels: the name shows that NVIDIA's cuDNN library was called here,
-# and not the kernel of the last line, *SDPA flash*.)
+# written. Change the lines enough and the pattern does not match.
+#
+# **For the curious.**
+#
+# - *As it comes* is not the last line's kernel, *SDPA flash*: PyTorch has several, and
+#   the name shows that NVIDIA's cuDNN library was called.
+# - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
+#   factor of 2. The compiler's softmax is another one than eager's, which is slow;
+#   nobody timed its kernels one by one.
+# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.7
+#   times. So there *times faster* falls, from 4.5 to 3.3. Why, we did not measure.
+# - Nor is it always four launches against one: from N = 256 to 1024 this fused
+#   attention is two kernels. Lesson 10 says why.
 
 # %% quiz-compiler
 Quiz(
@@ -550,10 +557,10 @@ Quiz(
 # ### The prices as a race
 #
 # Both sides compute the same answer on one clock: bytes divided by bandwidth, no
-# measured time. Play it, then drag the corner of S up to N = 8192. On the left S and P no
-# longer fit into L2, so their trips reach HBM. On the right the programs read K and
-# V again and again (the long tape, ×64); the thin tape is the least. HBM sees
-# something between the two: lesson 04.
+# measured time. Play it, then drag the corner of S up to N = 8192, lesson 00's race at
+# d = 128. On the left S and P no longer fit into L2, so their trips reach HBM. On the
+# right the programs read K and V again and again (the long tape, ×64); the thin tape is
+# the least. HBM sees something between the two: lesson 04.
 
 # %% race
 Race(1024, 128, 128, 128)

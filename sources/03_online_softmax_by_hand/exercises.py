@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 03 · Online softmax by hand: exercises
 #
-# Five exercises, about 45 minutes. You need lesson 03 and NumPy; no GPU, no
+# Five exercises, about 54 minutes. You need lesson 03 and NumPy; no GPU, no
 # Triton. Run a cell with Shift+Enter. `hint(stream_average)` gives a hint,
 # three at most for each exercise. Your functions leave their arguments as they
 # are.
@@ -12,7 +12,7 @@ import numpy as np
 from course_lib import check, hint, progress
 
 # %% about-3-1 [markdown]
-# ## 3.1 · By hand, in both orders (8 minutes)
+# ## 3.1 · By hand, in both orders (14 minutes)
 #
 # Paper and a calculator. One row of four scores, not the lesson's, each with a
 # value:
@@ -65,7 +65,7 @@ def by_hand():
 check(by_hand)
 
 # %% about-3-2 [markdown]
-# ## 3.2 · The denominator, pile by pile (8 minutes)
+# ## 3.2 · The denominator, pile by pile (6 minutes)
 #
 # Write the walk with two notes: `m` and `l_sum`.
 #
@@ -103,7 +103,7 @@ def stream_denominator(piles):
 check(stream_denominator)
 
 # %% about-3-3 [markdown]
-# ## 3.3 · The weighted average, pile by pile (8 minutes)
+# ## 3.3 · The weighted average, pile by pile (10 minutes)
 #
 # Write the whole walk with three notes: `m`, `l_sum` and `o` (the O of the
 # lesson).
@@ -150,7 +150,7 @@ def stream_average(piles, values):
 check(stream_average)
 
 # %% about-3-4 [markdown]
-# ## 3.4 · Merge two states, in any order (10 minutes)
+# ## 3.4 · Merge two states, in any order (12 minutes)
 #
 # Two people have each walked through some piles. Make one state of their two.
 #
@@ -190,7 +190,7 @@ def merge(a, b):
 check(merge)
 
 # %% about-3-5 [markdown]
-# ## 3.5 · Write inputs that expose three broken versions (10 minutes)
+# ## 3.5 · Write inputs that expose three broken versions (12 minutes)
 #
 # Now you are the examiner. Three people handed in a `stream_average`. Each
 # has one mistake. Read them first.

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 04 · Tiles: exercises
 #
-# Six exercises, about 55 minutes, and one more with a star. You need lesson 04
+# Six exercises, about 75 minutes, and one more with a star. You need lesson 04
 # and NumPy; no GPU, no Triton. Run a cell with Shift+Enter.
 # `hint(tile_bounds)` gives a hint, three at most for each exercise.
 #
@@ -15,7 +15,7 @@ from course_lib import check, hint, progress
 from course_lib.accounting.memory import FlatMemory
 
 # %% about-4-1 [markdown]
-# ## 4.1 · Where do the tiles begin and end? (5 minutes)
+# ## 4.1 · Where do the tiles begin and end? (3 minutes)
 #
 # Cut the rows `0 .. n - 1` into tiles of `tile` rows. Return a list of pairs
 # `(start, stop)`, in order. Row `start` belongs to the tile, row `stop` does
@@ -38,7 +38,7 @@ def tile_bounds(n, tile):
 check(tile_bounds)
 
 # %% about-4-2 [markdown]
-# ## 4.2 · One Q tile against all keys (12 minutes)
+# ## 4.2 · One Q tile against all keys (18 minutes)
 #
 # This is the worker of the lesson. A few queries stay on the desk, the keys and
 # values come by in tiles of `block_k` rows. Lesson 03 did this for one query:
@@ -55,12 +55,9 @@ check(tile_bounds)
 # - The score of query and key is `q · k / sqrt(d)`.
 # - The last tile of keys may be short.
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
-# - **Each tile of K and V is loaded once, and as a whole**: take all its rows with
-#   one `k[start:stop]`, not row by row. The desk has room for one tile of each: when
-#   you take the next, the numbers of the one before become NaN. Until then look at it
-#   as often as you like: the same `k[start:stop]` twice in a row is one visit. The check
-#   counts how often each row is taken, and in how many parts.
-# - Never hold all scores of a row, nor a copy of K: the check measures your memory.
+# - **Take each tile of K and V once, whole: `k[start:stop]`.** Until you take the next
+#   you may look at it again; then its numbers become NaN. The check counts, and
+#   measures your memory.
 #
 # `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
 # each row of `o` with its own `alpha`, write `alpha[:, None] * o`.
@@ -94,7 +91,7 @@ def attend_q_tile(q_tile, k, v, block_k):
 check(attend_q_tile)
 
 # %% about-4-3 [markdown]
-# ## 4.3 · All Q tiles (8 minutes)
+# ## 4.3 · All Q tiles (5 minutes)
 #
 # Put the loop over Q tiles around it. Q outside, K and V inside.
 #
@@ -128,7 +125,7 @@ def tiled_attention(q, k, v, block_q, block_k):
 check(tiled_attention)
 
 # %% about-4-4 [markdown]
-# ## 4.4 · Skip, partial or full? (8 minutes)
+# ## 4.4 · Skip, partial or full? (12 minutes)
 #
 # Now with a causal mask: no query looks at a later key. A tile has the rows
 # `row_start .. row_stop - 1` (queries) and the columns
@@ -171,7 +168,7 @@ def classify_tile(row_start, row_stop, col_start, col_stop, offset=0):
 check(classify_tile)
 
 # %% about-4-5 [markdown]
-# ## 4.5 · Predict the loads (8 minutes)
+# ## 4.5 · Predict the loads (7 minutes)
 #
 # A question: the function returns your answers, and you compute them in your
 # head or on paper. One head, no mask, `N = 256` queries and keys, `d = 32`.
@@ -240,7 +237,7 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
     print(f"K {k_times:g} times, {read['k']:,} bytes")
 
 # %% about-4-6 [markdown]
-# ## 4.6 · The kernel, in NumPy (12 minutes)
+# ## 4.6 · The kernel, in NumPy (30 minutes)
 #
 # No matrices any more: one flat memory, and addresses. This is the shape of
 # the Triton kernel of lesson 07, line by line, with the same names.
@@ -343,7 +340,7 @@ def flash_program(
 check(flash_program)
 
 # %% about-4-star [markdown]
-# ## 4★ · A window and shared heads (15 minutes)
+# ## 4★ · A window and shared heads (35 minutes)
 #
 # For those who want more. Two things that real models do:
 #

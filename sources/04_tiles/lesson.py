@@ -8,8 +8,8 @@
 # count who loads what, and how often; tell which tiles a causal mask skips;
 # and read a program that has the shape of a GPU kernel.
 #
-# **Time:** 45 minutes here, 53 for the exercises and 15 for the starred one;
-# 8 more for what is optional, at the end.
+# **Time:** 55 minutes here, 75 for the exercises and 35 for the starred one;
+# 15 more for what is optional, at the end.
 
 # %% imports
 import numpy as np
@@ -95,7 +95,7 @@ def one_q_tile(q_tile, k, v, block_k):
         cols = slice(start, start + block_k)
         s = q_tile @ k[cols].T / np.sqrt(q_tile.shape[1])  # (block_q, block_k)
         state = state.merge(OnlineState.from_tile(s, v[cols]))
-    return state.finalize()[0]  # o; lse waits for lessons 05 and 07
+    return state.finalize()[0]  # o, without lse
 
 
 rng = np.random.default_rng(4)
@@ -124,7 +124,7 @@ print(f"largest difference to naive: {error:.1e}")
 # In exercise 4.2 you write this loop with `m`, `l_sum` and `o` spelled out.
 
 # %% same-answer
-q, k, v = rng.standard_normal((3, 257, 16))
+q, k, v = np.random.default_rng(5).standard_normal((3, 257, 16))
 expected = naive(q, k, v)
 for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
     o, _ = tiled(q, k, v, block_q=block_q, block_k=block_k)
@@ -165,7 +165,7 @@ for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
 # What happens if one forgets the second rule?
 
 # %% ragged-zeros
-q, k, v = rng.standard_normal((3, 257, 16))
+q, k, v = np.random.default_rng(6).standard_normal((3, 257, 16))
 padding = np.zeros((127, 16))
 k_padded, v_padded = np.vstack([k, padding]), np.vstack([v, padding])
 right, wrong = naive(q, k, v), naive(q, k_padded, v_padded)
@@ -181,9 +181,8 @@ print(f"weight that the empty places took: {taken:.0%}")
 #
 # A model writes a text word by word: when it writes a word, the later ones do not
 # exist yet. So it is trained not to look at them. That is the **causal mask**: no
-# query looks at a later key. (With more keys than queries the last query sees the
-# last key: in this course the mask is aligned *at the end*. PyTorch's
-# `is_causal=True` is aligned at the top left; lesson 10 falls into that trap.)
+# query looks at a later key. (2 new queries after 8 old keys stand at the end, at
+# positions 8 and 9 of 10: so it is in this course, and in exercise 4.4.)
 #
 # For a tile there are three cases:
 #
@@ -279,7 +278,8 @@ p_rule.reveal(
 # `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So is V.
 # Q and O are 1 MiB each. Together 66 MiB.
 #
-# Which tile sizes would need less?
+# Which tile sizes would need less? (The last column of the table is what lies on the
+# desk at one time; the next section adds it up.)
 
 # %% predict-block-k
 p_block_k = Predict(
@@ -316,8 +316,8 @@ p_block_k.reveal(
 #   more if more queries wait on the desk. An H100 needs about 295 FLOP per byte
 #   (lesson 02); tiles of 128 × 128 have less than half of that. But these are bytes
 #   *loaded*, and not all of them come from HBM: see below.
-# - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk (the last
-#   column, explained next), and the tall one loads about half as much. (In this model. With 32 keys a tile there are
+# - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk, and the
+#   tall one loads about half as much. (In this model. With 32 keys a tile there are
 #   four times as many steps, each with its own rescale.)
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
@@ -342,13 +342,16 @@ Table(("tile", "KiB"), rows, {"KiB": ".1f"}, {"KiB": "other"}, marks, total=True
 # %% sram-plot-text [markdown]
 # Now with the shared memory that one desk really gets, and a tile of your
 # choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
-# the walls of five desks. Predict, then drag the edges of Q and K: with `B_q` =
-# 256, which `B_k` still stays inside [an H100's wall](#fac-sram-gpus)?
+# the walls of desks. Predict, then drag the edges of Q and K: with `B_q` = 256, which
+# `B_k` still stays inside [an H100's wall](#fac-sram-gpus)?
 
 # %% sram-plot
 SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 
 # %% sram-honest [markdown]
+# (Of the powers of two, 64: at `B_q` = 256 a row of K, V and S together takes 1 KiB,
+# the rest 130 KiB, and the wall is at 227.)
+#
 # **This is a model.** It puts every buffer into shared memory, as the paper's
 # picture does. Real kernels keep S and O in registers, in fp32, and hold two or
 # more K/V tiles, so that the next one arrives while this one is used:
@@ -375,12 +378,12 @@ SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 # row, and NumPy adds them to a table (broadcasting).
 
 # %% memory-addresses
-memory = FlatMemory()
-base = memory.place("x", np.arange(12.0).reshape(3, 4))
+flat = FlatMemory()
+base = flat.place("x", np.arange(12.0).reshape(3, 4))
 rows, cols = np.array([1, 2]), np.arange(4)
 at = base + rows[:, None] * 4 + cols[None, :]  # (2, 4)
-print("base", base, "\naddresses\n", at, "\nvalues\n", memory.load(at))
-print("bytes read from x:", memory.read["x"])
+print("base", base, "\naddresses\n", at, "\nvalues\n", flat.load(at))
+print("bytes read from x:", flat.read["x"])
 
 # %% memory-mask-text [markdown]
 # Every load is booked, 4 bytes for each number (float32). A program whose tile
@@ -391,9 +394,9 @@ print("bytes read from x:", memory.read["x"])
 # %% memory-mask
 rows = np.array([2, 3])  # row 3 does not exist
 at = base + rows[:, None] * 4 + cols[None, :]
-print(memory.load(at, mask=rows[:, None] < 3, other=0.0))
+print(flat.load(at, mask=rows[:, None] < 3, other=0.0))
 try:
-    memory.load(at)
+    flat.load(at)
 except IndexError as error:
     print(error)
 
@@ -442,13 +445,13 @@ p_reads = Predict(
 p_reads
 
 # %% k-reads
-memory = launch(n=192, d=64, block_q=64, block_k=32)
-memory
+carried = launch(n=192, d=32, block_q=64, block_k=32)
+carried
 
 # %% reveal-k-reads
-once = 192 * 64 * 2  # bytes of K
+once = 192 * 32 * 2  # bytes of K
 p_reads.reveal(
-    memory.read["k"] / once,
+    carried.read["k"] / once,
     "192 / 64 = 3 programs, and each needs every key. Q is read once: a "
     "program keeps its Q tile for the whole walk.",
 )
@@ -458,7 +461,7 @@ p_reads.reveal(
 # attention at the same scale. Count how often the walk passes K.
 
 # %% race
-Race.replay(memory, beside="naive")
+Race.replay(carried, beside="naive")
 
 # %% model-meets-ledger-text [markdown]
 # Lesson 02 left these repeated loads out. Here is the model for them: the
@@ -614,7 +617,7 @@ calls(bounds_gb)
 
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
-dram = {r["causal"]: r["dram_gb"][0] for r in long_calls}
+dram = {r["causal"]: max(r["dram_gb"]) for r in long_calls}
 p_dram.reveal(
     dram[False],
     "About 4 times the lower bound. The tile loads ask for 123 times as much.",
@@ -623,7 +626,7 @@ p_dram.reveal(
 # %% reveal-dram-causal
 p_dram_causal.reveal(
     "about 30 times as much",
-    f"{dram[True]} GB against {dram[False]} GB. Half of all tile loads now reach DRAM.",
+    f"{dram[True]:.3f} GB against {dram[False]:.3f} GB. Half of all tile loads now reach DRAM.",
 )
 print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
@@ -631,12 +634,11 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # Read the table from top to bottom.
 #
 # - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
-#   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's
-#   kernel (with a causal mask it moves 1.04 times that); the course's own moves
-#   2.4 times that (causal 1.2; lesson 08).
-# - **N = 32768, no mask.** K and V are 134 MB and do not fit. Still only 1.5
-#   times the bound. Programs that run at the same time walk over the same keys
-#   in step, so one delivery serves many.
+#   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's kernel.
+#   (Not of every kernel: lesson 08 measures the course's own.)
+# - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
+#   1.5 times the bound. Programs that run at the same time walk over the same keys in
+#   step, so one delivery serves many. With a causal mask it is nearly 5 times.
 # - **N = 131072, causal.** The programs have walks of different length. They
 #   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
 #   reach DRAM: 130 times the bound. "Once" is far from true here.
@@ -644,9 +646,7 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # The rows were measured. The reasons (fit, in step, out of step) are our reading
 # of them; lesson 08 changes the order of the programs on purpose. So "each tensor is
 # read once" and "K and V are read `T_q` times" are both half true: the first at
-# moderate N, the second of the load instructions. (The record also holds what that
-# kernel asked of L2: for the longest call without a mask a fifth more than our
-# model's 550 GB. The model knows `block_q = 128` and nothing else of it.)
+# moderate N, the second of the load instructions.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -659,9 +659,8 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # (measured on one H100).
 #
 # **Not shown.** That any of this is fast: NumPy programs say nothing about
-# time. The desk of this lesson is a model. And tiles of attention do not make the **KV
-# cache** smaller, the stored K and V of earlier tokens: K and V are input and
-# must exist; the scores never had to.
+# time. The desk of this lesson is a model. And K and V do not become smaller: they
+# are input and must exist; the scores never had to.
 
 # %% questions [markdown]
 # ## Questions
@@ -852,7 +851,7 @@ def alibi(s, i, j):
     return np.where(j <= i, s - 0.5 * (i - j), -np.inf)
 
 
-q, k, v = 2 * rng.standard_normal((3, 37, 8))
+q, k, v = 2 * np.random.default_rng(7).standard_normal((3, 37, 8))
 for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
     i, j = np.arange(37)[:, None], np.arange(37)[None, :]
     s = modify(q @ k.T / np.sqrt(8), i, j)  # the whole table, as a check

@@ -8,7 +8,7 @@
 # prompt so that nobody's next token stops; attend to latent rows as they are cached; keep a cache in
 # one byte a number and see what it costs; choose a kernel, with the reason.
 #
-# **Time:** 50 minutes for this lesson, 85 for its exercises.
+# **Time:** 50 minutes for this lesson, 82 for its exercises.
 
 # %% question [markdown]
 # ## The question

@@ -16,9 +16,11 @@ _MATMULS = (
     "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
     "Count the trips of the lines between them."
 )
+_SOFTMAX = "Line 4 reads one N x N matrix and writes one. Line 3 reads two."
 _WRONG_PREDICTIONS = [
     *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
     *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
+    wrong_answer((9, 4), "the softmax, where the bias moves more", _SOFTMAX),
     wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
 ]
 

@@ -85,7 +85,7 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
     q, k, v = in_double(cases.shifted(rng, 6, 20, 4, 1000))
     q[::2, 0] *= -1  # every other row's scores lie near -1000, the others' near 1000
     return [
-        case("4 queries, 12 keys in tiles of 4", cases.draw(rng, 4, 12, 6), 4),
+        case("5 queries, 12 keys in tiles of 4", cases.draw(rng, 5, 12, 6), 4),
         case("7 queries, 10 keys in tiles of 4: the last tile is short",
              cases.draw(rng, 7, 10, 5), 4),
         case("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),

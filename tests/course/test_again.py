@@ -1,0 +1,82 @@
+"""A lesson is read upwards, too: each cell runs again, the last first, and says the same.
+
+Whoever scrolls up and runs a cell again must find there what it needs, under its name: one name
+for one thing, or a cell makes what it needs.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+
+import nbformat
+import pytest
+from conftest import ROOT
+from nbclient import NotebookClient
+
+LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
+SECONDS = 240
+WIDGET = "application/vnd.jupyter.widget-view+json"
+DRAWN = "a check draws its inputs anew"
+CLOCK = "this machine is measured anew"
+NAMES = "a name stands for two things: to be mended"
+ANEW = "its random numbers go on where others stopped: to be given a seed of their own"
+ERROR = "the cell raises"
+OTHERS = {  # lesson -> cells that say something else the second time, and why
+    "00": dict.fromkeys(("try-view-checked", "verdict-error", "verdict-incorrect"), DRAWN),
+    "01": {"timing-run": CLOCK, "peak-memory": CLOCK},
+    "05": {
+        **dict.fromkeys(("reveal-bytes", "visits", "run-two-pass", "one-pass-numpy"), NAMES),
+        "long-max-kernel": ANEW,
+    },
+    "06": {"reveal-strides": NAMES, "reveal-bytes": NAMES, "run-tf32": ANEW},
+    "08": {"fp8-run": ANEW, "live": CLOCK},
+    "09": {"tiles-run": ANEW},
+    "10": {"reveal-merge": NAMES},
+    "12": {"round-run": ANEW},
+}
+
+
+def run_twice(name: str) -> list[tuple[nbformat.NotebookNode, nbformat.NotebookNode]]:
+    """Run a lesson's code in order, then from the last cell to the first; return both runs of each.
+
+    The first cell, which only prepares the notebook, runs once.
+    """
+    book = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
+    setup, *cells = (c for c in book.cells if c.cell_type == "code" and c.source.strip())
+    again = deepcopy(cells)
+    for cell in again:
+        cell.id += "-again"
+    whole = nbformat.v4.new_notebook(cells=[setup, *cells, *reversed(again)])
+    where = {"metadata": {"path": str(ROOT / "notebooks")}}
+    client = NotebookClient(whole, timeout=SECONDS, kernel_name="python3", resources=where)
+    client.allow_errors = True
+    client.execute()
+    return list(zip(cells, again, strict=True))
+
+
+def said(cell: nbformat.NotebookNode) -> str:
+    """Return what a cell prints and shows as text; neither widgets nor where an object lies."""
+    found = []
+    for output in cell.outputs:
+        if output.output_type == "error":
+            found.append(f"{ERROR} {output.ename}: {output.evalue}")
+        elif output.output_type == "stream" and output.name == "stdout":
+            found.append(output.text)
+        elif "data" in output and WIDGET not in output.data:
+            found.append(output.data.get("text/plain", ""))
+    return re.sub(r" at 0x[0-9a-f]+|\s+", " ", " ".join(found))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * SECONDS)
+@pytest.mark.usefixtures("own_kernel")
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_cell_runs_again_from_the_last_to_the_first(name):
+    known = OTHERS.get(name[:2], {})
+    pairs = {one.id: (said(one), said(two)) for one, two in run_twice(name)}
+    assert set(known) <= set(pairs), "a cell of OTHERS is no more"
+    changed = {i: texts for i, texts in pairs.items() if texts[0] != texts[1] and i not in known}
+    print(*(f"{i}\n  {one[-300:]}\n  {two[-300:]}" for i, (one, two) in changed.items()), sep="\n")
+    assert list(changed) == []
+    assert [i for i, why in known.items() if why != NAMES and ERROR in pairs[i][1]] == []
