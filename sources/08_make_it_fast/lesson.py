@@ -371,28 +371,6 @@ draw_spills()
 # from shared memory sit in registers. So even 32 × 32 tiles can spill. Some of the
 # H100's tiles do not fit a T4 at all. Others fit, spill thousands of bytes, and
 # give a right answer, slowly.
-#
-# The instrument below is lesson 04's budget: a formula. Beside it stands the
-# compiler's own figure for the same tiles of rung 3. Which of the two is larger?
-
-
-# %% budget
-from course_lib.widgets import SramBudget
-
-
-def one_launch(x):
-    rungs.skip_tiles(x, x, x, tiles=Tiles(64, 64, num_warps=4, num_stages=2))
-
-
-(ray,) = xray_launch(one_launch, torch.empty(1, 1, 1024, 128).half(), target="H100")
-budget = SramBudget(block_q=64, block_k=64, d=128, buffers="kernel", stages=2, warps=4)
-figures = {"shared": ray.shared_bytes, "registers": ray.registers, "spills": ray.stack_bytes}
-budget.add_compiled("H100", **figures, label="rung 3, compiled")
-budget
-
-# %% budget-say [markdown]
-# The formula counts what the algorithm must hold. The compiler needs registers
-# for addresses and operands as well.
 
 # %% decide-heading [markdown]
 # ## Which attention should you call?
@@ -652,11 +630,10 @@ longer = tflops("8 specialised") / H100.tflops_half
 print(f"the whole call: {share_of_peak('specialised'):.0%}; at N = 16384 {longer:.0%}")
 
 # %% rung-8-say [markdown]
-# Two groups take turns: one waits for S while the other takes exponentials. P V runs beside
-# them, and the wait for it is the shortest of the table. The groups wait little for K, a
-# twentieth of a tile's cycles. Between the loop and the whole call there is a gap: starting
-# and ending, the last wave, the clock; we did not take these apart. Nor do we know why rung
-# 4 rescales as many rows of O in three times the cycles; its figure may contain other waiting.
+# The wait for P V is the shortest of the table, and that for K a twentieth of a tile's
+# cycles. What the whole call loses beside the loop (starting and ending, the last wave, the
+# clock) we did not take apart. Nor do we know why rung 4 rescales as many rows of O in three
+# times the cycles; its figure may contain other waiting.
 #
 # How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys:
 
@@ -762,16 +739,6 @@ Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 # block, and close to 1.2 PFLOP/s on an H100.
 # Our ladder has no fp8 rung.
 
-# %% quiz-incoherent
-Quiz(
-    "What does incoherent processing do before Q and K are rounded to fp8?",
-    options=[
-        ("It reorders their blocks.", False, "No order changes."),
-        ("It drops the outliers.", False, "Then the scores would change."),
-        ("It rotates both by one random orthogonal matrix.", True, "Q M (K M)ᵀ = Q Kᵀ."),
-    ],
-)
-
 # %% noise-text [markdown]
 # ### How much of a gain is noise?
 #
@@ -804,7 +771,7 @@ for way in ("1 by_mask", "8 specialised"):
     print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
 
 # %% roofline-chart
-from course_lib.widgets import Race, RooflineChart
+from course_lib.widgets import RooflineChart
 
 chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
@@ -854,14 +821,6 @@ p_heads.reveal(
     "With N = 8192 in tiles of 128 there are 64 times as many.",
 )
 
-# %% race-text [markdown]
-# Play one causal head with 8 programs side by side. Each walks over its own keys,
-# so K and V are read many times (the tape), and the program of the last rows walks
-# longest. Then let more of them run at once: does the tape change?
-
-# %% race
-Race(2048, 128, 128, 64, causal=True, at_once=8, lanes=("flash",))
-
 # %% moves-two [markdown]
 # **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do
 # they share a tile of 64 queries and 64 keys?
@@ -882,9 +841,6 @@ print("split Q: 0 KiB")
 # In Triton you do not write this: the compiler shares out the tile, and it
 # splits the rows of a `tl.dot` first. It is why more warps want *more query
 # rows*, not more keys.
-#
-# **And masks.** A tile that is masked as a whole is not loaded (7.4), and a tile
-# that is not masked at all needs no mask (exercise 8.2).
 
 # %% coalescing-heading [markdown]
 # ### Coalescing and banks: as far as Triton lets you
@@ -1131,8 +1087,7 @@ draw_fusion()
 #
 # Training runs the kernel backwards. Two and a half times the FLOPs, and the same
 # question: who stores P? Nobody. With `lse`, P = exp(S − lse) is computed again,
-# tile by tile. (A softmax of each tile would be wrong: a tile does not know the
-# sum of its rows, `lse` does.) The second thing that the backward needs is one number
+# tile by tile. The second thing that the backward needs is one number
 # per row, delta = Σ dO · O. Lesson 09 takes both apart, and you write it.
 #
 # The course has two. *The same every time* is lesson 09's: every score is computed
