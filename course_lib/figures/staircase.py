@@ -20,7 +20,8 @@ def draw_staircase(n_q: int, n_k: int, block_q: int, block_k: int, tile: int) ->
     """
     seen = Causal().dense(n_q, n_k)
     rows = range(tile * block_q, min((tile + 1) * block_q, n_q))
-    boundary = int(seen[rows[0]].sum())  # keys that all its rows see
+    all_see = int(seen[rows[0]].sum())
+    boundary = all_see // block_k * block_k  # whole tiles of keys that all its rows see
     end = int(seen[rows[-1]].sum())  # keys that any of them sees
     figure, axes = new_figure(figsize=(7, 0.42 * n_q + 1.3))
     for i in range(n_q):
@@ -44,7 +45,8 @@ def draw_staircase(n_q: int, n_k: int, block_q: int, block_k: int, tile: int) ->
     axes.spines[:].set_visible(False)
     return figure.says(
         f"The last of {n_q} queries sees the last of {n_k} keys; queries {rows[0]} to {rows[-1]} "
-        f"see no key from {end} on, and all of those before {boundary}",
-        f"Tiles of {block_q} queries and {block_k} keys. Filled: seen.",
+        f"see no key from {end} on",
+        f"Tiles of {block_q} queries and {block_k} keys. Filled: seen. Query {rows[0]} sees "
+        f"{all_see} keys; rounded down to tiles of {block_k}, boundary = {boundary}.",
         alt=f"A staircase of {n_q} rows and {n_k} columns that ends in the last corner.",
     )

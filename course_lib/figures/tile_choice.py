@@ -58,12 +58,13 @@ def draw_spills(names: tuple[str, ...] = ("T4", "A100", "H100")) -> Any:
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         ax.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
         ax.minorticks_off()
-        ax.set(xlim=(12, 180), ylim=(-3, None), xlabel="√(block_q · block_k)")
+        ax.set(xlim=(12, 180), ylim=(-3, None), xlabel="side of the tile")
         ax.set_title(name, fontsize=FONT_SIZE)
         ax.axhline(0, color=PAGE_INK, linestyle=":", linewidth=1)
     axes[0].set_ylabel("bytes spilled a thread")
     shares = ", ".join(f"{share:.0%} on {name}" for name, share in clean.items())
     return figure.says(
         f"Tiles that spill nothing: {shares}",
-        "Compiled, not run: d = 128. Circles: 4 warps. Squares: 8 warps.",
+        "Compiled, not run: d = 128. Circles: 4 warps. Squares: 8 warps. A tile of 32 × 128 "
+        "stands at the side √(32 · 128) = 64.",
     )

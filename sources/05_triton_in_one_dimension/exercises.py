@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Four exercises, about 32 minutes. You need lesson 05. No GPU is needed: on a
+# Four exercises, about 28 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-5-1 [markdown]
-# ## 5.1 · The offsets of program 2 (4 minutes)
+# ## 5.1 · The offsets of program 2 (3 minutes)
 #
 # A vector has `n = 44` numbers. A kernel is launched with three programs,
 # numbered 0, 1 and 2, and with `BLOCK = 16`. Its first lines are:
@@ -46,7 +46,7 @@ def offsets_of_program_2():
 check(offsets_of_program_2)
 
 # %% about-5-2 [markdown]
-# ## 5.2 · Add two vectors of any length (8 minutes)
+# ## 5.2 · Add two vectors of any length (7 minutes)
 #
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
@@ -92,7 +92,7 @@ def vector_add(x, y, *, block=64):
 check(vector_add)
 
 # %% about-5-3 [markdown]
-# ## 5.3 · The softmax of each row (8 minutes)
+# ## 5.3 · The softmax of each row (7 minutes)
 #
 # `row_softmax(x)` returns the softmax of each row of `x`.
 #
@@ -141,13 +141,13 @@ def row_softmax(x):
 check(row_softmax)
 
 # %% about-5-4 [markdown]
-# ## 5.4 · The log-sum-exp of a long row (12 minutes)
+# ## 5.4 · The log-sum-exp of a long row (11 minutes)
 #
 # The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
 # `exp(score - m)` so far. This is lesson 03's walk. (A pair for the whole row, or a pair for each
-# lane of the block that are put together at the end: both are right.)
+# place of the block, put together at the end: both are right.)
 #
 # - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Five exercises, about 38 minutes. You need lesson 06. No GPU is needed: on a
+# Five exercises, about 41 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (12 minutes)
+# ## 6.1 · Load and store a tile (9 minutes)
 #
 # Write the two helpers that every later kernel uses.
 #
@@ -164,7 +164,7 @@ def tile_scores(q, k):
 check(tile_scores)
 
 # %% about-6-3 [markdown]
-# ## 6.3 · A matrix product, tile by tile (10 minutes)
+# ## 6.3 · A matrix product, tile by tile (12 minutes)
 #
 # `matmul(a, b)` returns `a @ b`, a float32 tensor, whatever the inputs' dtype.
 #
@@ -228,7 +228,7 @@ def matmul(a, b, *, block_m, block_n, block_k):
 check(matmul)
 
 # %% about-6-4 [markdown]
-# ## 6.4 · Five kernels, all green here (8 minutes)
+# ## 6.4 · Five kernels, all green here (12 minutes)
 #
 # Read the five kernels below and run the cell after them: in the interpreter
 # each one gives the right answer.

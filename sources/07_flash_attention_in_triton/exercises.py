@@ -8,12 +8,12 @@
 #
 # | step | new in it | minutes |
 # |---|---|---|
-# | 7.1 | one tile of queries, one tile of keys, no loop | 10 |
-# | 7.2 | the loop over the keys, with the rescale | 15 |
-# | 7.3 | lengths that are no multiple of the tile, and `lse` | 10 |
-# | 7.4 | causal, with the tiles of the future skipped | 10 |
+# | 7.1 | one tile of queries, one tile of keys, no loop | 8 |
+# | 7.2 | the loop over the keys, with the rescale | 13 |
+# | 7.3 | lengths that are no multiple of the tile, and `lse` | 5 |
+# | 7.4 | causal, with the tiles of the future skipped | 15 |
 #
-# Then 7.5 looks at a score after all (6 min), and 7★ is an empty cell (30 min).
+# Then 7.5 looks at a score after all (5 min), and 7★ is an empty cell (30 min).
 #
 # Stuck? `hint(function)` helps three times. `course catch-up 7.3`, in a terminal, fills in step 7.2
 # for you, so that nobody stops here.
@@ -266,8 +266,8 @@ check(ragged_attention)
 # Start from your 7.3. Two things change:
 # - The mask: inside the loop, a key that a row may not see gets the score -inf.
 # - **The end of the loop.** No row of this tile sees past its last row's key, so the tiles beyond
-#   are skipped: they are not even loaded. Set `end`, the first key that *no* row of the tile sees.
-#   (If that is 0 or less, the loop runs not once: no row of the tile sees a key.)
+#   are skipped: they are not even loaded. Set `end`, the first key that *no* row of the tile sees,
+#   and never more than `n_k`. (If that is 0 or less, the loop runs not once: no row of the tile sees a key.)
 #   The lesson's staircase has an example: read `end` off it, for each tile of queries.
 #   This is the whole gain of causal attention, and the ledger proves it: the check counts that
 #   K and V are loaded exactly once per visited tile.

@@ -9,7 +9,7 @@
 # what it moves and what it does not; say what `lse` is for; place your own
 # kernel on a chart beside PyTorch's.
 #
-# **Time:** 35 minutes for this lesson, 51 for its exercises, and 30 more for
+# **Time:** 40 minutes for this lesson, 46 for its exercises, and 30 more for
 # the empty cell, 7★.
 
 # %% question [markdown]
@@ -38,16 +38,16 @@ from course_lib.widgets import HBMAccountant, Race, TileStepper
 # %% picture [markdown]
 # ## The picture: one desk per program
 #
-# Go back to the desks of lesson 04. Now many work at a time. Each desk is one
-# *program*. It owns one tile of queries and nothing else.
+# Go back to the workshop: a desk is one SM of the GPU. At it sits a *program*, which
+# owns one tile of queries and nothing else. (Two programs can share a desk.)
 #
-# - The desk fetches its tile of Q **once**.
+# - It fetches its tile of Q **once**.
 # - K and V come by, tile by tile. For each, it makes a small
 #   square of scores, uses it, and wipes it off.
 # - It keeps three notes per query: m, ℓ and O. They never leave the desk.
 # - After the last tile it divides O by ℓ and stores its tile of O **once**.
 #
-# No desk talks to another. So it does not matter how many run at a time.
+# No program talks to another. So it does not matter how many run at a time.
 
 # %% by-hand [markdown]
 # ## A number by hand
@@ -128,19 +128,20 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # float32 ones from being rounded to TF32.
 #
 # Causal attention adds two things: another condition on which keys are visible,
-# and an earlier end of the loop. That is exercise 7.4. Here are both, for 6
-# queries and 10 keys.
+# and an earlier end of the loop. That is exercise 7.4. Here are both, for 5
+# queries and 9 keys.
 
 # %% staircase
-# @title A picture: 6 queries, 10 keys, and where the second tile of queries stops
+# @title A picture: 5 queries, 9 keys, and where the second tile of queries stops
 from course_lib.figures.staircase import draw_staircase
 
-draw_staircase(6, 10, block_q=2, block_k=4, tile=1)
+draw_staircase(5, 9, block_q=2, block_k=4, tile=1)
 
 # %% staircase-say [markdown]
 # Read `end` off the staircase for the first and the third tile of queries too. Then
-# find what it is made of: the tile's number, the tile's rows, and the numbers of
-# queries and keys. (`boundary` is for 8.2: no key before it needs a mask.)
+# find what it is made of: the tile's number, `BLOCK_Q`, and the numbers of queries and
+# keys. Does your formula hold for the third tile, which is short? (`boundary` is for 8.2:
+# the tiles of keys before it need no mask.)
 
 # %% right [markdown]
 # ## Is it right?
@@ -241,7 +242,7 @@ print("and gives the output again:", torch.allclose(p @ v[0, 0], o[0, 0, :2], at
 
 # %% lse-say [markdown]
 # The backward pass of FlashAttention (the gradients, for training) does this for
-# every tile. You write it in exercise 7.5.
+# every tile. In exercise 7.5 you rebuild one.
 
 # %% grow-heading [markdown]
 # ## Predict, then run: what happens as N grows?
@@ -285,7 +286,7 @@ p_grow.reveal(
 # large?
 
 # %% chart-traffic
-accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64)
+accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64, block_k=64)
 accountant.add_ledger(ledger, "this kernel, counted at N = 512")
 accountant
 
@@ -340,12 +341,11 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # Read four things from it. (What Python needs to start the kernels is left out:
 # at N = 1024 it is as much as the kernels take, or more.)
 #
-# 1. **Memory:** naive grows like N², the others like N. This is what made long
-#    contexts possible.
+# 1. **Memory:** naive grows like N², the others like N.
 # 2. **Time:** several times faster, not hundreds. The bytes of HBM are no longer
 #    what the GPU waits for, and the arithmetic did not shrink. But the products
-#    alone would take this GPU 278 us at N = 8192, by its data sheet, and the kernel
-#    takes 704. What it waits for in the rest is the question of lesson 08.
+#    alone (8 heads of 4 N² d FLOPs) would take this GPU 278 us at N = 8192, by its data
+#    sheet, and the kernel takes 704. What it waits for in the rest is the question of lesson 08.
 # 3. **Forty lines are enough.** At N = 16384, with 8 heads, this kernel is a little
 #    faster than FlashAttention-2. (Lesson 08 races 16 heads, in a record of another
 #    day: compare within a table, not across.) The race is not quite fair:
@@ -353,8 +353,7 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 #    own matrix instructions. cuDNN uses this GPU better, and is well ahead of both.
 # 4. **Bigger tiles are not always better.** Tiles of 128 × 128 re-read half as
 #    much and take twice as long. They spill; but that is not the whole reason:
-#    128 × 64 is nearly as slow, and spills less than half as much. And in lesson 08,
-#    in another loop, 128 × 64 wins.
+#    128 × 64 is nearly as slow, and spills less than half as much.
 
 # %% own-heading [markdown]
 # ## Your own mark

@@ -80,7 +80,8 @@ FIGURES = {
     "rungs": lambda: ladder.draw_rungs(RUNGS),
     "speeds": tile_choice.draw_speeds,
     "spills": tile_choice.draw_spills,
-    "timeline": timeline.draw_timeline,
+    "timeline of rung 4": lambda: timeline.draw_timeline("edge_masks"),
+    "timeline of rung 8": lambda: timeline.draw_timeline("specialised"),
     "counters": lambda: counters.draw_counters({256: 10**7}),
     "fusion": fusion.draw_fusion,
     "cache": lambda: decode.draw_cache(257, 128),
@@ -109,7 +110,8 @@ TABLES = {
     "orders": dram.orders,
     "decode": decode.against_others,
     "pages": pages.paged_times,
-    "cycles": timeline.cycles,
+    "cycles of rung 4": lambda: timeline.cycles("edge_masks"),
+    "cycles of rung 8": lambda: timeline.cycles("specialised"),
 }
 
 
@@ -148,6 +150,12 @@ def test_other_numbers_give_another_finding(draw, one, other, found):
     first, second = draw(*one).finding, draw(*other).finding
     assert found[0] in first
     assert found[1] in second
+
+
+def test_the_boundary_of_a_staircase_is_a_whole_number_of_tiles():
+    assert "Query 2 sees 7 keys; rounded down to tiles of 4, boundary = 4." in (
+        staircase.draw_staircase(5, 9, 2, 4, 1).note
+    )
 
 
 def test_findings_of_records_are_what_the_records_say():

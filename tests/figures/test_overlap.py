@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from course_lib.figures.overlap import busy, overlapped
+from course_lib.figures.overlap import busy, overlapped, product_cycles
+from course_lib.figures.timeline import cycles_of_a_tile, share_of_peak
 
 
 @pytest.mark.parametrize("programs", [1, 2, 3])
@@ -28,3 +29,15 @@ def test_a_second_program_fills_what_the_first_leaves_empty():
     assert alone == pytest.approx(2 / 3, abs=0.01)
     assert busy(overlapped(1, 50, d=64, block=64)) == pytest.approx(1 / 2, abs=0.01)
     assert busy(overlapped(2, 50, d=128, block=64)) > 0.99
+
+
+def test_the_cycles_of_a_tile_lead_to_the_share_of_the_peak():
+    """Rung 4: two programs, each with two products of 64 x 64 x 128, in one tile's cycles."""
+    assert product_cycles(64, 64, 128) == pytest.approx(256, rel=0.001)
+    products, took = cycles_of_a_tile("edge_masks")
+    assert products == pytest.approx(2 * 2 * 256, rel=0.001)
+    assert took == 690 + 791 + 632
+    assert products / took == pytest.approx(share_of_peak("edge_masks"), abs=0.03)
+    products, took = cycles_of_a_tile("specialised")  # what is outside the loop is not in it
+    assert products == pytest.approx(2 * 2 * 512, rel=0.001)
+    assert products / took > share_of_peak("specialised") + 0.1

@@ -93,13 +93,14 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     alike = len({*made.values()}) == 1
     if not made or (alike and len(made) == len([tiles for tiles in need if tiles])):
         return None
+    allowed = [min(made.values()) if tiles else 0 for tiles in need]
     return Finding(
         "masks only boundary tiles",
         "the numbers are right, but tiles are masked that every row sees whole: a program's "
         "comparisons on a tile of scores (or what does their work) must come from its boundary "
         "tiles alone.",
-        f"boundary tiles of each program: {_few(need)}\n"
-        f"comparisons that yours make:    {_few([made[p] for p in sorted(made)])}",
+        f"comparisons that each program makes: {_few([made[p] for p in sorted(made)])}\n"
+        f"allowed, for its boundary tiles:      {_few(allowed)}",
     )
 
 
