@@ -247,7 +247,7 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} times`} the lower bound` : ""}`);
+      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} ×`} the lower bound` : ""}`);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -274,7 +274,7 @@ function render({ model, el }) {
     const scale = Math.min((column - 10) / broad, (big ? 470 : 330) / deep);
     const px = (x) => x * scale;
     const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
-    const tallOf = (i) => Math.ceil(Math.max(150, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
+    const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
       placed(areas(l.model, values)).forEach((at, i) => place(l, l.trips[i], at));

@@ -103,8 +103,8 @@ function spread(places, sizes, low, high) {
 /** What the marks of a picture mean, below it: pairs of a class and words. */
 const key = (...marks) => h("div", { class: "fac-key" }, marks.map(([mark, words]) => h("span", {}, h("i", { class: mark }), words)));
 
-/** What is not needed at first, folded. */
-const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
+/** What is not needed at first, folded; `what` names it. */
+const more = (what, ...rows) => h("details", { class: "fac-more" }, h("summary", {}, `more: ${what}`), rows);
 
 /** Draw what lies in a fold: at first, and from then on only while it is open. */
 function unfolded(fold, draw) {
