@@ -159,7 +159,8 @@ function render({ model, el }) {
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
-  handled.svg.append(ghost, knob);
+  const arrows = s("path");
+  handled.svg.append(ghost, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
@@ -298,6 +299,7 @@ function render({ model, el }) {
     const corner = px(shape.n);
     const held = corner < 24 ? corner + 16 : corner; // a small S lies beside its handle, not under it
     renew(knob, { cx: held, cy: held });
+    renew(arrows, way({ cx: held, cy: held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });

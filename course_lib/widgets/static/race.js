@@ -92,24 +92,24 @@ function render({ model, el }) {
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const node = hold("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-knob fac-race-${kind}` }, act);
+    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}` }, node = hold("circle", shape, act);
     node.append(s("title", {}, title));
-    return node;
+    return [node, s("path", way(shape))];
   };
   function handles(lane, naive, last) {
     const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
     if (naive || race.lanes[0] === lane) {
-      nodes.push(knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
+      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
     }
     if (!last || naive) return nodes;
     if (!get("decode")) {
       nodes.push(s("rect", { class: "fac-race-tile", x: q.x, y: q.y, width: q.w, height: get("block_q") * scale }));
-      nodes.push(knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
+      nodes.push(...knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
     }
     nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
-    nodes.push(knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
+    nodes.push(...knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
-    nodes.push(knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
+    nodes.push(...knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
       if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
     }, "drag: the desk's wall, another GPU"));
