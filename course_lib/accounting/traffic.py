@@ -59,13 +59,14 @@ class Model:
 
     Attributes:
         name: identifier.
-        kind: ``"as run"``, ``"lower bound"`` or ``"upper bound"`` (on DRAM traffic).
+        kind: ``"as run"``, ``"predicted"``, ``"lower bound"`` or ``"upper bound"``
+            (on DRAM traffic).
         describes: one line on what the model describes.
         items: its terms.
     """
 
     name: str
-    kind: Literal["as run", "lower bound", "upper bound"]
+    kind: Literal["as run", "predicted", "lower bound", "upper bound"]
     describes: str
     items: tuple[Term, ...]
 
@@ -261,7 +262,7 @@ def _round_trip(tensor: str) -> tuple[Term, Term]:
 
 naive_four_trips = Model(
     "naive_four_trips",
-    "as run",
+    "predicted",
     "write S, read S, write P, read P, and Q, K, V, O once: eager code that scales q, not S",
     (*_QKVO_ONCE, *_round_trip("s"), *_round_trip("p")),
 )

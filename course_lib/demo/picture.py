@@ -23,36 +23,43 @@ _COLOURS = {"naive": "naive", "fused": "flash"}  # method -> what its colour mea
 def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -> Figure:
     """Draw what naive and fused hold at each N as areas; ``presenter``: type for a room.
 
-    A square unit of the axes is a byte. Naive's peak is a rectangle of two squares, so the dotted
-    line at the height of half the limit's root is crossed by what does not fit, and only by that.
-    Fused attention's peak lies below the baseline, as wide as naive's prediction.
+    A square unit of the axes is a byte. Naive's peak is a rectangle of two squares, and so is the
+    dotted limit: what does not fit is larger than it, and only that. Fused attention's peak lies
+    below the baseline, as wide as naive's prediction.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 6.6) if presenter else (7, 3.5))
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (7, 2.7), narrow_height=2.1)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
     limit = sqrt(limit_bytes / 2) if limit_bytes else 0.0
     top = max([limit, *(side * n for n in lengths)]) or 1.0
-    room = 0.5 * top  # of the narrowest column: its words need it
+    room = 0.8 * top  # of the narrowest column: its words need it
     left, lefts = 0.0, []
     for n in lengths:
         for record in (record for record in records if record.n == n):
             _draw_area(axes, record, left, side * n, size, top)
+        axes.annotate(f"N = {short_count(n)}", (left, -0.08 * top), (0, -1.5 * size),
+                      textcoords="offset points", va="top", fontsize=size)  # fmt: skip
         lefts.append(left)
         left += max(2 * side * n, room) + 0.12 * top
-    right = max(left, 4.6 * top)  # four doublings: the scale stays while they arrive
+    right = max(left, 5 * top)  # four doublings: the scale stays while they arrive
     if limit_bytes:
-        axes.axhline(limit, color=PAGE_INK, linestyle=":", linewidth=size / 7, zorder=0)
-        axes.annotate(f"limit {bytes_binary(limit_bytes)}",
-                      (0, limit), (0, 4), textcoords="offset points", fontsize=size)  # fmt: skip
+        x = lefts[-1] if lefts else 0.0
+        axes.plot([x, x, x + 2 * limit, x + 2 * limit], [0, limit, limit, 0],
+                  color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
+        axes.annotate(f"limit {bytes_binary(limit_bytes)}", (x, limit), (-0.5 * size, 0), va="top",
+                      ha="right", textcoords="offset points", fontsize=size)  # fmt: skip
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
-    axes.set(xlim=(-0.05 * top, right), ylim=(-0.62 * top, 1.4 * top), aspect="equal", anchor="N")
-    axes.set_xticks(lefts, [short_count(n) for n in lengths], ha="left")
+    for method, way in (("naive", 1), ("fused", -1)):
+        axes.annotate(method, (-0.05 * top, 0), (0, way * 0.4 * size), textcoords="offset points",
+                      ha="right", va="bottom" if way > 0 else "top", fontsize=size * 0.85,
+                      color=text_colour(_COLOURS[method]))  # fmt: skip
+    axes.set(xlim=(-0.5 * top, right), ylim=(-0.5 * top, 1.25 * top), aspect="equal", anchor="N")
+    axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.tick_params(labelsize=size, length=0)
-    says = "peak memory above the inputs at N rows, by area\ndots: counted by the ledger"
+    says = "areas: peak memory; dots: as the ledger counted"
     axes.set_title(says, loc="left", fontsize=size, fontweight="normal")
     return figure
 
@@ -77,9 +84,9 @@ def _draw_area(axes: Any, record: Peak, x: float, side: float, size: int, top: f
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:  # two matrices: the scores and the weights
         axes.plot([x + wide / 2] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
-    says = f"{record.method} {'out of memory' if record.out_of_memory else _short(n_bytes)}"
-    if 2 * side < 0.9 * top:  # a narrow column
-        says = says.replace(" ", "\n")
+    says = _short(n_bytes)
+    if record.out_of_memory:
+        says = f"needs {says}: out of memory" if 2 * side > 0.9 * top else "out of\nmemory"
     axes.annotate(
         says, (x, y + tall if naive else y),
         (0, size * (0.4 if naive else -0.4)),

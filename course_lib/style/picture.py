@@ -34,11 +34,14 @@ _SHEET = f"""<style>
 </style>"""
 
 
-def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+def new_figure(
+    rows: int = 1, columns: int = 1, *, narrow_height: float | None = None, **options: Any
+) -> tuple[Any, Any]:
     """Return a figure and its axes; a notebook shows it as a cell's value, without pyplot.
 
     Its methods beyond matplotlib's: ``says(finding, note="", alt="")``, which returns the figure.
     ``options`` go to matplotlib; ``width_ratios``, ``sharex`` and ``sharey`` to its axes.
+    ``narrow_height`` (inches) is its height on a narrow page, where that is another one.
     """
     from matplotlib.figure import Figure
 
@@ -52,7 +55,7 @@ def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, An
             return self
 
         def _repr_html_(self) -> str:
-            return to_html(self, self.finding, self.note, self.alt)
+            return to_html(self, self.finding, self.note, self.alt, narrow_height)
 
         def __repr__(self) -> str:
             words = ". ".join(part for part in (self.finding, self.note) if part)
@@ -74,14 +77,20 @@ def show(figure: Figure, finding: str, note: str = "", alt: str = "") -> None:
     display(HTML(to_html(figure, finding, note, alt)))
 
 
-def to_html(figure: Figure, finding: str = "", note: str = "", alt: str = "") -> str:
+def to_html(
+    figure: Figure,
+    finding: str = "",
+    note: str = "",
+    alt: str = "",
+    narrow_height: float | None = None,
+) -> str:
     """Return the figure as HTML that follows the page's theme and width."""
     alt = alt or ". ".join(part for part in (finding, note) if part) or "A figure"
     width, height = figure.get_size_inches()
     drawings = [svg(figure, alt, "fac-wide")]
     if width > _NARROW:
         try:
-            figure.set_size_inches(_NARROW, height)
+            figure.set_size_inches(_NARROW, narrow_height or height)
             drawings.append(svg(figure, alt, "fac-narrow"))
         finally:
             figure.set_size_inches(width, height)

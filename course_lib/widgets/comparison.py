@@ -29,11 +29,12 @@ class Comparison:
         unit: str,
         explanation: str,
         options: Sequence[str] = (),
+        question: str = "",
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
-        self.options = options
+        self.options, self.question = options, question
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -74,7 +75,11 @@ class Comparison:
             for label, value in self.lines()
         )
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        shown = (self._cards() or self._axis() or f"<table>{rows}</table>") + why
+        asked = f'<p style="margin:0 0 6px"><b>{rich(self.question)}</b></p>'
+        shown = asked * bool(self.question) + (
+            self._cards() or self._axis() or f"<table>{rows}</table>"
+        )
+        shown += why
         if self.predictions:
             return shown
         first = "You have not predicted yet: do it above, or open the answer"

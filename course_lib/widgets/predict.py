@@ -81,6 +81,7 @@ class Predict(CourseWidget):
         options = [options] if isinstance(options, str) else [str(option) for option in options]
         if options and len(set(options)) < max(2, len(options)):
             raise ValueError(f"options must be two or more different texts, got {options!r}.")
+        unit = "×" if unit == "x" else unit  # as the course writes it everywhere
         super().__init__(
             key=key, question=question, options=options, unit=unit, presenter=presenter
         )
@@ -138,7 +139,7 @@ class Predict(CourseWidget):
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        return Comparison(answer, stored, self.unit, explanation, self.options)
+        return Comparison(answer, stored, self.unit, explanation, self.options, self.question)
 
     def room(self, answers: str, answer: Any = None) -> Figure:
         """Draw the answers of a room, pasted in as text, as a histogram.

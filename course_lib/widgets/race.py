@@ -93,10 +93,11 @@ class Race(CourseWidget):
             raise ValueError(f"lanes must be of 'naive' and 'flash', got {list(lanes)!r}.")
         if "gpu" in settings:
             settings["gpu"] = gpu(settings["gpu"]).name
-        data = {
+        data: dict[str, Any] = {
             "operations": lanes_of.NAIVE,
             "gpus": {name: _chip(name) for name in GPUS},
             "dtypes": DTYPES, "limits": _LIMITS, "titles": TITLES, "replays": replays or {},
+            "badges": dict.fromkeys(("naive", "flash"), "predicted: schedule model"),
             "recorded": _recorded(),
         }  # fmt: skip
         super().__init__(
@@ -104,7 +105,8 @@ class Race(CourseWidget):
         )
         if eager is not None:
             operations = lanes_of.operations_of(eager, self.shape())
-            self.data = {**data, "operations": operations}
+            badges = {**data["badges"], "naive": "counted: the operators of an eager run"}
+            self.data = {**data, "operations": operations, "badges": badges}
 
     @traitlets.validate(*_LIMITS)
     def _valid_count(self, proposal: Any) -> int:
@@ -131,12 +133,13 @@ class Race(CourseWidget):
         Raises:
             ValueError: if the ledger has no loads of q and k, or ``beside`` is none of these.
         """
-        yours = _replay(ledger, "replayed from your kernel")
+        yours = _replay(ledger, "counted: replayed from your kernel")
         replays, others = {"replay": yours}, ["naive"]
         if beside == "model":
             others = ["flash"]
         elif not isinstance(beside, str):
-            replays["beside"], others = _replay(beside, "replayed from its ledger"), ["beside"]
+            replays["beside"] = _replay(beside, "counted: replayed from its ledger")
+            others = ["beside"]
         elif beside != "naive":
             raise ValueError(f"beside must be 'naive', 'model' or a ledger, got {beside!r}.")
         shape = yours["shape"]
@@ -181,7 +184,7 @@ class Race(CourseWidget):
     def badge(self, lane: str) -> str:
         """Return where a lane's moves come from."""
         replay = self.data["replays"].get(lane)
-        return replay["badge"] if replay else "schedule model"
+        return replay["badge"] if replay else self.data["badges"][lane]
 
     def to_table(self) -> str:
         """Return the bytes of each lane and tensor as text, and what the clock is."""

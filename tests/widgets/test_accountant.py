@@ -228,7 +228,7 @@ def test_the_axis_over_n_reaches_as_far_as_n(mount):
     assert "2M" in page.inner_text(".fac-plot")
     page = mount(HBMAccountant(models=["naive_four_trips", "flash_compulsory"], n=24, d=128))
     assert "1.2 times the bytes" in page.inner_text(".fac-words")
-    assert "1.2 times the lower bound" in page.inner_text(".fac")
+    assert "1.2 × the lower bound" in page.inner_text(".fac")
 
 
 @pytest.mark.browser

@@ -235,6 +235,7 @@ def test_the_edge_of_a_page_is_its_size(mount):
 @pytest.mark.browser
 def test_a_full_memory_says_so_and_changes_nothing(mount):
     page = mount(PageTable(lengths=(32, 32), reserve=32), reduced=True)
+    page.get_by_text("more: ").click()
     page.get_by_role("button", name="Append a token").click()
     assert "No page is free" in page.inner_text(".fac")
     assert frame_of(page)["lengths"] == {"A": 32, "B": 32}

@@ -50,7 +50,7 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     p.answer = 2
     text = repr(p.comparison(8, "Because."))
     assert "below by a factor of 4" in text
-    assert "8 x" in text
+    assert "8 ×" in text
     assert text.endswith("Because.")
 
 
@@ -61,7 +61,7 @@ def test_a_guess_is_a_mark_on_the_axis_of_the_answer():
     shown = p.comparison(64)._repr_html_()
     assert "margin-left:calc(25% - 0.4em)" in shown
     assert "width:100%" in shown
-    assert "▼ Your prediction: 16 x: below by a factor of 4" in shown
+    assert "▼ Your prediction: 16 ×: below by a factor of 4" in shown
     p.answer = 640
     shown = p.comparison(64)._repr_html_()
     assert "width:10%" in shown
@@ -97,7 +97,7 @@ def test_the_pointer_of_a_guess_stands_where_it_belongs(blank, guess, dark):
     style = "background:#111;color:#eee" if dark else "background:#fff;color:#222"
     page.set_content(f"<body style='{style};margin:8px'>{p.comparison(65)._repr_html_()}")
     found = page.evaluate(
-        """() => { const [mark, axis] = document.body.firstElementChild.children;
+        """() => { const [mark, axis] = document.querySelector('body > div').children;
           const text = mark.firstChild, at = text.data.indexOf('▼'), range = new Range();
           range.setStart(text, at); range.setEnd(text, at + 1);
           const p = range.getBoundingClientRect(), a = axis.getBoundingClientRect();
@@ -182,10 +182,10 @@ def test_a_guess_after_run_all_is_shown_beside_the_answer(monkeypatch):
     assert p.comparison(8, "Because.")._repr_html_().startswith("<details><summary>")
     p.reveal(8, "Because.")
     p.answer = 2
-    assert "2 x: below by a factor of 4" in repr(updates[-1])
+    assert "2 ×: below by a factor of 4" in repr(updates[-1])
     assert "<details>" not in updates[-1]._repr_html_()
     Predict("1-late", "How many?", unit="x").answer = 4
-    assert "Your last prediction: 4 x" in repr(updates[-1])
+    assert "Your last prediction: 4 ×" in repr(updates[-1])
 
 
 @pytest.mark.browser
@@ -219,7 +219,7 @@ def test_a_prediction_reaches_the_model(mount, check_page):
     page.get_by_label("Your guess:").fill("2^13")
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('answer')") == 8192
-    assert "Your prediction: 8192 x" in page.inner_text(".fac")
+    assert "Your prediction: 8192 ×" in page.inner_text(".fac")
     page = mount(Predict("c", "Which?", options=["a", "`b`"]))
     page.get_by_label("b").check()
     page.get_by_role("button", name="Keep").click()

@@ -74,7 +74,7 @@ def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page)
     assert f"takes {total:.4g} KiB" in page.inner_text(".fac")
     assert "read 128 times" in page.inner_text(".fac")
     page.get_by_label("Layout").select_option("kernel")
-    page.get_by_text("more", exact=True).click()
+    page.get_by_text("more: ").click()
     page.get_by_label("stages, K/V tiles").first.press("ArrowRight")
     assert page.evaluate("facModel.get('stages')") == 4
     assert "registers a thread for these buffers" in page.inner_text(".fac")

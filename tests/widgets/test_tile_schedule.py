@@ -121,7 +121,7 @@ def test_steps_and_counters_by_mouse_and_keyboard(mount, check_page):
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
     seek = page.get_by_label("Step", exact=True)
     seek.press("End")
-    page.get_by_text("more", exact=True).click()
+    page.get_by_text("more: ").click()
     rows = dict(zip(
         page.locator("tbody th").all_inner_texts(),
         page.locator("tbody tr td:nth-child(3)").all_inner_texts(), strict=True,
@@ -137,7 +137,7 @@ def test_steps_and_counters_by_mouse_and_keyboard(mount, check_page):
 @pytest.mark.browser
 def test_a_field_refuses_too_many_tiles_and_settings_restart_the_walk(mount):
     page = mount(TileSchedule(step=3))
-    page.get_by_text("more", exact=True).click()
+    page.get_by_text("more: ").click()
     box = page.get_by_label("N_q, query rows").nth(1)
     box.fill("4096")
     box.press("Enter")
@@ -151,19 +151,21 @@ def test_a_field_refuses_too_many_tiles_and_settings_restart_the_walk(mount):
 
 
 @pytest.mark.browser
-def test_wear_marks_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
-    """Each K tile is as dark as it was often read; the cell that is clicked is the one at work."""
+def test_tiles_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
+    """Each K tile says how often it was read; the cell that is clicked is the one at work."""
     schedule = TileSchedule(mask="causal")
     page = mount(schedule, width=1280, reduced=True)
-    assert page.locator(".fac-tile-wear").count() == 0
+    counts = page.locator("[data-fac-part=schedule-grid] .fac-t-small").filter(has_text="×")
+    assert counts.count() == 0
     page.locator(".fac-cell[data-at='6']").click()
     assert page.evaluate("facModel.get('step')") == 6
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
-    wear = page.locator(".fac-tile-wear").evaluate_all(
-        "ns => ns.map(n => n.getAttribute('fill-opacity'))"
-    )
-    assert [round(float(x) / 0.14) for x in wear[:3]] == [3, 2, 1]  # K tiles 0, 1, 2
-    assert page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1  # rows 0 to 2, and the desk
+    assert counts.all_text_contents()[:3] == ["×3", "×2", "×1"]  # K tiles 0, 1, 2
+    assert "12 of 16" in page.text_content(".fac-stage")  # rows of Q
+    assert "24 = 1.5 × 16" in page.text_content(".fac-stage")  # rows of K
+    assert (
+        page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1 + 1
+    )  # rows 0 to 2, the desk, the count
     assert schedule.loads(6).k == 4 * (3 + 2 + 1)
 
 

@@ -222,7 +222,7 @@ def test_the_mistake_stands_beside_the_right_answer(mount, name, reverse):
 def test_every_row_and_tile_shows_pythons_numbers(mount):
     stepper = TileStepper()
     page = mount(stepper)
-    page.get_by_text("more", exact=True).click()
+    page.get_by_text("more: ").click()
     page.get_by_label("Step by").select_option("tile")
     q_rows = stepper.data["rows"]
     for row in (q_rows[0], q_rows[-1]):
@@ -311,6 +311,32 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
     assert new == pytest.approx(on_desk, rel=1e-6)
     ghost = page.locator("[data-fac-part=stepper-notes] .fac-step-ghost").first
     assert float(ghost.get_attribute("height")) == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.browser
+def test_at_the_start_each_column_says_what_it_will_hold_and_each_score_can_be_gripped(mount):
+    page = mount(by_hand(), width=1280, reduced=True)
+    notes = "[data-fac-part=stepper-notes]"
+    assert "sum ofweightsso far" in page.text_content(notes)
+    assert page.locator(".fac-step-grip").count() == 4
+    page.evaluate("facModel.set('step', 7)")
+    assert "weights" not in page.text_content(notes)
+    dot = page.locator(".fac-step-dot")
+    assert "fac-step-later" in dot.get_attribute("class")
+    page.evaluate("facModel.set('step', 15)")
+    assert "fac-step-later" not in dot.first.get_attribute("class")
+
+
+@pytest.mark.browser
+def test_a_phone_shows_the_line_that_runs_and_its_neighbours(mount):
+    page = mount(by_hand(), width=480, reduced=True)
+    page.evaluate("facModel.set('step', 5)")
+    lines = page.locator(".fac-code li:visible")
+    assert lines.count() == 5
+    assert lines.nth(2).get_attribute("aria-current") == "step"
+    page.evaluate("facModel.set('step', 15)")
+    assert not page.locator(".fac-code").is_visible()
+    assert page.locator(".fac-final").is_visible()
 
 
 @pytest.mark.browser

@@ -159,7 +159,8 @@ function render({ model, el }) {
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
-  handled.svg.append(ghost, knob);
+  const arrows = s("path");
+  handled.svg.append(ghost, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
@@ -247,7 +248,7 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} times`} the lower bound` : ""}`);
+      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} ×`} the lower bound` : ""}`);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -274,7 +275,7 @@ function render({ model, el }) {
     const scale = Math.min((column - 10) / broad, (big ? 470 : 330) / deep);
     const px = (x) => x * scale;
     const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
-    const tallOf = (i) => Math.ceil(Math.max(150, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
+    const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
       placed(areas(l.model, values)).forEach((at, i) => place(l, l.trips[i], at));
@@ -298,6 +299,7 @@ function render({ model, el }) {
     const corner = px(shape.n);
     const held = corner < 24 ? corner + 16 : corner; // a small S lies beside its handle, not under it
     renew(knob, { cx: held, cy: held });
+    renew(arrows, way({ cx: held, cy: held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });

@@ -24,6 +24,9 @@ function grip(over, node, act, began = () => {}, ended = () => {}) {
   return node;
 }
 
+/** Two heads of arrows on a knob: along the way that it is dragged. */
+const way = ({ cx, cy, class: name }) => ({ class: "fac-knob-way", d: "M-4.6 0l3 -2.7v5.4zM4.6 0l-3 -2.7v5.4z", transform: `translate(${cx} ${cy}) rotate(${/corner/.test(name) ? 45 : /down|rim/.test(name) ? 90 : 0})` });
+
 /**
  * The children of an SVG element by key: a node that is drawn again stays the same node, so it can
  * move by CSS and stay under the hand; one that is not goes. `act` makes a node a grip. While it is
@@ -45,6 +48,7 @@ function scene(parent) {
     if (old.has(key) && node.facPlace > seen) [seen, next] = [node.facPlace, node.nextSibling]; // stays where it is
     else parent.insertBefore(node, next);
     now.set(key, node);
+    if (tag === "circle" && attributes.class.startsWith("fac-knob")) add(`${key} way`, "path", way(attributes));
     return node;
   };
   const say = (node, tag, content) => {
@@ -103,8 +107,8 @@ function spread(places, sizes, low, high) {
 /** What the marks of a picture mean, below it: pairs of a class and words. */
 const key = (...marks) => h("div", { class: "fac-key" }, marks.map(([mark, words]) => h("span", {}, h("i", { class: mark }), words)));
 
-/** What is not needed at first, folded. */
-const more = (...rows) => h("details", { class: "fac-more" }, h("summary", {}, "more"), rows);
+/** What is not needed at first, folded; `what` names it. */
+const more = (what, ...rows) => h("details", { class: "fac-more" }, h("summary", {}, `more: ${what}`), rows);
 
 /** Draw what lies in a fold: at first, and from then on only while it is open. */
 function unfolded(fold, draw) {

@@ -37,7 +37,7 @@ function render({ model, el }) {
   const picture = stage(model, "kv-box", drawPicture, ...layers);
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
   root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.n.node, preset.row, gpu.row),
-    more(h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
+    more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();

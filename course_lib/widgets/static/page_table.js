@@ -85,7 +85,7 @@ function render({ model, el }) {
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   const marks = key(["fac-key-empty", "slots held, and empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "the newest token"]);
-  root(model, el, picture.node, marks, words, said, walker ? walker.node : [part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)), part("pages-size", h("div", { class: "fac-fields" }, size.node))], voice.node);
+  root(model, el, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
   let held = null, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
@@ -144,9 +144,9 @@ function render({ model, el }) {
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
-    const below = y, grid = { top: y + 3.4 * fs, tall, gap, slot: (width - 2) / across, across };
+    const below = y, grid = { top: y + 2.8 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-name", x: width - 1, y: grid.top - 1.7 * fs, "text-anchor": "end" }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      add("pages", "text", { class: "fac-t-name", x: width - 1, y: 1.1 * fs, "text-anchor": "end" }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
@@ -164,13 +164,13 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its table, and what can be done with it. */
   function drawTables(add, now, name, width, fs, ends) {
-    const row = 2 * fs, left = 10 * fs, cell = 2.3 * fs, right = replayed ? 0 : 7.2 * fs;
-    const most = Math.max(3, Math.floor((width - left - right) / cell) - (replayed ? 0 : 1));
+    const row = 2 * fs, named = 10 * fs, left = named + (replayed ? 0 : 7.2 * fs), cell = 2.3 * fs;
+    const most = Math.max(3, Math.floor((width - left) / cell) - (replayed ? 0 : 1));
     add("title", "text", { class: "fac-t-name", x: 1, y: 1.1 * fs }, "Tables");
     Object.entries(now.tables).forEach(([x, table], i) => {
       const y = 1.6 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
-      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
+      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: named - 0.6 * fs, ...bar }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
       add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : "fac-t-name", x: 1.9 * fs, y: text }, `${x} ${wrong.length ? `${wrong.length} wrong` : plural(now.lengths[x], "token")}`);
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
@@ -181,7 +181,7 @@ function render({ model, el }) {
         if (x === name && place >= 0) ends[table[place]] = { place, from: [at + 0.88 * cell, y + bar.height] };
       });
       if (replayed) return;
-      const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", width - 6.8 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", width - 3.3 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", named, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", named + 3.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
         add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
@@ -217,7 +217,7 @@ function render({ model, el }) {
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
       if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       for (let one = page; one < page + many; one += 1) {
-        if (wide > 1.8 * fs || (one % each === 0 && tall > fs)) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, String(one));
+        if (wide > 1.8 * fs || (one % each === 0 && tall > fs)) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, wide > 4 * fs ? `${one} ${who.join(" ")}` : String(one));
       }
     }
     for (const page of Object.keys(ends)) {
@@ -240,10 +240,11 @@ function render({ model, el }) {
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
     }
     if (now.copied) {
-      const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + Math.max(3, wide / size / 2), y + 0.3 * tall]);
-      const low = Math.max(y1, y2) + 1.3 * tall, mid = (x1 + x2) / 2, turn = (180 / Math.PI) * Math.atan2(y2 - low, x2 - mid);
-      add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${y1}Q${mid} ${low} ${x2} ${y2}` });
-      add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${y2}) rotate(${turn})` });
+      // between the rows, from the edge of one page to the edge of the other, over no page
+      const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + wide / 2, y]), down = y2 > y1, edge = down ? y2 : y2 + tall;
+      const from = y2 < y1 ? y1 : y1 + tall, lane = edge + ((down ? -1 : 1) * gap) / 2, tip = edge + (down ? 5 : -5);
+      add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
+      add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
     }
     return top + Math.ceil(pages() / each) * (tall + gap) - gap;
   }
@@ -274,6 +275,7 @@ function render({ model, el }) {
         continue;
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
+      if (tall > fs) pieces(from, from + 1, (px, y) => add(`kept name ${x}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;

@@ -22,13 +22,14 @@ function render({ model, el }) {
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
+    stage.parentElement?.classList.toggle("fac-race-stacked", race.box.stacked);
     over.replaceChildren(...race.lanes.flatMap(frame));
     race.lanes.forEach(marks);
     blank();
     draw();
   }
   function frame(lane, number) {
-    const { fs, lw, shelf, H, l2, desk, deskH, bill, tape, thin, scale, base } = race.box, { x, y } = lane, naive = lane.name === "naive";
+    const { fs, lw, shelf, H, l2, desk, deskH, tape, scale, base, stacked } = race.box, { x, y, bill } = lane, naive = lane.name === "naive";
     const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
@@ -67,10 +68,10 @@ function render({ model, el }) {
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: y + desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, y + desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
     const px = lw / race.axis;
-    nodes.push(s("rect", { class: "fac-race-edge", x, y: y + bill, width: lw, height: tape }), (lane.odometer = text(x, y + bill - 0.45 * fs, "fac-race-odometer")), (lane.leastText = text(x + lw, y + bill - 0.45 * fs, "fac-race-small", "", { "text-anchor": "end" })));
+    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), (lane.odometer = text(x, bill - 1.7 * fs, "fac-race-odometer")), (lane.outText = text(x + lw, bill - 1.7 * fs, "fac-race-out", "", { "text-anchor": "end" })));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
-    const hit = hold("rect", { x, y: y + bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
+    const hit = hold("rect", { x, y: bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
     hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left - x) / px));
     hit.addEventListener("pointerleave", () => point(lane, -1));
     nodes.push(hit, lane.mark, lane.differs);
@@ -80,49 +81,48 @@ function render({ model, el }) {
   }
   /** What depends on the clock or on the flag: it may change while all else stays. */
   function marks(lane, number) {
-    const { fs, lw, bill, tape, thin } = race.box, { x, y } = lane, px = lw / race.axis, nodes = [];
-    const last = number === race.lanes.length - 1, swap = last && get("flag") > 0.65, under = y + bill + tape + thin + 1.3 * fs;
-    nodes.push((lane.clockText = text(swap ? x : x + lw, under, "fac-race-soft", "", { "text-anchor": swap ? "start" : "end" })));
+    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin;
+    const flagged = number === race.lanes.length - 1 && race.lanes.length > 1 && (!clock || get("flag") >= 0);
+    nodes.push((lane.leastText = text(x, low + 1.2 * fs, "fac-race-small")), (lane.statusText = text(x, low + 2.5 * fs, "fac-race-small")));
     const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${y + bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), swap || get("flag") > 0 ? "" : text(x, under, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`));
-    if (last && race.lanes.length > 1) nodes.push(...flag(lane));
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(x + lw, low + 1.2 * fs, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }));
+    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "every byte asked for, in order")]));
     lane.marks.replaceChildren(...nodes);
   }
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const node = hold("circle", { cx: x, cy: y, r: race.box.fs * 0.45, class: `fac-knob fac-race-${kind}` }, act);
+    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}` }, node = hold("circle", shape, act);
     node.append(s("title", {}, title));
-    return node;
+    return [node, s("path", way(shape))];
   };
   function handles(lane, naive, last) {
     const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
     if (naive || race.lanes[0] === lane) {
-      nodes.push(knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
+      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
     }
     if (!last || naive) return nodes;
     if (!get("decode")) {
       nodes.push(s("rect", { class: "fac-race-tile", x: q.x, y: q.y, width: q.w, height: get("block_q") * scale }));
-      nodes.push(knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
+      nodes.push(...knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
     }
     nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
-    nodes.push(knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
+    nodes.push(...knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
-    nodes.push(knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
+    nodes.push(...knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
       if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
     }, "drag: the desk's wall, another GPU"));
     return nodes;
   }
+  /** The prediction, above the tape: it waits at the left end, where no tape stops. */
   function flag(lane) {
-    const planted = get("flag") >= 0, locked = clock > 0, { lw, bill, tape, fs } = race.box;
-    if (locked && !planted) return [];
-    const x = lane.x + (planted ? get("flag") : 0.5) * lw, y = lane.y + bill + tape, way = x - lane.x > 0.45 * lw ? -1 : 1;
-    const room = (way < 0 ? x - lane.x : lane.x + lw - x) - 1.5 * fs, fits = (...texts) => texts.find((t) => wide(t, 0.75 * fs) < room) ?? "";
-    const pole = `M${x} ${y - tape - 5}V${y + 1.9 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${-0.4 * fs}l${way * 0.3 * fs} ${-0.4 * fs}h${-way * 1.1 * fs}`;
-    const grab = hold("rect", { class: "fac-race-grab", x: x - 1.2 * fs, y, width: 2.4 * fs, height: 2.2 * fs }, (px) => locked || put(model, { flag: clamp((px - lane.x) / lw) }));
-    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : fits("your flag: where does this tape end?", "flag: where does it end?", "your flag");
-    return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y + 1.8 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
+    const planted = get("flag") >= 0, { lw, tape, fs } = race.box;
+    const x = lane.x + Math.max(0, get("flag")) * lw, y = lane.bill, way = x - lane.x > 0.45 * lw ? -1 : 1;
+    const pole = `M${x} ${y + tape + 4}V${y - 1.1 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${0.4 * fs}l${way * 0.3 * fs} ${0.4 * fs}h${-way * 1.1 * fs}`;
+    const grab = hold("rect", { class: "fac-race-grab", x: Math.max(lane.x, x - 1.2 * fs), y: y - 1.4 * fs, width: 2.4 * fs, height: 1.4 * fs }, (px) => clock > 0 || put(model, { flag: clamp((px - lane.x) / lw) }));
+    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: drag it to where this tape will end";
+    return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y - 0.45 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
   }
   function draw() {
     if (!visible || !race.box) return;
@@ -133,9 +133,9 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1;
-      write(lane.clockText, clock ? `${ends <= clock ? "done: " : ""}${timeText(Math.min(clock, ends))} of traffic clock` : "");
-      const [low, high] = [lane.least0, lane.now].map((x) => bytesText(Math.round(x)));
-      write(lane.leastText, clock ? `HBM sees ${low === high ? "all" : `${low} to ${high}`} of it` : "");
+      write(lane.outText, `${race.box.stacked ? `${data().titles[lane.name]}, ` : ""}O: ${Math.floor((100 * lane.written) / (lane.outs || 1))} % written`);
+      write(lane.leastText, clock ? `the thin tape: least that HBM must see, ${bytesText(Math.round(lane.least0))}` : "");
+      write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : ends <= clock ? `done after ${timeText(ends)} of traffic clock` : "");
       for (const t of ["q", "k", "v", "s"]) {
         const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * (t === "q" && get("decode") ? 1 / race.box.n : 1));
         write(lane.wearText[t], times >= 1 || (times && t === "s") ? (t === "s" ? (lane.name === "naive" ? `${short(times, 2)} trip${times === 1 ? "" : "s"} of ${bytesText(lane.scores)}` : "") : `×${short(times, times < 10 ? 2 : 3)}`) : "");
@@ -146,8 +146,7 @@ function render({ model, el }) {
     else other?.differs.setAttribute("visibility", "hidden");
     write(words, sentence());
     seekBar.value = clock / race.end;
-    seekBar.setAttribute("aria-valuetext", words.textContent);
-    over.setAttribute("aria-label", words.textContent);
+    for (const [node, name] of [[seekBar, "aria-valuetext"], [over, "aria-label"]]) node.setAttribute(name, spoken());
   }
   function outline(node, lane, e) {
     const p = e && place(lane, e);
@@ -161,20 +160,19 @@ function render({ model, el }) {
     outline(lane.mark, lane, lane.events[i]);
     write(words, i < 0 ? sentence() : `${data().titles[lane.name]}, event ${i + 1} of ${lane.events.length}: ${says(lane, lane.events[i])}, ${bytesText(lane.events[i].bytes)}.`);
   }
-  function sentence() {
-    const rate = `bytes ÷ ${chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
-    if (!clock) return `Nothing has moved yet. ${fixed ? "" : "Drag the corner of S, the edge of a tile, the desk's wall. "}${race.lanes.length > 1 ? "Plant your flag, then play." : "Play."} The clock is ${rate}.`;
-    if (clock < race.end) return race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.current ? says(lane, lane.current) : "done"}`).join(" · ");
-    const parts = race.lanes.map((lane) => `${data().titles[lane.name]} asked for ${bytesText(lane.total)}, HBM sees at least ${bytesText(Math.round(lane.least))} of it`);
-    const wrong = race.difference == null ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
-    const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * race.axis))}.` : "";
-    return `${parts.join("; ")}.${wrong}${flagged} Clock: ${rate}.`;
+  /** What can be dragged here. */
+  function handled() {
+    if (fixed) return [];
+    const last = race.lanes.at(-1), tiled = last.name !== "naive";
+    return ["the corner of S", ...(tiled ? [get("decode") ? "the edge of the K tile" : "the edge of the Q tile or of the K tile", "the desk's wall"] : [])];
   }
+  const sentence = () => raceSays(race, clock, get, handled());
+  const spoken = () => (clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : "") + words.textContent;
 
   // Time
   const keep = () => {
     put(model, { at: clamp(clock / race.end) });
-    voice.say(words.textContent);
+    voice.say(spoken());
   };
   const show = (time) => {
     const began = clock > 0;
@@ -240,7 +238,7 @@ function render({ model, el }) {
     set({ [trait]: value });
   });
   const fields = { n: count("n", "N, rows", SIZES), block_q: count("block_q", "B_q, rows of a Q tile", TILES), block_k: count("block_k", "B_k, rows of a K tile", TILES), d: count("d", "d", DIMS), at_once: count("at_once", "programs at once", PROGRAMS) };
-  const flagField = field("your flag, % of the tape", Array.from({ length: 101 }, (_, i) => i), () => (get("flag") < 0 ? 50 : Math.round(100 * get("flag"))), (value) => {
+  const flagField = field("your flag, % of the tape", Array.from({ length: 101 }, (_, i) => i), () => (get("flag") < 0 ? 0 : Math.round(100 * get("flag"))), (value) => {
     if (!(value >= 0 && value <= 100)) return "A number from 0 to 100, please.";
     put(model, { flag: value / 100 });
   });
@@ -248,10 +246,10 @@ function render({ model, el }) {
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
   const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
   const mine = (node) => (fixed ? null : node);
-  const rest = more(
+  const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode",
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
-  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row" }, button, seekBar)), mine(fields.n.node), rest), voice.node);
+  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, seekBar)), mine(fields.n.node), rest), voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();

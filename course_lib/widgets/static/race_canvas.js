@@ -18,7 +18,7 @@ function raceCanvas(get) {
       const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
       let total = 0;
       const from = events.map((e) => (total += e.bytes) - e.bytes);
-      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), badge: data().replays[name]?.badge ?? "schedule model" };
+      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), outs: events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0), badge: data().replays[name]?.badge ?? data().badges[name] };
     });
     race.axis = Math.max(...race.lanes.map((lane) => lane.total));
     for (const lane of race.lanes) lane.group = groups(lane);
@@ -42,13 +42,14 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 335 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
-    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), bill = desk + deskH + 3.6 * fs;
-    const height = bill + 4.6 * fs;
-    race.box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, bill, tape: 1.7 * fs, thin: 0.55 * fs, zoom: H / 512, height: stacked ? height * count + (count - 1) * fs : height };
+    const H = Math.min(big ? 315 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
+    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), below = desk + deskH + 1.8 * fs;
+    const tape = 1.7 * fs, thin = 0.55 * fs, head = 3.1 * fs, bill = head + tape + thin + 3.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
+    race.box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, tape, thin, stacked, zoom: H / 512, height: stacked ? tops + count * (below + 0.6 * fs) : below + bill };
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
-      lane.y = stacked ? i * (height + fs) : 0;
+      lane.y = tops + (stacked ? i * (below + 0.6 * fs) : 0);
+      lane.bill = head + (stacked ? i * bill : below); // on a phone the tapes stand together, above the lanes
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const rows = get("decode") ? 1 : n;
       let x = lane.x + 0.9 * fs;
@@ -110,15 +111,16 @@ function raceCanvas(get) {
     }
     layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
-      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0 });
+      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
       for (const t of "qkv") paint(layer.getContext("2d"), t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
     }
   }
   /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
   function finish(lane, e, i) {
-    const g = layer.getContext("2d"), { lw, bill, tape, thin } = race.box, px = lw / race.axis, p = place(lane, e);
-    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.y + bill + tape + 2, Math.max(0.3, e.least * px), thin);
+    const g = layer.getContext("2d"), { lw, tape, thin } = race.box, px = lw / race.axis, p = place(lane, e);
+    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.bill + tape + 2, Math.max(0.3, e.least * px), thin);
     lane.least0 += e.least;
+    if (e.tensor === "o" && e.kind === "store") lane.written += e.bytes;
     lane.moved = lane.from[i] + e.bytes;
     const t = isScore(e.tensor) ? "s" : e.tensor;
     lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
@@ -134,7 +136,7 @@ function raceCanvas(get) {
   }
   /** Lay what is over onto the tape, from event `start` on; the bytes of a group sorted by tensor. */
   function ink(lane, start) {
-    const g = layer.getContext("2d"), px = race.box.lw / race.axis, y = lane.y + race.box.bill;
+    const g = layer.getContext("2d"), px = race.box.lw / race.axis, y = lane.bill;
     for (let i = lane.group[start], j; i < lane.done; i = j) {
       const sums = {};
       for (j = i; j < lane.done && lane.group[j] === i; j += 1) sums[lane.events[j].tensor] = (sums[lane.events[j].tensor] ?? 0) + lane.events[j].bytes;
@@ -169,7 +171,7 @@ function raceCanvas(get) {
       let moved = lane.moved;
       now.forEach((e, k) => {
         const p = place(lane, e), px = race.box.lw / race.axis;
-        paint(g, e.tensor, lane.x + moved * px, lane.y + race.box.bill, e.bytes * u * px, race.box.tape);
+        paint(g, e.tensor, lane.x + moved * px, lane.bill, e.bytes * u * px, race.box.tape);
         moved += e.bytes * u;
         if (!p) return;
         const spread = lane.x + ((k + 0.5) / now.length) * race.box.lw, size = Math.min(9, p.w);
@@ -177,10 +179,22 @@ function raceCanvas(get) {
         const to = k ? { x: spread, y: top - 0.3 * race.box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: race.box.deskH };
         const share = e.kind === "load" ? flies : 1 - flies;
         const r = Object.fromEntries("xywh".split("").map((c) => [c, p[c] + (to[c] - p[c]) * share]));
-        if (!still) paint(g, e.tensor, r.x, r.y, r.w, r.h);
-        g.lineWidth = 1.5;
+        g.save();
+        g.beginPath(); // what is under way goes behind the labels between the shelf and the desk
+        g.rect(lane.x, lane.y, race.box.lw, lane.at.k.y + race.box.H + 2 - lane.y);
+        g.rect(lane.x, top - 2, race.box.lw, race.box.deskH + 4);
+        g.clip();
+        if (!still) {
+          g.clearRect(r.x, r.y, r.w, r.h); // a tile of S on S would not be seen
+          paint(g, e.tensor, r.x, r.y, r.w, r.h);
+          if (isScore(e.tensor)) [g.globalAlpha, g.fillStyle] = [0.6, COLOUR.s];
+          if (isScore(e.tensor)) g.fillRect(r.x, r.y, r.w, r.h);
+          g.globalAlpha = 1;
+        }
+        g.lineWidth = 2;
         g.strokeStyle = COLOUR.other;
-        for (const o of still ? [p, to] : [p, r]) g.strokeRect(o.x, o.y, o.w, o.h);
+        for (const o of still ? [p, to] : [r]) g.strokeRect(o.x, o.y, o.w, o.h);
+        g.restore();
       });
       lane.now = moved;
       lane.current = first;

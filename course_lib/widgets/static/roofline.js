@@ -38,7 +38,7 @@ function render({ model, el }) {
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
   let axes = null;
   root(model, el, picture.node, words, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
-    more(h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
+    more("the other sizes", h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();

@@ -37,7 +37,7 @@ function render({ model, el }) {
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
   let room = 256 * KIB;
   root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
-    more(h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
+    more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
   /** What the picture shows: bytes of each buffer, all of them, and what the wall of the registers is. */
   function counted() {

@@ -135,7 +135,7 @@ function render({ model, el }) {
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
   let drawn = null;
 
-  const fold = more(h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
+  const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"));
   const counted = unfolded(fold, drawTable);
@@ -191,7 +191,7 @@ function render({ model, el }) {
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
     const below = Math.ceil(now.heads / across) * tall, at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + 1.2 * fs };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, fs, strip });
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, wide_: beside ? width - at.x : 0, fs, strip });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
@@ -208,14 +208,20 @@ function render({ model, el }) {
     const tQ = Math.ceil(now.n_q / now.block_q), tK = Math.ceil(now.n_k / now.block_k), key = `h${number}`;
     if (now.heads > 1) add(`${key} head`, "text", { class: "fac-t-soft", "data-head": number, x, y: y + 1.1 * fs }, `query head ${number}, K/V head ${Math.floor((number * now.kv_heads) / now.heads)}`);
     const counts = (p) => p.w > 1.6 * fs && p.h > 1.2 * fs; // room to say how often a tile was read
+    const number_ = (t, tile, p) => { // the tile's number, as the words below say it: above K, left of Q
+      const size = wide(String(tile), 0.87 * fs);
+      if (t === "k" && p.w > size + 4) add(`${key} k ${tile} number`, "text", { class: "fac-t-soft", x: p.x + p.w / 2, y: p.y - 0.35 * fs, "text-anchor": "middle" }, String(tile));
+      if (t === "q" && p.h > fs) add(`${key} q ${tile} number`, "text", { class: "fac-t-soft", x: p.x - 0.3 * fs, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "end" }, String(tile));
+    };
     for (const t of ["k", "v", "q", "o"]) {
       const many = t === "k" || t === "v" ? tK : tQ;
       for (let tile = 0; tile < many; tile += 1) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
-        if (times) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
+        if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
         if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, `×${times}`);
       }
+      for (let tile = 0; tile < many; tile += 1) number_(t, tile, span(t, tile));
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
       if (t === "k" || t === "v") add(`${key} ${t}`, "text", { class: "fac-t-name", x: gx - 0.4 * fs, y: p.y + strip / 2 + 0.35 * fs, "text-anchor": "end" }, t.toUpperCase());
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
@@ -266,7 +272,7 @@ function render({ model, el }) {
   }
 
   /** The desk of the first program at work: its tiles slide there from where they lie. */
-  function drawDesk(now, step, places, { x, y, w, fs, strip }) {
+  function drawDesk(now, step, places, { x, y, w, wide_, fs, strip }) {
     const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], top = y + 1.9 * fs, tall = 6.2 * fs;
     const has = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] }[phase] ?? [];
     desk((add) => {
@@ -286,8 +292,25 @@ function render({ model, el }) {
       const rows = step ? Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k) : 0;
       const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${rows} scores here, none in HBM`;
       add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + 5.5 * fs }, says);
+      if (wide_) drawCounts(add, now, step, { x, y: top + tall + 2.2 * fs, w: wide_, fs });
     });
-    return 1.9 * fs + tall + 0.6 * fs;
+    return 1.9 * fs + tall + (wide_ ? 11 : 0.6) * fs;
+  }
+
+  /** Beside the grid: rows loaded and written so far as bars, with a mark at the rows that there are. */
+  function drawCounts(add, now, step, { x, y, w, fs }) {
+    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
+    const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
+    const left = x + 1.5 * fs, unit = (w - 9 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
+    add("counts", "text", { class: "fac-t-name", x, y }, "rows that crossed so far");
+    Object.entries(there).forEach(([t, rows], i) => {
+      const top = y + (0.7 + 1.6 * i) * fs, says = moved[t] ? `${moved[t]}${moved[t] > rows ? ` = ${short(moved[t] / rows, 2)} × ${rows}` : ` of ${rows}`}` : "";
+      add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 0.85 * fs }, t.toUpperCase());
+      add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: 1.1 * fs });
+      add(`there ${t}`, "rect", { class: "fac-outline", x: left, y: top, width: rows * unit, height: 1.1 * fs }, `${rows} rows there are`);
+      add(`says count ${t}`, "text", { class: "fac-t-small", x: left + Math.max(moved[t], rows) * unit + 0.5 * fs, y: top + 0.85 * fs }, says);
+    });
+    add("counts key", "text", { class: "fac-t-soft", x, y: y + 8.1 * fs }, "outline: the rows that there are");
   }
 
   function sentence(now, step) {

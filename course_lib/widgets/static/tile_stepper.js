@@ -119,7 +119,7 @@ function render({ model, el }) {
   const voice = announcer();
   let said = "";
 
-  const fold = more(h("div", { class: "fac-row" }, few ? null : row, column, by), state,
+  const fold = more("step by tile, the numbers", h("div", { class: "fac-row" }, few ? null : row, column, by), state,
     data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a pile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its pile."));
   const kept = unfolded(fold, drawState);
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;

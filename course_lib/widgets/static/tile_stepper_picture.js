@@ -61,6 +61,9 @@ function stepperPicture(model, data, now, says) {
 
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
+  /** What a column will hold, in the middle of it while it is empty. */
+  const wait = (add, key, lines, { x, w, y, tall, fs }) => lines.forEach((line, i) => add(`${key} wait ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall / 2 + (i - lines.length / 2 + 0.8) * 1.2 * fs, ...middle }, line));
+
   /** The scores pile by pile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
@@ -68,7 +71,7 @@ function stepperPicture(model, data, now, says) {
     const slots = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + 0.2 * unit + 1.5;
     piles((add) => {
-      heading(add, "scores", "scores", { x, y, fs });
+      heading(add, "scores", data.columns === 1 ? "scores, each key's → value" : "scores", { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
@@ -81,6 +84,8 @@ function stepperPicture(model, data, now, says) {
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
+            const grip_ = Math.min(5, bw / 2 - 2), up = top >= ground ? 1 : -1; // two lines at the end that is dragged
+            if (!data.fixed && Math.abs(top - ground) > 10) add(`grip ${tile} ${k}`, "path", { class: "fac-step-grip", d: `M${cx - grip_} ${base - top + up * 4}h${2 * grip_}m${-2 * grip_} ${up * 3}h${2 * grip_}` });
             if (numbers) small("s", short(score, 3), "fac-t-small", top >= ground ? base - top - 0.35 * fs : base - top + fs);
           }
           if (data.columns === 1) small("v", `→${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
@@ -152,7 +157,7 @@ function stepperPicture(model, data, now, says) {
     heading(add, "desk", w > 8 * fs ? "p, on the desk" : "p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, shown ? `of pile ${letter(tile)}` : "");
-    if (!shown) return;
+    if (!shown) return wait(add, "desk", ["weights of the pile", "on the desk"], { x, w, y, tall, fs });
     const p = right.p[place], unit = w / p.length, wrong = slip?.p[place];
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
@@ -173,6 +178,7 @@ function stepperPicture(model, data, now, says) {
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
+    if (last_ < 0) return wait(add, what, what === "l" ? ["sum of", "weights", "so far"] : ["weighted", "sum", "so far"], { x, w, y, tall, fs });
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       (last_ < 0 ? [] : run.parts[what][last_]).forEach((share, i) => {
@@ -207,17 +213,19 @@ function stepperPicture(model, data, now, says) {
     const top = Math.min(b + band, Math.max(b + 0.12 * band, ...points)), low_ = Math.max(a - band, Math.min(a - 0.12 * band, ...points));
     const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
     const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
-    heading(add, "mean", "O / ℓ", { x, y, fs });
+    const later = end ? "" : "fac-step-later"; // the line that divides runs once, at the end
+    heading(add, "mean", end ? "O / ℓ" : w > 10 * fs ? "O / ℓ, if it ended now" : "O / ℓ so far", { x, y, fs }).classList.toggle("fac-t-soft", !end);
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
     const path = (key, run, cls, many) => {
       const seen = run.means.slice(0, many);
       if (seen.some(Number.isFinite)) add(`${key} path`, "path", { class: cls, d: seen.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(seen[i - 1]) ? "L" : "M"}${across(i)} ${level(v)}` : "")).join("") });
     };
+    if (!shown) wait(add, "mean", ["answer", "so far"], { x, w, y, tall, fs });
     if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
     if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
-    path("right", right, "fac-step-path", shown);
+    path("right", right, `fac-step-path ${later}`, shown);
     if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
-    right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: "fac-edge fac-step-dot", style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
+    right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: `fac-edge fac-step-dot ${later}`, style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
     const [side, anchor] = shown > nTiles / 2 ? [x + 4, "start"] : [x + w - 4, "end"]; // where the last dot is not
     add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest ${short(b, 3)}`);
     add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest ${short(a, 3)}`);
@@ -226,7 +234,7 @@ function stepperPicture(model, data, now, says) {
       if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, 5)}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
-    says("right", right, "fac-t-small fac-t-name", 1.1, "");
+    says("right", right, end ? "fac-t-small fac-t-name" : "fac-t-soft", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
     else if (end) add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, other ? "as in the order given" : "as all at once");
   }
