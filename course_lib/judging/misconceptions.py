@@ -452,25 +452,21 @@ def _order_matters(loop: Slip) -> bool:
     return not (plain or loop.past_end or np.isfinite(loop.fill) or loop.backwards)
 
 
-# Asked for when none of those above explains it.
-_SELDOM = (
-    # P is made by exp(s - lse), of a wrong lse
-    *(_other_loops(one, only=lambda loop: True, divide="by lse") for one in _LSE),
-    # a right loop may begin with the last tile
-    *(
-        turned
-        for one in _KNOWN
-        if (turned := _other_loops(one, only=_order_matters, backwards=True)).slips
-    ),
-)
+# P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it.
+_SELDOM = tuple(_other_loops(one, only=lambda loop: True, divide="by lse") for one in _LSE)
 
-# What other mistakes make as well: asked for when none of them explains it.
+# What other mistakes make as well, and loops that begin with the last tile, which is seldom done.
 _LAST = (
     known(
         STARTS_LOW,
         "m starts at a large negative number. Where all scores of a row lie below it, every "
         "exponential vanishes, and the lse of a row without keys is that number. Start at -inf.",
         *STARTS_LOW_SLIPS,
+    ),
+    *(
+        turned
+        for one in _KNOWN
+        if (turned := _other_loops(one, only=_order_matters, backwards=True)).slips
     ),
 )
 
