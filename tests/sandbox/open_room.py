@@ -58,7 +58,7 @@ def bound(limits: profile.Limits) -> None:
     libc.mallopt(_ARENAS, 1)  # so that a hundred threads fit
     wanted = {
         resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_AS: profile._virtual_bytes() + MEMORY,
+        resource.RLIMIT_AS: profile._virtual_bytes(resource.getpagesize()) + MEMORY,
         resource.RLIMIT_FSIZE: LARGEST_FILE,
         resource.RLIMIT_NOFILE: OPEN_FILES,
         resource.RLIMIT_CORE: 0,
