@@ -19,7 +19,8 @@ import time
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
+
+from course_lib.authoring.running import client
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,12 +51,7 @@ def run(file: Path, *more: str) -> str:
     """Run one notebook, and ``more`` cells after it; return what its first code cell printed."""
     notebook = nbformat.read(file, as_version=4)
     notebook.cells += [nbformat.v4.new_code_cell(source) for source in more]
-    NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(file.parent)}},
-    ).execute()
+    client(notebook, file.parent, 300).execute()
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     return "".join(output.get("text", "") for output in first.outputs).strip()
 

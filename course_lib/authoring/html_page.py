@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from course_lib.authoring.running import client
 from course_lib.handin.course_file import FileProblem
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
@@ -47,7 +48,6 @@ def page(notebook: Path) -> str:
     """
     import nbformat
     from jinja2 import DictLoader
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
     from nbconvert import HTMLExporter
 
@@ -57,15 +57,9 @@ def page(notebook: Path) -> str:
         raise FileProblem(f"{notebook} cannot be read ({error.strerror}).") from None
     except Exception:
         raise FileProblem(f"{notebook} is not a Jupyter notebook.") from None
-    client = NotebookClient(
-        book,
-        timeout=_SECONDS,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(notebook.resolve().parent)}},
-    )
     try:
         with _pictures():
-            client.execute()
+            client(book, notebook.resolve().parent, _SECONDS).execute()
     except CellExecutionError as error:
         raise FileProblem(f"{notebook}: a cell raises {error.ename}: {error.evalue}") from None
     state = _widget_state(book.metadata.pop("widgets", {}))  # nbclient needs it; a page does not

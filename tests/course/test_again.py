@@ -12,7 +12,8 @@ from copy import deepcopy
 import nbformat
 import pytest
 from conftest import ROOT
-from nbclient import NotebookClient
+
+from course_lib.authoring.running import client
 
 LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
 SECONDS = 240
@@ -48,10 +49,9 @@ def run_twice(name: str) -> list[tuple[nbformat.NotebookNode, nbformat.NotebookN
     for cell in again:
         cell.id += "-again"
     whole = nbformat.v4.new_notebook(cells=[setup, *cells, *reversed(again)])
-    where = {"metadata": {"path": str(ROOT / "notebooks")}}
-    client = NotebookClient(whole, timeout=SECONDS, kernel_name="python3", resources=where)
-    client.allow_errors = True
-    client.execute()
+    running = client(whole, ROOT / "notebooks", SECONDS)
+    running.allow_errors = True
+    running.execute()
     return list(zip(cells, again, strict=True))
 
 

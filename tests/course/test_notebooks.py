@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import ROOT
-from nbclient import NotebookClient
 
+from course_lib.authoring.running import client
 from course_lib.lessons import all_lessons
 
 LESSONS = sorted(path.parent.name for path in (ROOT / "sources").glob("*/lesson.py"))
@@ -37,8 +37,7 @@ def run(name: str, *folders: str) -> list[list[nbformat.NotebookNode]]:
     for folder, book in zip(folders[1:], books[1:], strict=True):
         whole.cells.append(nbformat.v4.new_code_cell(f"%cd -q {ROOT / folder}\n%reset -f"))
         whole.cells += book.cells
-    resources = {"metadata": {"path": str(ROOT / folders[0])}}
-    NotebookClient(whole, timeout=SECONDS, kernel_name="python3", resources=resources).execute()
+    client(whole, ROOT / folders[0], SECONDS).execute()
     assert course_files() == before, "running a notebook wrote into the repository"
     code = [cell for cell in whole.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code), "not every cell was run"

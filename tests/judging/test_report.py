@@ -11,12 +11,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from corpus import sample
 from helpers import function_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import checking
+from course_lib.authoring.running import client
 from course_lib.checking import report_for
 from course_lib.classroom.record import from_report
 from course_lib.judging.engine import incorrect
@@ -392,7 +394,7 @@ def test_a_notebook_shows_a_failed_report_once(monkeypatch):
 def test_an_executed_notebook_holds_the_picture_and_one_line():
     """Through a real kernel: display first, then the error with its one line."""
     nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("nbclient")
     source = (
         "import course_lib, numpy\n"
         "def tiled_attention(q, k, v, block_q, block_k):\n"
@@ -403,7 +405,9 @@ def test_an_executed_notebook_holds_the_picture_and_one_line():
         "course_lib.check(tiled_attention)"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    nbclient.NotebookClient(notebook, allow_errors=True, timeout=120).execute()
+    running = client(notebook, ROOT, 120)
+    running.allow_errors = True
+    running.execute()
     outputs = notebook.cells[0].outputs
     display, error = (o for o in outputs if o.output_type != "stream")  # "Checking ..." if slow
     assert "<svg role='img'" in display.data["text/html"]

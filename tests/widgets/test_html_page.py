@@ -88,7 +88,17 @@ def test_what_is_printed_into_an_output_widget_breaks_nothing(tmp_path):
     write_notebook(tmp_path / "lesson.ipynb", [printed])
     assert main(["html", "lesson.ipynb"]) == 0
     page = (tmp_path / "lesson.html").read_text(encoding="utf-8")
+    assert "beyond" in page
     assert "application/vnd.jupyter.widget-state+json" not in page
+
+
+def test_nothing_is_sent_to_the_kernel_while_its_reply_is_awaited(tmp_path):
+    """Such a send takes the event that announces the reply, now and then: the page never ended."""
+    printed = "out = ipywidgets.Output(); display(out)\nwith out: print('beyond')"
+    told = "print(len(out.outputs), 'outputs told')"
+    write_notebook(tmp_path / "lesson.ipynb", [printed, told])
+    assert main(["html", "lesson.ipynb"]) == 0
+    assert "0 outputs told" in (tmp_path / "lesson.html").read_text(encoding="utf-8")
 
 
 def test_a_cell_that_raises_is_named_and_nothing_is_written(tmp_path, capsys):
