@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -75,23 +76,21 @@ def test_equal_edits_of_equal_lines_count_once():
 
 def test_every_equivalent_mutant_is_still_one_of_some_exercise():
     """An entry that is about nothing any more would hide a survivor one day."""
-    every = [(program, ast.unparse(ast.parse(program.text))) for program in programs()]
+    every = [(program, ast.unparse(ast.parse(program.text)).splitlines()) for program in programs()]
+    source = cache(Source)
+    made = cache(lambda text, operator: list(map(source(text).edit, source(text).sites(operator))))
 
     def is_about_something(one: Equivalent) -> bool:
         goes = one.old or one.edit.partition(" -> ")[0]  # what a program has that it is about
         return any(
             one.explains(program.exercise, operator.name, edit.old, edit.new)
-            for program, text in every
+            for program, lines in every
             if not one.exercises or program.exercise in one.exercises
-            if any(re.search(goes, line.strip()) for line in text.splitlines())
+            if any(re.search(goes, line.strip()) for line in lines)
             for operator in OPERATORS
             if one.operator in ("", operator.name)
-            for edit in lazily(program, operator)
+            for edit in filter(None, made(program.text, operator))
         )
-
-    def lazily(program, operator):
-        source = Source(program.text)
-        return filter(None, map(source.edit, source.sites(operator)))
 
     known = [one for one in equivalents() if not one.pair]
     assert [one for one in known if not is_about_something(one)] == []

@@ -1,4 +1,4 @@
-"""Lesson 06's checks: solutions pass, and every mistake the lesson names is recognised by name."""
+"""Lesson 06's checks: every mistake the lesson names is recognised by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import course_lib  # noqa: F401  (before triton: it chooses the mode)
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from helpers import changed, renamed, report_on, solutions, stubs, words_of  # noqa: E402
+from helpers import changed, renamed, report_on, solutions, words_of  # noqa: E402
 
 from course_lib.checking import report_for  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402
@@ -20,17 +20,6 @@ from course_lib.specs.lesson_06.on_a_gpu import FINE, ON_A_GPU, RACES, REFUSED  
 
 SPECS = {exercise.function: exercise for exercise in EXERCISES}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_the_solution_passes(name):
-    found = report_for(getattr(solutions(6), name), seed=1)
-    assert found.passed, found.text()
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_the_stub_is_not_attempted(name):
-    assert report_for(getattr(stubs(6), name), seed=1).verdict is Verdict.NOT_ATTEMPTED
 
 
 @pytest.mark.parametrize("name", KERNELS)

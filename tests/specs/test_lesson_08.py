@@ -1,4 +1,4 @@
-"""Lesson 08: solutions pass, stubs are not attempted, masks on whole tiles are found by counting.
+"""Lesson 08: masks on whole tiles are found by counting.
 
 Wrong submissions of all kinds, and right ones of other styles, are in ``tests/submissions/8.*``.
 """
@@ -16,7 +16,6 @@ from helpers import (
     report_on,
     says,
     solutions,
-    stubs,
     words_of,
 )
 
@@ -27,21 +26,6 @@ from course_lib.judging.report import Verdict
 from course_lib.kernels.ladder import Tiles, edge_masks, skip_tiles
 from course_lib.specs import find
 from course_lib.specs.lesson_08 import split, tiles
-
-ALL = ["choose_tiles", "causal_tiles", "split_attention"]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_solution_passes(name):
-    report = report_for(getattr(solutions(8), name), seed=1)
-    assert report.passed, report.text()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_stub_is_not_attempted(name):
-    report = report_for(getattr(stubs(8), name), seed=1)
-    assert report.verdict is Verdict.NOT_ATTEMPTED, report.text()
-
 
 # 8.1 --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Lesson 09: solutions pass, stubs are not attempted, truths are autograd's, bytes are the models'.
+"""Lesson 09: truths are autograd's, bytes are the models'.
 
 Wrong submissions of all kinds, and right ones of other styles, are in ``tests/submissions/9.*``.
 """
@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from helpers import code, module_from, report_on, solutions, stubs, words_of
+from helpers import code, module_from, report_on, solutions, words_of
 
 from course_lib import checking
 from course_lib.accounting import backward_traffic as traffic
@@ -35,27 +35,6 @@ from course_lib.specs.lesson_09 import (
 )
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ALL = [
-    "backward_by_hand",
-    "delta_and_dv",
-    "tile_gradients",
-    "dk_and_dv",
-    "dq_without_atomics",
-    "Attention",
-    "DroppedAttention",
-]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_solution_passes(name):
-    report = report_for(getattr(solutions(9), name), seed=1)
-    assert report.passed, report.text()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_stub_is_not_attempted(name):
-    report = report_for(getattr(stubs(9), name), seed=1)
-    assert report.verdict is Verdict.NOT_ATTEMPTED, report.text()
 
 
 # Null models ------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -16,40 +17,47 @@ from course_lib.judging.report import Verdict
 from course_lib.specs import EXERCISES
 
 CODE = [e for e in EXERCISES if e.kind != "question" and not e.draft]
+KERNELS = {e.id for e in EXERCISES if e.kind == "kernel"}
 FAILED = (Verdict.INCORRECT, Verdict.ERROR, Verdict.NOT_ON_A_GPU)
-
-
-STEPS = ("7.1", "7.2", "7.3")  # towards 7.4, in which most of their mistakes can be made again
-TOLD = {sample.expected for sample in corpus("wrong", "7.4") if "property" not in sample.expected}
 
 
 def name_of(sample) -> str:
     return f"{sample.exercise}-{sample.name}"
 
 
-def is_told_of_7_4(sample) -> bool:
-    return sample.exercise in STEPS and sample.expected in TOLD
-
-
 def those_that_wait() -> Iterator[str]:
-    """Yield what `make test-slow` tries: of an exercise's wrong ones with one name all but the
-    first, and the steps towards 7.4 where it says the same."""
-    told = set()
-    for sample in corpus("wrong"):
-        says_what = (sample.exercise, sample.expected)
-        if is_told_of_7_4(sample) or says_what in told:
-            yield name_of(sample)
-        told.add(says_what)
+    """Yield what `make test-slow` tries: a mistake made again in one exercise, or told elsewhere.
+
+    A name is tried in the first and in the last exercise that tells it; of a kernel exercise's
+    right submissions one in three is.
+    """
+    ends: dict[tuple[str, str], list[str]] = {}  # what is told -> its exercises, in order
+    for one in corpus("wrong"):
+        before = ends.setdefault(one.expected, [])
+        if one.exercise in before:
+            yield f"wrong {name_of(one)}"
+        else:
+            before.append(one.exercise)
+    for one in corpus("wrong"):
+        if one.exercise in ends[one.expected][1:-1]:
+            yield f"wrong {name_of(one)}"
+    for exercise in KERNELS:
+        yield from (
+            f"right {name_of(one)}" for n, one in enumerate(corpus("right", exercise)) if n % 3
+        )
 
 
 SLOW = set(those_that_wait())
-WRONG = [
-    pytest.param(one, id=name_of(one), marks=[pytest.mark.slow] if name_of(one) in SLOW else [])
-    for one in corpus("wrong")
-]
 
 
-@pytest.mark.parametrize("sample", WRONG)
+def samples(kind: str) -> list[object]:
+    """Return parameters: every sample of a kind, those that wait marked slow."""
+    slow = {True: [pytest.mark.slow], False: []}
+    every = [(one, name_of(one)) for one in corpus(kind)]
+    return [pytest.param(one, id=name, marks=slow[f"{kind} {name}" in SLOW]) for one, name in every]
+
+
+@pytest.mark.parametrize("sample", samples("wrong"))
 def test_every_wrong_submission_fails_for_its_reason(sample):
     report = report_on(sample)
     assert report.verdict in FAILED, report.text()
@@ -57,18 +65,14 @@ def test_every_wrong_submission_fails_for_its_reason(sample):
     assert says(report, what) == name, report.text()
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_the_fast_half_holds_the_mistakes_of_a_step_that_7_4_does_not_tell(step):
-    assert sum(name_of(sample) not in SLOW for sample in corpus("wrong", step)) >= 8
+def test_every_name_and_every_exercise_is_among_the_fast():
+    fast = [one for one in corpus("wrong") if f"wrong {name_of(one)}" not in SLOW]
+    assert {one.expected for one in fast} == {one.expected for one in corpus("wrong")}
+    each = Counter(one.exercise for one in fast)
+    assert all(each[exercise] >= 3 for exercise in {one.exercise for one in corpus("wrong")})
 
 
-def test_every_name_of_every_exercise_is_among_the_fast():
-    every = {(sample.exercise, sample.expected) for sample in corpus("wrong")}
-    fast = {(one.exercise, one.expected) for one in corpus("wrong") if name_of(one) not in SLOW}
-    assert {exercise for exercise, _ in every - fast} <= set(STEPS)
-
-
-@pytest.mark.parametrize("sample", corpus("right"), ids=name_of)
+@pytest.mark.parametrize("sample", samples("right"))
 def test_every_right_submission_passes(sample):
     """Written differently is not wrong."""
     report = report_on(sample)
