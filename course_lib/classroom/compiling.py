@@ -17,6 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.provenance import leaves
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Case, Exercise
+from course_lib.laptop import interpreter_only
 from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
@@ -24,6 +25,7 @@ from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 SECONDS = 120.0  # CPU, of all kernels of a submission; a kernel takes one or two
 FOR = 80  # sm_80
 OPEN = "compiles for a GPU in time"  # the property of a kernel that nobody could compile
+_NOWHERE = "the answer is right; its kernels are not compiled on this system: grade it on Linux."
 _CERTAIN = "@triton.jit\ndef store_one(x):\n    tl.store(x, 1.0)\n"
 
 Launch = dict[str, Any]
@@ -53,6 +55,8 @@ class Compiler:
 
         Raises InfrastructureError if it cannot be found out here.
         """
+        if launches and interpreter_only():
+            raise InfrastructureError(_NOWHERE)
         for launch in launches:
             try:
                 answer = self._answer(launch)
