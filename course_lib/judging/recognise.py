@@ -145,7 +145,9 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        likely = (m for m in exercise.mistakes if failed.resembles(failed.made_by(m)))
+        resembling = (m for m in exercise.mistakes if failed.resembles(failed.made_by(m)))
+        formula = is_formula(failed.case)
+        likely = _everywhere(exercise, resembling, run) if formula else resembling
         if named := _confirmed(exercise, likely, tried, run):  # of those after it none is computed
             return named
         others = [m for m in exercise.mistakes if not failed.resembles(failed.made_by(m))]
@@ -185,6 +187,31 @@ def _confirmed(
         if share > most:
             best, most = Named(mistake, certain=False), share
     return best
+
+
+def is_formula(case: Case) -> bool:
+    """Whether a case holds numbers alone, so that the answer to many of them costs nothing."""
+    return bool(case.args) and all(map(_is_of_numbers, case.args))
+
+
+def _is_of_numbers(x: Any) -> bool:
+    if isinstance(x, tuple | list):
+        return all(map(_is_of_numbers, x))
+    return isinstance(x, int | float)
+
+
+def _everywhere(
+    exercise: Exercise, likely: Iterator[Mistake], run: Callable[[Case], Any]
+) -> Iterator[Mistake]:
+    """Yield those that a formula makes in every case: also where they should not show."""
+    tried: list[Seen] | None = None
+    for mistake in likely:
+        if tried is None:
+            drawn = [Seen.of(exercise, c) for c in exercise.cases(np.random.default_rng(1))]
+            ran = [(one, run(one.case)) for one in drawn]
+            tried = [one.answered(result) for one, result in ran if result is not None]
+        if all(_explains(mistake, one) for one in tried):
+            yield mistake
 
 
 def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator[Seen]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +16,10 @@ from course_lib.judging.attention_judge import attention_judge
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.misread import Model
-from course_lib.judging.recognise import Seen, recognise
+from course_lib.judging.recognise import Seen, is_formula, recognise
 from course_lib.judging.spec import Case
-from course_lib.judging.tolerance import rounded
-from course_lib.specs import find
+from course_lib.judging.tolerance import rounded, same
+from course_lib.specs import EXERCISES, find
 
 CERTAIN = "This looks like a known mistake: "
 
@@ -204,3 +205,43 @@ def made_by(model, args, call):
     except Exception:
         return np.empty(0)
     return np.hstack([o, lse[:, None]])
+
+
+FORMULAS = [e for e in EXERCISES if all(map(is_formula, e.cases(np.random.default_rng(1))))]
+
+
+@pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_cases_of_a_formula_tell_any_two_of_its_mistakes_apart(exercise, seed):
+    seen = [Seen.of(exercise, case) for case in exercise.cases(np.random.default_rng(seed))]
+    made = [(m.name, [one.made_by(m).answer for one in seen]) for m in exercise.mistakes]
+    for (name, a), (other, b) in itertools.combinations(made, 2):
+        assert name == other or not all(map(same, a, b)), (name, other)
+
+
+def doubled(x):
+    """Return an answer with twice each of its numbers; words stay."""
+    if isinstance(x, dict):
+        return {key: doubled(value) for key, value in x.items()}
+    if isinstance(x, tuple | list):
+        return type(x)(map(doubled, x))
+    return x if x is None or isinstance(x, bool | str) else 2 * x
+
+
+@pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
+def test_a_formula_is_not_given_the_name_of_what_it_agrees_with_only_where_that_shows(exercise):
+    """Where the mistake makes no difference, it is wrong all the same: no name is true of it."""
+    drawn = [Seen.of(exercise, case) for case in exercise.cases(np.random.default_rng(2))]
+    for mistake in exercise.mistakes:
+
+        def mixed(case, mistake=mistake):
+            one = Seen.of(exercise, case)
+            made = one.made_by(mistake).answer
+            return doubled(one.answer) if same(made, one.answer) else made
+
+        shown = [not same(one.made_by(mistake).answer, one.answer) for one in drawn]
+        hidden = [one.answer for one, here in zip(drawn, shown, strict=True) if not here]
+        if all(shown) or all(same(doubled(answer), answer) for answer in hidden):
+            continue
+        failed = drawn[shown.index(True)]
+        assert recognise(exercise, [failed.answered(mixed(failed.case))], mixed) is None, mistake

@@ -79,6 +79,12 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"few": True},
     ),
     ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"outputs": 0}),
+    (
+        "two of the four tensors",
+        "Q and O are two tensors of heads * n_q * d elements, K and V two of kv_heads * n_k * d: "
+        "all four must move.",
+        {"outputs": 0, "kv": 1},
+    ),
     ("K or V is forgotten", "both K and V must be read.", {"kv": 1}),
     ("K and V have n_k rows", "n_q is used for the rows of K and V as well.", {"lengths": False}),
     (

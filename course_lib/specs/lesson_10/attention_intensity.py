@@ -171,11 +171,12 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
         _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
         _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows),
     ),
-    (
+    *ways(
         "Q and O are forgotten",
         "q is read and o is written as well: batch * heads * n_q rows each. In prefill they are "
         "half of all bytes.",
         _ratio(q_and_o=lambda x: 0),
+        _ratio(change=lambda right, x: 2 * x.heads // x.kv_heads * x.n_q / x.b),
     ),
     (
         "O is forgotten",
