@@ -42,6 +42,10 @@ def _at_n_q(number: np.ndarray, _block_q: int, _block_k: int, n_q: int, _n_k: in
     return np.full_like(number, n_q)
 
 
+ALPHA_IS_1 = (  # what is said where alpha = exp(0), whether or not anything is multiplied by it
+    "If you do multiply: is `m` already the new maximum there? Keep the old one until alpha is "
+    "computed."
+)
 NOT_THE_MAXIMUM = "not the maximum is subtracted"
 NOT_THE_MAXIMUM_SLIPS = (
     "first_max",
@@ -76,8 +80,7 @@ _KNOWN = (
     ),
     known(
         "nothing is rescaled",
-        "neither the sum nor the output is rescaled when a new maximum arrives. If both are: m "
-        "must not be overwritten before alpha is computed, which is exp(0) = 1 then.",
+        f"neither the sum nor the output is rescaled when a new maximum arrives. {ALPHA_IS_1}",
         *either_way("neither"),
     ),
     known(

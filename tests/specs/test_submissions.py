@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import triton
 from corpus import corpus
-from helpers import report_on, says
+from helpers import report_on, says, words_of
 
 from course_lib.judging.report import Verdict
 from course_lib.specs import EXERCISES
@@ -70,6 +70,13 @@ def test_every_name_and_every_exercise_is_among_the_fast():
     assert {one.expected for one in fast} == {one.expected for one in corpus("wrong")}
     each = Counter(one.exercise for one in fast)
     assert all(each[exercise] >= 3 for exercise in {one.exercise for one in corpus("wrong")})
+
+
+@pytest.mark.parametrize("exercise", ["3.2", "3.3", "4.2", "4.6", "4-star", "5.4", "7.4"])
+def test_who_multiplies_by_an_alpha_of_1_is_asked_for_the_old_maximum(exercise):
+    """They believe the name no sooner: they do multiply."""
+    says = words_of(report_on(f"{exercise}/wrong/m_updated_before_alpha"))
+    assert "Keep the old one until alpha is computed" in says
 
 
 @pytest.mark.parametrize("sample", samples("right"))

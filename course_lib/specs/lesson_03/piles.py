@@ -15,6 +15,7 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import (
+    ALPHA_IS_1,
     BASES,
     BASES_SLIPS,
     CLIPPED,
@@ -82,8 +83,7 @@ STREAM_MISTAKES = (
     (
         "nothing is rescaled",
         "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
-        "alpha = exp(m - m_new). If you do: is m overwritten before alpha is computed? Then alpha "
-        "is exp(0) = 1.",
+        f"alpha = exp(m - m_new). {ALPHA_IS_1}",
         "neither",
     ),
     (

@@ -13,7 +13,7 @@ from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, M
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM
+from course_lib.judging.misconceptions import ALPHA_IS_1, BASES, NOT_THE_MAXIMUM
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
     HIGH,
@@ -173,7 +173,7 @@ STREAM_DENOMINATOR = Exercise.of(
         Mistake(
             "l_sum is not rescaled",
             "the old l_sum was measured against the old maximum: multiply it by exp(m - m_new) "
-            "before you add the new pile.",
+            f"before you add the new pile. {ALPHA_IS_1}",
             lambda piles: _denominator_walk(piles, "no_rescale_l"),
         ),
         Mistake(

@@ -16,6 +16,7 @@ from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import (
     ALL_NAN,
+    ALPHA_IS_1,
     BASES_SLIPS,
     CLIPPED,
     CLIPPED_SLIPS,
@@ -146,7 +147,7 @@ LONG_LOGSUMEXP = Exercise.of(
         *_long(
             "l_sum is not rescaled",
             "When a new maximum arrives, the old sum is measured against the old one: multiply "
-            "it by alpha = exp(m - m_new).",
+            f"it by alpha = exp(m - m_new). {ALPHA_IS_1}",
             "no_rescale_l",
         ),
         *_long(
