@@ -25,7 +25,7 @@ from course_lib.judging.next_step import next_step
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import Named, Seen, recognise
 from course_lib.judging.report import Report, Verdict
-from course_lib.judging.shrink import smallest, told
+from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.judging.walks import is_walk, shortest
 from course_lib.sandbox.calling import SIGNATURE
@@ -154,7 +154,8 @@ def _smallest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> l
     small = smallest(exercise, case, _fails_alike(exercise, host, finding))
     _, result, answer = _tried(exercise, host, small)
     lines = told(exercise, small, result, answer)
-    return ["The smallest input found on which it fails:", *lines] if lines else []
+    which = "The smallest input found" if can_shrink(exercise, case) else "An input"
+    return [f"{which} on which it fails:", *lines] if lines else []
 
 
 def _shortest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> tuple[Case, Finding]:
@@ -214,8 +215,11 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     kinds, text = failure.kinds, failure.text
     if NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
         blank = [f"Write the marked lines of {exercise.function}, then run this cell again."]
-        left = [line.strip().split(":")[0] for line in failure.lines if NOT_ATTEMPTED in line]
-        blank += [f"Where yours stand already, delete {line}." for line in left[-1:]]
+        left = [line.partition(":  ") for line in failure.lines if NOT_ATTEMPTED in line]
+        blank += [  # its number is true in a file only: a notebook's cells are counted together
+            f"If your lines are already there, delete the line `{text}`."
+            for _, _, text in left[-1:]
+        ]
         return Report(exercise, Verdict.NOT_ATTEMPTED, tuple(blank))
     if kinds[0] == SIGNATURE:
         called = f"{exercise.function} is called as {exercise.function}{exercise.signature}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
+from course_lib.judging.recognise import is_formula
 from course_lib.judging.spec import REMAINDER, Case, Exercise
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.inputs import each_array, is_array, is_tensor
@@ -26,7 +27,9 @@ _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
 
 _IN_TILES = ("tile", "length")
-Axis = tuple[str, int]  # "head", "length", "row" (head_dim) or "tile", and how many
+_KINDS_OF_NUMBERS = ("b", "itemsize")  # the bytes of a number: there are not any of them
+# "head", "length", "row" (head_dim) or "tile", and how many; "number": one given to a formula
+Axis = tuple[str, int]
 Sizes = Mapping[Axis, int]  # ... of them there are in the small case
 
 
@@ -36,13 +39,13 @@ def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> C
         return case
     until = time.monotonic() + SECONDS
     best = case = replace(case, counted=False, compiled=False)
-    sizes = {axis: axis[1] for axis in sorted(_axes(case), key=lambda axis: axis[1])}
+    sizes = {axis: axis[1] for axis in _axes(exercise, case)}
     for axis in sizes:
-        for target in (t for t in _TARGETS if t < axis[1]):
+        for target in _targets(axis):
             smaller = {**sizes, axis: target}
             if time.monotonic() > until or not _keeps_promises(exercise, smaller):
                 continue
-            if fails(tried := _cut(case, smaller)):
+            if fails(tried := _cut(exercise, case, smaller)):
                 best, sizes = tried, smaller
                 break
     for simpler in (_in_two_columns, _in_whole_numbers):
@@ -56,7 +59,7 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
 
     None either where its arguments are not numbers.
     """
-    inputs = [*zip(_names(exercise, case), case.args, strict=False), *case.kwargs.items()]
+    inputs = _inputs(exercise, case)
     if not all(_is_of_numbers(value) for _, value in inputs):
         return []
     try:
@@ -77,6 +80,10 @@ def _names(exercise: Exercise, case: Case) -> list[str]:
     return [*names, *list(signature(exercise.truth).parameters)[len(first) :]] if later else names
 
 
+def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
+    return [*zip(_names(exercise, case), case.args, strict=False), *case.kwargs.items()]
+
+
 def _is_of_numbers(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_of_numbers, value))
@@ -91,8 +98,16 @@ def _axes_of(x: Any) -> list[Axis]:
     return list(zip(words, x.shape, strict=True))
 
 
-def _axes(case: Case) -> set[Axis]:
+def can_shrink(exercise: Exercise, case: Case) -> bool:
+    """Return whether anything smaller is tried at all."""
+    return not case.together and bool(_axes(exercise, case))
+
+
+def _axes(exercise: Exercise, case: Case) -> list[Axis]:
+    """Return what can be made smaller, the smallest first."""
     found = {("tile", n) for n in _tiles(case).values()}
+    if is_formula(case):
+        found |= {("number", n) for n in _whole_numbers(exercise, case)}
 
     def note(value: Any) -> None:
         if is_array(value) or isinstance(value, list | tuple):
@@ -103,7 +118,28 @@ def _axes(case: Case) -> set[Axis]:
 
     for value in case.args:
         note(value)
-    return {axis for axis in found if axis[1] > 1}
+    return sorted((axis for axis in found if axis[1] > 1), key=lambda axis: axis[1])
+
+
+def _targets(axis: Axis) -> list[int]:
+    """Return the sizes to be tried, the smallest first; a formula may have a threshold anywhere."""
+    word, n = axis
+    powers = (1 << i for i in range(n.bit_length()))
+    tried = {t for p in powers for t in (p, p + 1)} if word == "number" else _TARGETS
+    return sorted(t for t in tried if t < n)
+
+
+def _whole_numbers(exercise: Exercise, case: Case) -> Iterator[int]:
+    def each(value: Any) -> Iterator[int]:
+        if isinstance(value, list | tuple):
+            for one in value:
+                yield from each(one)
+        elif type(value) is int:
+            yield value
+
+    for name, value in _inputs(exercise, case):
+        if name not in _KINDS_OF_NUMBERS:
+            yield from each(value)
 
 
 def _tiles(case: Case) -> dict[str, int]:
@@ -121,14 +157,15 @@ def _keeps_promises(exercise: Exercise, sizes: Sizes) -> bool:
         for (other, b), small_b in sizes.items():
             if word == other and a < b and small_a > small_b:
                 return False
-            tied = (word, other) == ("head", "head") or (whole and (word, other) == _IN_TILES)
+            both = word, other
+            tied = both in (("head",) * 2, ("number",) * 2) or (whole and both == _IN_TILES)
             if tied and b % a == 0 and small_b % small_a:
                 return False
     return True
 
 
-def _cut(case: Case, sizes: Sizes) -> Case:
-    """Return the case with each length and each tile made as small as ``sizes`` says."""
+def _cut(exercise: Exercise, case: Case, sizes: Sizes) -> Case:
+    """Return the case with each length, tile and number made as small as ``sizes`` says."""
 
     def cut(value: Any) -> Any:
         if is_array(value):
@@ -139,10 +176,17 @@ def _cut(case: Case, sizes: Sizes) -> Case:
         if isinstance(value, list | tuple):
             (axis,) = _axes_of(value)
             return type(value)(cut(item) for item in value[: sizes.get(axis, axis[1])])
-        return value
+        return sizes.get(("number", value), value) if type(value) is int else value
 
     tiles = {name: sizes.get(("tile", n), n) for name, n in _tiles(case).items()}
-    return replace(case, args=tuple(map(cut, case.args)), kwargs={**case.kwargs, **tiles})
+    fixed = [i for i, name in enumerate(_names(exercise, case)) if name in _KINDS_OF_NUMBERS]
+    args = tuple(x if i in fixed else cut(x) for i, x in enumerate(case.args))
+    numbers = {
+        name: cut(n)
+        for name, n in case.kwargs.items()
+        if type(n) is int and name not in _KINDS_OF_NUMBERS
+    }
+    return replace(case, args=args, kwargs={**case.kwargs, **numbers, **tiles})
 
 
 def _in_two_columns(case: Case) -> Case:

@@ -101,3 +101,47 @@ def test_an_input_that_comes_later_has_its_own_name():
     q = np.ones((1, 1, 1, 1))
     lines = told(find("9.6"), Case("", (q, 2 * q, 3 * q, 4 * q), {"causal": True}), q, q)
     assert [line.split(" = ")[0].strip() for line in lines[:5]] == ["q", "k", "v", "do", "causal"]
+
+
+def test_the_numbers_of_a_formula_are_made_small():
+    def least_bytes(n_q, n_k, d, heads, kv_heads, itemsize):
+        return (2 * heads * n_q * d + 3 * kv_heads * n_k * d) * itemsize
+
+    says = renamed(least_bytes, "least_bytes").text()
+    for name in ("n_q", "n_k", "d", "heads", "kv_heads"):
+        assert f"   {name} = 1\n" in says
+    assert "   itemsize = 4\n" in says  # there are 2 and 4, no others
+
+
+@pytest.mark.parametrize(
+    ("fails", "n", "tile"),
+    [
+        (lambda n, tile: n % tile, 3, 2),
+        (lambda n, tile: n > 256, 257, 1),
+        (lambda n, tile: n % tile == 1 and tile > 8, 17, 16),
+    ],
+)
+def test_the_numbers_are_as_small_as_the_failure_lets_them_be(fails, n, tile):
+    case = Case("c", (257, 128))
+    assert smallest(find("4.1"), case, lambda tried: fails(*tried.args)).args == (n, tile)
+
+
+def test_numbers_that_divide_or_exceed_each_other_still_do():
+    shape = {"batch": 3, "heads": 15, "kv_heads": 5, "head_dim": 64, "b": 2, "shared_prefix": 700}
+    case = Case("c", (2, 900), shape)
+
+    def fails(tried):
+        return tried.kwargs["shared_prefix"] and tried.kwargs["heads"] > tried.kwargs["kv_heads"]
+
+    found = smallest(find("10.1"), case, fails)
+    assert found.kwargs["b"] == 2
+    assert found.kwargs["heads"] % found.kwargs["kv_heads"] == 0
+    assert found.kwargs["shared_prefix"] <= found.args[1] <= 4
+
+
+def test_where_nothing_smaller_is_tried_the_input_is_not_called_the_smallest():
+    def tile_bounds(n, tile):
+        right = [(start, min(start + tile, n)) for start in range(0, n, tile)]
+        return [(0, 2)] if n == tile == 1 else right
+
+    assert "An input on which it fails:" in renamed(tile_bounds, "tile_bounds").text()
