@@ -15,9 +15,9 @@ from helpers import words_of
 
 from course_lib import checking, store
 from course_lib.checking import check, hint, report_for
-from course_lib.judging.judges import within
+from course_lib.judging.judges import exactly, within
 from course_lib.judging.report import CheckFailed, Verdict
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs import UnknownExercise, find
 
 TOY = Exercise(
@@ -114,6 +114,18 @@ def test_a_stub_that_was_left_below_an_answer_is_named_by_its_text():
     says = words_of(verdict_of(double))
     assert 'delete the line `raise NotImplementedError("not attempted")`.' in says
     assert not re.search(r"\d", says.partition("delete")[2])
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "says"),
+    [
+        ([(0, 2), (2, 4)], [(0, 2), (2, 3)], "value 2 of 2 in pair 2 of 2 is 4"),
+        ({"k": (1, 2, 4)}, {"k": (1, 2, 3)}, "value 3 of 3 in the entry 'k' is 4"),
+        ((1, 2), (1, 3), "value 2 of 2 is 2"),
+    ],
+)
+def test_a_wrong_number_among_pairs_is_told_with_its_place(got, wanted, says):
+    assert exactly(Case(""), Observed(got), wanted).says.startswith(says)
 
 
 def test_a_known_mistake_is_named():

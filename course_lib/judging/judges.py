@@ -38,8 +38,11 @@ def _compare(got: Any, expected: Any, name: str, relative: float) -> Finding | N
         got = list(got) if is_array(got) and len(got.shape) else got
         if not isinstance(got, tuple | list) or len(got) != len(expected):
             return Finding("the form", f"{name} should be {len(expected)} values, not {got!r}.")
+        inside = "" if name == "the answer" else f" in {name}"
         for i, (one, wanted) in enumerate(zip(got, expected, strict=True)):
-            if finding := _compare(one, wanted, f"value {i + 1} of {len(expected)}", relative):
+            part = "pair" if isinstance(wanted, tuple) and len(wanted) == 2 else "value"
+            which = f"{part} {i + 1} of {len(expected)}{inside}"
+            if finding := _compare(one, wanted, which, relative):
                 return finding
         return None
     if isinstance(expected, dict):

@@ -197,7 +197,9 @@ _KNOWN = (
         Misreading(columns=True),
     ),
     known(
-        "not divided by l", "the weighted sum is not divided by the sum of weights.", "no_divide"
+        "not divided by the sum",
+        "the weighted sum is not divided by the sum of weights.",
+        "no_divide",
     ),
     known(
         "keys past the end count as score 0",

@@ -209,6 +209,15 @@ def test_where_every_row_is_wrong_a_sentence_says_it_and_no_map():
     assert "█" not in report.text()
 
 
+def test_that_all_is_wrong_is_said_once():
+    says = report_on(np.ones((9, 4)), np.zeros((9, 4))).text()
+    assert "wrong in 9 of 9 rows" in says
+    assert "all 9 rows" not in says
+    some = np.zeros((9, 4))
+    some[:, 1] = 1
+    assert "all 9 rows are wrong, in column 1 of 4" in report_on(some, 0 * some).text()
+
+
 # --- size ----------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ _SUM_LEFT = ("l is not rescaled", "l_sum is not rescaled")
 _OUTPUT_LEFT = (
     "O is not rescaled",
     "nothing is rescaled",  # the sum may be a column of O
-    "not divided by l",  # where `acc /= l_sum` is what is left out
+    "not divided by the sum",  # where `acc /= l_sum` is what is left out
 )
 _UNREACHED = ("stores every row", "writes every row of o", "writes every entry")
 _EMPTY_LSE = (
@@ -712,7 +712,6 @@ OPERATORS: tuple[Operator, ...] = (
                  of=(("X.contiguous()", "X"),)),
     _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
                  "lse is m + l", "lse is ln(total)", "lse is m + total", "the sum alone",
-                 "not divided by l",
                  "not divided by the sum",  # where weights are exp(s - lse)
                  "the maximum is missing", "the logarithm is missing",
                  "the lse of the parts is not merged",

@@ -120,7 +120,7 @@ def other_strides(node: ast.AST) -> Iterator[New]:
 
 OPERATORS: tuple[Operator, ...] = (
     too_strict, too_generous, turned_round, not_carried_on, new_rescaled, other_strides,
-    _pairs("not divided at the end", "not divided by l", "not divided", "not divided by the sum",
+    _pairs("not divided at the end", "not divided", "not divided by the sum",
            "a part is not divided by its sum",
            of=(("A / l_sum", "A"), ("A / l_sum[:, None]", "A"), ("A / l_safe[:, None]", "A"))),
     _pairs("K for V", "K is read in place of V", of=(

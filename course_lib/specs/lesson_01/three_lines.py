@@ -145,7 +145,7 @@ _SHARED = frozenset(
         "scaled twice",
         "the scale is upside down",
         "softmax over the wrong axis",
-        "not divided by l",
+        "not divided by the sum",
     }
 )
 

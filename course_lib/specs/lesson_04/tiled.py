@@ -248,7 +248,7 @@ OF_THE_LOOP = frozenset(
         "divided in every tile",
         "the past is thrown away",
         "each tile is normalised on its own",
-        "not divided by l",
+        "not divided by the sum",
         "the new tile is rescaled as well",
         BASES,
         "the scale is missing",

@@ -185,7 +185,7 @@ _IN_OTHER_WORDS = {
         "places past the last split count",
         "splits are filled up to a power of two: what is loaded there must be -inf, not a number.",
     ),
-    "not divided by l": (
+    "not divided by the sum": (
         "not divided by the weights' sum",
         "the weights exp(lse_i - m) do not add up to 1: divide by their sum.",
     ),

@@ -290,7 +290,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "each head's weights add up to 1 over the tokens: the last axis of (B, H, n).",
         _answer(weights=_over_heads),
     ),
-    ("not divided by l", "the weights do not add up to 1: divide by their sum.",
+    ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
      _answer(weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      _answer(weights=_against(lambda s: 0))),
