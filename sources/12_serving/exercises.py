@@ -154,7 +154,8 @@ check(int8_cache)
 #    of its tokens, those it was given included, and they are computed anew. (Each request fits the
 #    pool alone.)
 # 6. No prompt is overtaken for ever: while a request has one to compute, at most 5 that came later
-#    finish theirs. (Counted are steps that give them more tokens than it.)
+#    finish theirs. (Counted are steps that give them more tokens than it. Who leaves before it has
+#    ended has one again, from that step on.)
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #

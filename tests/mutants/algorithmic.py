@@ -21,6 +21,7 @@ _algorithmic = partial(pairs, kind=_KIND)
 _NOT_MAX = (
     "not the maximum is subtracted",
     "the error is not the largest difference",  # of 12.2, where a maximum is no softmax's
+    "the scale is not of the largest number",
 )
 _OWN_MAX = (
     "each tile uses its own maximum", "each pile uses its own maximum",
@@ -72,7 +73,11 @@ _ONE_ONLY = (
     "only the last part counts", "only the last tile of queries counts", "nothing is rescaled",
     "l_sum holds the last pile only",
 )  # fmt: skip
-_SCALE = ("the scale is missing", "the last scale is missing")  # the last: on the way back
+_SCALE = (
+    "the scale is missing",
+    "the last scale is missing",  # on the way back
+    "only one part is scaled",  # of two, in 12.1
+)
 _TILES = (
     "multiplies only the tiles it must",
     "moves only what it must", "one program per block", "only square tiles",

@@ -65,14 +65,15 @@ def _cases(rng: Generator) -> list[Case]:
     jump = draw.jumping(rng, 3, 129, 16, 2000.0, heads=(2,))  # of its three rows each is a head's
     return [
         _case("2 sequences of 5 tokens, 3 heads", _drawn(rng, 3, 5, 8)),
+        # early: slips in tiles are alike in one tile, and a name is confirmed by what comes next
+        _case("150 tokens whose scores climb by 20",
+              draw.sloped(rng, 1, 150, 16, 20.0, heads=(2, 2))),
         _case(f"2 sequences of {n} tokens, 2 heads", _drawn(rng, 2, n, 16)),
         _case("one token", _drawn(rng, 3, 1, 8)),
         _case("a token of K and one of V are 1000 times as large as the others", _uneven(rng)),
         _case("rows of zeros in K and in V", _with_zeros(rng)),
         _case("memory that lies as (B, n, H, d)", _drawn(rng, 3, 7, 8), strided=True),
         _case("bfloat16 inputs", _drawn(rng, 3, 11, 16), dtype="bfloat16"),
-        _case("150 tokens whose scores climb by 20",
-              draw.sloped(rng, 1, 150, 16, 20.0, heads=(2, 2))),
         *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
         _case(hard[0][0], _a_row_a_head(*jump), shows=hard[0][2]),
     ]  # fmt: skip
@@ -124,14 +125,15 @@ def _answer(
     rows: Callable[[Array], Rows] = _rows,
     attend: Callable[[Array, Rows, Rows], Array] = _attend,
     error: Callable[[Array, Array], Any] = lambda o, exact: np.abs(o - exact).max(),
-    compared: Literal["right", "alike", "kept"] = "right",
+    compared: Literal["came", "kept"] = "came",
+    compared_by: Callable[..., Array] = _attend,
     attended: str = "kv",
     of_rows: Callable[[Array, Array], Any] | None = None,
 ) -> Callable[..., Any]:
     """Return a model: how ``rows`` are kept, who attends to them, and what the error is.
 
-    o is ``compared`` with the right attention over K and V, or with the model's own (alike); or
-    with that of what is kept. What is not ``attended`` as it is kept is as it came.
+    o is ``compared`` with attention (``compared_by``) over K and V as they came, or over what is
+    kept. What is not ``attended`` as it is kept is as it came.
     """
 
     def model(q: Any, k: Any, v: Any) -> Any:
@@ -143,7 +145,7 @@ def _answer(
                 q, *(kept[i] if name in attended else came[i] for i, name in enumerate("kv"))
             )
             with_what = kept if compared == "kept" else came
-            exact = (attend if compared == "alike" else _attend)(q, *with_what)
+            exact = compared_by(q, *with_what)
             off = of_rows(k, k_rows[0] * k_rows[1]) if of_rows else error(o, exact)
         return o, float(off), k_rows, v_rows
 
@@ -263,6 +265,10 @@ def _against(maximum: Callable[[Array], Any]) -> Callable[[Array], Array]:
     return weights
 
 
+def _not_divided(s: Array) -> Array:
+    return np.asarray(np.exp(s - s.max(axis=-1, keepdims=True)))
+
+
 _SHARED_SCALE = (
     (None, "one scale for the whole cache",
      "one token with an outlier then costs all others their digits: a scale for each row, the "
@@ -286,15 +292,25 @@ _NOT_ROUNDED = (
     "to(torch.int8) cuts the fraction off, and floor goes down: with round a number is off by half "
     "a scale at most, not by a whole one.",
 )
+_NOT_THE_LARGEST = (
+    "the scale is not of the largest number",
+    "a row's scale is made of its largest absolute value, of either sign: with a smaller one there "
+    "are numbers that int8 does not hold.",
+)
 _FREE = (
     "an int8 cache is free",
     "the error is 0 only between two answers of the same cache. Compare o with attention over K "
     "and V as they came.",
 )
-_OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
+_OF_THE_SCALE: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
     ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
     ("the scale is upside down", "divide the scores by sqrt(d).", partial(_attend, power=-0.5)),
+)  # fmt: skip
+_OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
+    *_OF_THE_SCALE,
+    ("not divided by l", "the weights do not add up to 1: divide by their sum.",
+     partial(_attend, weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      partial(_attend, weights=_against(lambda s: 0))),
     ("the maximum starts at 0", SAYS["the maximum starts at 0"],
@@ -335,6 +351,9 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ),
     *((*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))
       for to in (np.trunc, np.floor, np.ceil)),
+    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x).min(-1, keepdims=True), x))),
+    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x).mean(-1, keepdims=True), x))),
+    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x.min(-1, keepdims=True)), x))),
     ("a row of zeros has scale 0",
      "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
      _answer(rows=_whole_row_zero)),
@@ -378,10 +397,11 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_RELATIVE, _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),
     ("the error is that of K", "what counts is how far o is off: compare attention's outputs.",
      _answer(of_rows=lambda k, kept: np.abs(k - kept).max())),
+    *((name, says, _answer(compared_by=slip)) for name, says, slip in _OF_THE_SCALE),
     *(
-        (name, says, _answer(attend=attend, compared=compared))
-        for name, says, attend in _OF_ATTENTION
-        for compared in ("right", "alike")
+        (name, says, _answer(attend=attend, compared_by=compared_by))
+        for name, says, slip in _OF_ATTENTION
+        for attend, compared_by in ((slip, _attend), (slip, slip))
     ),
 )  # fmt: skip
 

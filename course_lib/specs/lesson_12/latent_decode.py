@@ -63,6 +63,8 @@ def _cases(rng: Generator) -> list[Case]:
     hard.append((draw.FARTHEST_NAME, lowest, frozenset({FAR, REMAINDER})))
     return [
         _case(rng, "2 sequences of 5 tokens, 3 heads", (2, 3, 5, 8, 4, 16, 6)),
+        # early: slips in tiles are alike in one tile, and a name is confirmed by what comes next
+        _case(rng, "a sequence of 150 tokens, 2 heads", (1, 2, 150, 6, 10, 12, 7)),
         _case(rng, f"3 sequences of {n} tokens, 2 heads", (3, 2, n, 6, 10, 12, 7)),
         _case(rng, "one token: all the weight is its own", (2, 4, 1, 6, 2, 9, 5)),
         _case(rng, "cached rows and weights that lie in memory as one", (2, 3, 7, 8, 4, 16, 6),

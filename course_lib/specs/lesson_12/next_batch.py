@@ -75,15 +75,20 @@ def _overtaken(decision: Decision, state: State, passed: dict[int, int]) -> None
 
     Raises Broken.
     """
-    compute, todo = decision.compute, state.todo
+    (compute, leave), todo = decision, state.todo
     done = [i for i, n in compute.items() if n == todo[i] and not state.answers(i)]
     passed.update(dict.fromkeys(done, 0))
-    for i in (i for i in todo if todo[i] and not state.answers(i) and i not in done):
+    for i in (i for i in todo if todo[i] and i not in done):
+        if state.answers(i) and i not in leave:
+            continue  # no prompt: who leaves has one again
         passed[i] += sum(j > i and compute[j] > compute.get(i, 0) for j in done)
         if passed[i] > MOST_PASSED:
+            why = "take the oldest first, or a long prompt waits as long as short ones come."
+            if i in leave:
+                why = "admit nobody in a step in which somebody has to leave."
             says = (
                 f"request {i} is without its next token, and {passed[i]} that came later have got "
-                "past it: take the oldest first, or a long prompt waits as long as short ones come."
+                f"past it: {why}"
             )
             raise Broken(FAIR, says)
 
@@ -199,6 +204,16 @@ def _cases(rng: Generator) -> list[Case]:
              _requests((6, 9), (7, 12), (1, 8), (6, 7)), 8, 4, 16),
         case("three that grow until no page is left",
              _requests((8, 14), (8, 14), (8, 14)), 8, 4, 24),
+        case("a prompt that fills the pool", _requests((12, 1)), 3, 4, 13),
+        case("a long prompt, and 12 of one token that come later",
+             _requests((20, 2), *[(1, 1)] * 12), 8, 4, 8),
+        case("a chunk of one token", _requests((8, 3), (5, 3), (3, 3), (2, 3)), 9, 4, 9),
+        case("a long one has to leave, and short ones wait",
+             _requests((4, 9), (27, 3), *[(3, 2)] * 8), 8, 4, 40),
+        case("who leaves has begun a page", _requests((4, 6), (3, 6), (1, 6)), 3, 4, 9),
+        case("who leaves has all but filled a page", _requests((4, 6), (4, 6), (3, 6)), 3, 4, 11),
+        case("who has ended has begun a page", _requests((4, 4), (4, 4), (5, 1)), 4, 4, 13),
+        case("a chunk that ends before its page does", _requests((7, 5), (5, 2)), 3, 4, 10),
         case("30 requests that come almost at once", _crowded(rng), pool, size, budget),
         case("30 requests, a few more than can be served at once", _mixed(rng), pool, size, budget),
         case("one ends and leaves the page that the other needs",
@@ -208,6 +223,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("the newest has ended when pages run out",
              _requests((11, 4), (8, 9), (4, 2), (3, 1)), 8, 4, 16),
         case("12 short ones at once, and pages for all", _requests(*[(3, 4)] * 12), 24, 4, 48),
+        case("two prompts, and pages for one", _requests((10, 1), (12, 1)), 3, 4, 9),
     ]  # fmt: skip
 
 

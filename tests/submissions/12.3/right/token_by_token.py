@@ -4,7 +4,8 @@ def next_batch(waiting, running, free_pages, *, budget, page_size):
     todo = waiting | {i: state[1] for i, state in running.items()}
     leave = [i for i in running if todo[i] == 0]
     free = free_pages + sum((cached[i] + page_size - 1) // page_size for i in leave)
-    order = sorted((i for i in todo if todo[i]), key=lambda i: (i in waiting, todo[i] > 1, i))
+    prompts = {i for i in running if todo[i] > 1}
+    order = sorted((i for i in todo if todo[i]), key=lambda i: (i in waiting, i in prompts, i))
     compute = {}
     while order and budget:
         i = order[0]
