@@ -309,7 +309,7 @@ _OF_THE_SCALE: tuple[tuple[str, str, Callable[..., Array]], ...] = (
 )  # fmt: skip
 _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     *_OF_THE_SCALE,
-    ("not divided by l", "the weights do not add up to 1: divide by their sum.",
+    ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
      partial(_attend, weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      partial(_attend, weights=_against(lambda s: 0))),
