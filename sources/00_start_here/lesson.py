@@ -67,7 +67,7 @@ print(*diagnose(examine()), sep="\n")
 # %% rhythm [markdown]
 # ## Predict, run, check
 #
-# Every lesson goes in three steps. Think of a scientist with a notebook.
+# Every lesson goes in three steps.
 #
 # 1. **Predict.** Before a cell shows a result, say what you expect. A wrong
 #    guess is worth more than no guess: you remember the surprise.

@@ -573,8 +573,6 @@ peak
 # two hatched squares, as large as they wanted to be. All areas have one scale.
 # Naive attention holds two squares, the fused one a line. Where a pair of squares
 # is higher than the dotted line, it is larger than the limit.
-#
-# (In a lecture room: `demo.peak_memory(presenter=True)`.)
 
 # %% peak-memory
 found = demo.peak_memory()

@@ -295,8 +295,8 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
 # H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
-# for the fused kernel (the least is 0.067: a counter stops with the kernel, and what
-# then lies in L2 has not yet been written to HBM).
+# for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
+# when the kernel ends).
 #
 # Drag *you are here* along the roof: that is N. Which marks stay where they are?
 # (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
