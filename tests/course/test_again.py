@@ -30,7 +30,7 @@ OTHERS = {  # lesson -> cells that say something else the second time, and why
         **dict.fromkeys(("reveal-bytes", "visits", "run-two-pass", "one-pass-numpy"), NAMES),
         "long-max-kernel": ANEW,
     },
-    "06": {"reveal-strides": NAMES, "reveal-bytes": NAMES, "run-tf32": ANEW},
+    "06": {"reveal-strides": NAMES, "run-bytes": NAMES, "run-tf32": ANEW},
     "08": {"fp8-run": ANEW, "live": CLOCK},
     "09": {"tiles-run": ANEW},
     "10": {"reveal-merge": NAMES},
