@@ -10,26 +10,26 @@ from course_lib.style.table import Table
 _MASK = {False: "all keys", True: "causal"}
 
 
-def calls(bounds_gb: Callable[[int, bool, int], tuple[float, float]]) -> Table:
-    """Return each measured call between its bounds.
+def calls(bounds_gb: Callable[[int, bool], tuple[float, float]]) -> Table:
+    """Return each measured call with 8 heads between its bounds.
 
-    ``bounds_gb(n, causal, heads)`` gives the compulsory GB and those of the tile loads.
+    ``bounds_gb(n, causal)`` gives the compulsory GB and those of the tile loads.
     """
     record = load_measurements("h100_dram_traffic")
     rows = []
-    for r in record["rows"]:
-        low, high = bounds_gb(r["n"], r["causal"], r["heads"])
+    for r in (row for row in record["rows"] if row["heads"] == 8):
+        low, high = bounds_gb(r["n"], r["causal"])
         kv = 2 * r["n"] * 128 * 2 * r["heads"] / 1e9  # K and V of all heads
         seen = sorted(set(r["dram_gb"]))
-        rows.append((r["n"], r["heads"], _MASK[r["causal"]], kv, low, max(seen), high))
-    columns = ("N", "heads", "mask", "K and V", "compulsory", "DRAM measured", "tile loads")
+        rows.append((r["n"], _MASK[r["causal"]], kv, low, max(seen), high))
+    columns = ("N", "mask", "K and V", "compulsory", "DRAM measured", "tile loads")
     return Table(
         columns,
         rows,
-        formats={"N": ",", "K and V": ".3f", **dict.fromkeys(columns[4:], ".3f")},
-        bars=dict.fromkeys(columns[4:], "flash"),
-        note=f"GB; of several runs the most. {record['device']}, {record['dtype']}, "
-        f"{record['source']}.",
+        formats={"N": ",", "K and V": ".3f", **dict.fromkeys(columns[3:], ".3f")},
+        bars=dict.fromkeys(columns[3:], "flash"),
+        note=f"GB; 8 heads, d = 128; of several runs the most. {record['device']}, "
+        f"{record['dtype']}, {record['source']}.",
     )
 
 

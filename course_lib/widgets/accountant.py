@@ -233,11 +233,11 @@ class HBMAccountant(CourseWidget):
         return areas(_model(model), symbols(**self.shape(n=self.n if n is None else n)))
 
     def pace(self, model: str | Model) -> dict[str, Any]:
-        """Return the least seconds for launches, memory and arithmetic, and the largest's name."""
+        """Return the least seconds of overhead, traffic, arithmetic, and the largest's name."""
         launches = self.layers * LAUNCHES.get(_model(model).name, 1)
         chip = GPUS[self.gpu]
-        seconds = time_bounds(self.flops(), self.bytes(model), launches, chip).values()
-        times = dict(zip(("launches", "memory", "arithmetic"), seconds, strict=True))
+        seconds = time_bounds(self.flops(), self.bytes(model), launches, chip)
+        times = {name.removesuffix("_s"): least for name, least in seconds.items()}
         return {**times, "limit": max(times, key=times.__getitem__)}
 
     def flops(self) -> int:

@@ -23,10 +23,8 @@ from course_lib import check, hint, progress
 # The function is short, because the task is another one: **meet the verdicts**.
 #
 # 1. Run the check now, before you write anything.
-# 2. Write `return x` and run both cells again. It looks right. Read what the
-#    check says.
-# 3. Write a line with a mistake in it, for example `return y`.
-# 4. Then write the right line.
+# 2. Write a line with a mistake in it, for example `return y`. Run both cells.
+# 3. Then write the right line.
 
 
 # %% ex-0-1

@@ -60,13 +60,14 @@ from course_lib.doctor import diagnose, examine
 print(*diagnose(examine()), sep="\n")
 
 # %% doctor-after [markdown]
-# If the report says that kernels are *interpreted*: that is fine. A *kernel* is
-# a program for a GPU. Here it runs in Python, slowly and with the same results.
+# A *kernel* is a program for a GPU, *Triton* the language that you write it in from
+# lesson 05 on. *Interpreted* is fine: kernels then run in Python, slowly and with the
+# same results. (*fp16* and *bf16* are two formats of numbers with 2 bytes.)
 
 # %% rhythm [markdown]
 # ## Predict, run, check
 #
-# Every lesson goes in three steps. Think of a scientist with a notebook.
+# Every lesson goes in three steps.
 #
 # 1. **Predict.** Before a cell shows a result, say what you expect. A wrong
 #    guess is worth more than no guess: you remember the surprise.
@@ -117,39 +118,21 @@ view.reveal(
 # %% verdicts [markdown]
 # ## The six verdicts
 #
-# A check answers with one of six *verdicts*. You have seen one. Here are
-# the others, so that none of them is a surprise later. We use `report_for`, which
-# shows the same report as `check` but writes nothing into your record.
+# A check answers with one of six *verdicts*.
 #
-# **Not attempted** means that the lines to write are still missing. Every
-# exercise begins like this. It is no failure.
-
-
-# %% verdict-not-attempted
-def echo(x):
-    raise NotImplementedError("not attempted")
-
-
-report_for(echo)
-
-# %% verdict-error-text [markdown]
-# **Error** means that Python stopped inside your function. You see the message
-# and your own lines, no others.
-
-
-# %% verdict-error
-def echo(x):
-    answer = y  # there is no y
-    return answer
-
-
-report_for(echo)
-
-# %% verdict-incorrect-text [markdown]
-# **Incorrect** means that your function ran to its end and the answer is
-# wrong. The report says on which input, what is wrong, and where it is wrong
-# first. If your answer looks like a mistake that many people make, the report
-# names the mistake.
+# * **Not attempted**: the lines to write are still missing. Every exercise begins
+#   like this.
+# * **Error**: Python stopped inside your function. You see the message and your own
+#   lines, no others.
+# * **Incorrect**: your function ran to its end and the answer is wrong. The report
+#   says on which input, what is wrong, and where it is wrong first. A mistake that many
+#   people make gets its name.
+# * **Passed**: every input gave the right answer, and the report says what to notice now.
+# * **Right here, not on a GPU** and **Cannot run here**: for kernels, from lesson 05 on.
+#   The compiler for real GPUs refuses them, or this system has no Triton.
+#
+# In exercise 0.1 you meet the first two and *passed*. Here is one more *incorrect*
+# (`report_for` shows what `check` shows, and writes nothing into your record):
 
 
 # %% verdict-incorrect
@@ -158,28 +141,6 @@ def echo(x):
 
 
 report_for(echo)
-
-# %% verdict-passed-text [markdown]
-# **Passed** means that every input gave the right answer, and the report says what
-# to notice now. You make that one yourself, in exercise 0.1.
-#
-# The last two verdicts belong to the Triton lessons, from 05 on. No `echo` can
-# produce them, so the next cell builds the two reports by hand.
-#
-# **Right here, not on a GPU** means that the kernel works in the interpreter,
-# but the compiler for real GPUs refuses it. **Cannot run here** means that this
-# system has no Triton, and it says where there is one.
-
-# %% verdict-others
-from course_lib.judging.report import Report, Verdict
-from course_lib.specs import find
-
-vector_add = find("5.2")
-example = "(An example. A real one says here what the compiler said.)"
-display(Report(vector_add, Verdict.NOT_ON_A_GPU, (example,)))
-
-example = "(An example. A real one says here where it can run.)"
-display(Report(vector_add, Verdict.CANNOT_RUN, (example,)))
 
 # %% right [markdown]
 # ## When is an answer right?
@@ -244,9 +205,9 @@ print(f"the largest true value is {abs(truth).max():.2f}")
 
 # %% right-after [markdown]
 # In float32 nearly all of the allowance is the "very small number", 0.00001. In
-# float16 that number is what rounding may do to the largest true value, here about
-# 0.0005, and most of the allowance is twice PyTorch's error, 2 · 0.0006. So the rule
-# is strict where the format is precise, and fair where it is not.
+# float16 it is about a thousandth of the largest true value, here 0.0005: a few
+# roundings' worth. Most of the allowance is twice PyTorch's error, 2 · 0.0006. So the
+# rule is strict where the format is precise, and fair where it is not.
 # Returning zeros, or the average of everything, is off by far more than this.
 # Every check of the course is tested against such answers, and they fail.
 
@@ -282,7 +243,7 @@ progress()
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
-# You saw that this machine is ready, what each verdict looks like, and when an
+# You saw that this machine is ready, what a check says, and when an
 # answer counts as right. You did not see any attention yet, and nothing was
 # claimed about speed.
 #

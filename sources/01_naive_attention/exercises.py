@@ -60,8 +60,8 @@ check(predict_doubling)
 # %% about-1-2 [markdown]
 # ## 1.2 · Attention in NumPy (4 minutes)
 #
-# Write the three lines in NumPy, without PyTorch (it is graded where there is
-# none). There is no `softmax` in NumPy, so line 2 becomes two or three lines of
+# Close the lesson and write the three lines from memory, in NumPy, without PyTorch (it
+# is graded where there is none). There is no `softmax` in NumPy, so line 2 becomes two or three lines of
 # your own.
 #
 # * `q` has shape `(n_q, d)`; `k` and `v` have shape `(n_k, d)`. The number of

@@ -5,7 +5,7 @@
 # where it is used.
 #
 # **You will be able to:** write attention in three lines, say what each line
-# costs, and find the line that costs most. It is not where most people look.
+# costs, and find the line that costs most.
 #
 # **Time:** 45 minutes of reading, 18 for the exercises.
 
@@ -27,7 +27,6 @@ from course_lib.widgets import Race
 #
 # A language model reads a text as a row of *tokens*: words and pieces of words.
 # Let **N** be how many there are. In attention every token looks at every token.
-# That makes N times N looks.
 #
 # **What do they cost, and where exactly?**
 #
@@ -98,6 +97,19 @@ print("exp    ", e.round(5))
 print("weights", weights.round(4), "sum", weights.sum().round(4))
 print("result ", (weights @ values).round(2))
 
+# %% why-max [markdown]
+# **Why subtract the largest score?** In algebra it changes nothing: numerator
+# and denominator are multiplied by the same factor, exp(−max). In a computer it
+# changes everything, because exp grows so fast:
+
+# %% why-max-code
+big = np.array([1000.0, 1002.0])
+with np.errstate(all="ignore"):
+    plain = np.exp(big) / np.exp(big).sum()
+    safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
+print("without subtracting:", plain)
+print("with subtracting:   ", safe.round(4))
+
 # %% sentence [markdown]
 # ### Where Q, K and V come from
 #
@@ -130,22 +142,10 @@ from course_lib.figures.sentence import draw_sentence
 draw_sentence(words, p[it], it)
 
 # %% sentence-say [markdown]
-# *it* now carries the mark of a living being. The other eight queries are all
-# zeros: they look for nothing, so they look at everybody alike. (A real model has
-# dozens of such lookers side by side, its *heads*, and dozens of layers of them.)
-
-# %% why-max [markdown]
-# **Why subtract the largest score?** In algebra it changes nothing: numerator
-# and denominator are multiplied by the same factor, exp(−max). In a computer it
-# changes everything, because exp grows so fast:
-
-# %% why-max-code
-big = np.array([1000.0, 1002.0])
-with np.errstate(all="ignore"):
-    plain = np.exp(big) / np.exp(big).sum()
-    safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
-print("without subtracting:", plain)
-print("with subtracting:   ", safe.round(4))
+# *it* now carries the mark of a living being. (A real model adds this to x, so its own
+# mark is not lost.) The other eight queries are all zeros: they look for nothing, so
+# they look at everybody alike. (A real model has dozens of such lookers side by side,
+# its *heads*, and dozens of layers of them.)
 
 # %% chart [markdown]
 # ## The seating chart
@@ -313,8 +313,7 @@ print(f"everything: {all_bytes / 1e9:6.2f} GB")
 print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 
 # %% p-size-text [markdown]
-# 4.3 GB for one matrix, in one layer of one model, for one text. And it is
-# thrown away at the end of the layer.
+# 4.3 GB for one matrix, in one layer of one model, for one text.
 
 # %% exhibit [markdown]
 # ### An exhibit: two numbers for one matrix
@@ -324,8 +323,7 @@ print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 #
 # First a word on units. **MB** and **GB** are powers of ten: 10⁶ and 10⁹ bytes.
 # **MiB** and **GiB** are powers of two: 2²⁰ and 2³⁰ bytes. The difference is
-# small, 5 % for MB and 7 % for GB, and it confuses every comparison. The course
-# never mixes them in one line.
+# small, 5 % for MB and 7 % for GB, and it confuses every comparison.
 #
 # Decide before you run the cell: what could each of them have counted?
 
@@ -334,6 +332,7 @@ n = 8192
 candidates = {
     "one S in half precision (2 bytes)": n * n * 2,
     "one S in single precision (4 bytes)": n * n * 4,
+    "S and P in half precision": 2 * n * n * 2,
     "S and P in single precision": 2 * n * n * 4,
     "four trips of S in half precision": 4 * n * n * 2,
 }
@@ -343,12 +342,11 @@ for what, size in candidates.items():
     print(f"{what:36} {size / 1e6:6.1f} MB")
 
 # %% exhibit-verdict [markdown]
-# **The decision.** "256 MiB" is one S with 4 bytes per number: a *size*.
-# "512 MB" is four trips of S with 2 bytes per number, a *traffic*; or it is S and P
-# with 4 bytes, a size again. Either is 512 MiB, which is 537 MB. Nobody can tell:
-# neither author said which. A number of bytes is
-# complete only with three things: **what** is counted, how many **bytes per
-# number**, and the **unit**.
+# **The decision.** "256 MiB" may be one S with 4 bytes per number, or S and P with 2:
+# a *size*. "512 MB" may be S and P with 4 bytes, a size again, or four trips of S with
+# 2 bytes, a *traffic*: either is 512 MiB, which is 537 MB. Neither author said which. A
+# number of bytes is complete only with three things: **what** is counted, how many
+# **bytes per number**, and the **unit**.
 
 # %% ledger [markdown]
 # ## Count it: how many trips does PyTorch make?
@@ -448,23 +446,22 @@ for name, step in steps.items():
     with EagerLedger() as ledger:
         step(q, k, v, s)
     counted[name], flops[name] = ledger.total / 1e9, ledger.flops
+total = sum(counted.values())
+line_2 = counted["line 2: / sqrt(d)"] + counted["line 2: softmax"]
 
 # %% measured-text [markdown]
 # To the counted bytes we add *measured* ones. They come from the hardware
-# counters of one H100 GPU that ran the same code: N = 8192, 8 heads, d = 128,
-# bf16.
+# counters of one H100 GPU that ran the same code (they call HBM *DRAM*): N = 8192,
+# 8 heads, d = 128, bf16.
 
 # %% count-plot
 # @title A picture: the bytes of each step, counted and measured
 from course_lib.figures.naive_steps import draw_steps
 
-record = load_measurements("h100_naive_steps")
 draw_steps(counted)
 
 
 # %% reveal-dearest
-line_2 = counted["line 2: / sqrt(d)"] + counted["line 2: softmax"]
-total = sum(counted.values())
 dearest.reveal(
     LINES[1],
     f"{line_2:.2f} of {total:.2f} GB, and it is nearly no arithmetic.",
@@ -472,9 +469,9 @@ dearest.reveal(
 
 # %% flops-text [markdown]
 # Most people say line 1 or line 3, for a good reason: matrix products *are*
-# nearly all of the arithmetic. Let us count that too. A *FLOP* is one addition
-# or one multiplication. Line 2 needs about 6 operations per score: one division,
-# one comparison for the maximum, one subtraction, one exp, one addition, one
+# nearly all of the arithmetic. Let us count that too. A *FLOP* is one
+# arithmetic operation on two numbers, or one exp. Line 2 needs about 6 per score: one
+# division, one comparison for the maximum, one subtraction, one exp, one addition, one
 # division.
 
 # %% flops-share
@@ -492,6 +489,7 @@ Table(names, rows, {names[1]: ".1%", names[2]: ".0%"}, {names[1]: "flash", names
 # **And the time?** The same H100 was given a clock, step by step.
 
 # %% measured-times
+record = load_measurements("h100_naive_steps")
 times = [(name, row["median_us"] / 1000) for name, row in zip(steps, record["rows"])]
 note = f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}"
 Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
@@ -575,8 +573,6 @@ peak
 # two hatched squares, as large as they wanted to be. All areas have one scale.
 # Naive attention holds two squares, the fused one a line. Where a pair of squares
 # is higher than the dotted line, it is larger than the limit.
-#
-# (In a lecture room: `demo.peak_memory(presenter=True)`.)
 
 # %% peak-memory
 found = demo.peak_memory()

@@ -28,7 +28,7 @@ from course_lib.accounting.traffic import (
 # - `itemsize` is the number of bytes of one element: 2 for bf16 and fp16, 4
 #   for fp32.
 #
-# Leave out the log-sum-exp (`lse`), which only training needs. Return bytes.
+# Leave out the number per row that only training needs. Return bytes.
 #
 # Example: `least_bytes(2, 3, 4, 1, 1, 2)` is 80: 8 + 12 + 12 + 8 elements of
 # 2 bytes.

@@ -112,9 +112,7 @@ places()
 #
 # The third line is a **lower bound**. (In code and pictures it is called
 # *compulsory*.) It describes no program. The inputs are in the warehouse, the output
-# must end there, so this much must travel, whoever works. (A hardware counter may
-# show a little less: it stops with the kernel, and what then lies in L2 has not yet
-# been written to HBM.) Let us count the real thing.
+# must end there, so this much must travel, whoever works. Let us count the real thing.
 
 
 # %% counted-code
@@ -194,12 +192,14 @@ p_factor = Predict(
 )
 p_factor
 
-# %% reveal-factor
+# %% factor-count
 shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
 naive = naive_four_trips.bytes(**shape_8192)
 least = flash_compulsory.bytes(**shape_8192)
 print("naive, four trips:", bytes_decimal(naive))
 print("the least:        ", bytes_decimal(least))
+
+# %% reveal-factor
 p_factor.reveal(naive / least, "8192 / 128 + 1.")
 
 # %% accountant [markdown]
@@ -248,6 +248,21 @@ Quiz(
     ],
 )
 
+# %% fewer-faster [markdown]
+# ## Are 97 times fewer bytes 97 times faster?
+#
+# The factor 65 was for four trips. Eager PyTorch makes six: 1.5 · 64 + 1 = 97
+# times the least.
+
+# %% predict-speed
+p_speed = Predict(
+    "2-speed",
+    "N = 8192, H = 8, d = 128, bf16. How many times faster than eager is the "
+    "fused kernel, measured?",
+    unit="x",
+)
+p_speed
+
 # %% roofline [markdown]
 # ## Intensity and the roofline
 #
@@ -280,7 +295,8 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
 # H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
-# for the fused kernel (the least is 0.067).
+# for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
+# when the kernel ends).
 #
 # Drag *you are here* along the roof: that is N. Which marks stay where they are?
 # (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
@@ -298,6 +314,13 @@ for label, name, key in (
     chart.add_measurement(label, intensity=work[name], tflops=tflops)
 chart
 
+# %% reveal-speed
+p_speed.reveal(
+    at_8192["eager_us"] / at_8192["flash_us"],
+    f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
+    "the bytes are gone, the arithmetic is still there, and it has not become less.",
+)
+
 # %% plot-roofline-say [markdown]
 # [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the
 # road allows. (Lesson 01 timed its steps: the softmax is slower than the road.) Fused
@@ -306,31 +329,6 @@ chart
 #
 # As N grows, only the least moves on to the right. Eager and naive never pass 64, and
 # the diamonds were measured at one N.
-
-# %% fewer-faster [markdown]
-# ## Are 97 times fewer bytes 97 times faster?
-#
-# The factor 65 was for four trips. Eager PyTorch makes six: 1.5 · 64 + 1 = 97
-# times the least.
-
-# %% predict-speed
-p_speed = Predict(
-    "2-speed",
-    "N = 8192, H = 8, d = 128, bf16. How many times faster than eager is the "
-    "fused kernel, measured?",
-    unit="x",
-)
-p_speed
-
-# %% reveal-speed
-from course_lib.figures.regimes import bounds
-
-display(bounds(flops, eager_six_trips.bytes(**shape_8192), least))
-p_speed.reveal(
-    at_8192["eager_us"] / at_8192["flash_us"],
-    f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
-    "the bytes are gone, the arithmetic is still there, and it has not become less.",
-)
 
 # %% three-regimes [markdown]
 # ## Three regimes, not two
@@ -346,7 +344,13 @@ p_speed.reveal(
 # - **traffic**: bytes ÷ bandwidth,
 # - **arithmetic**: FLOPs ÷ FLOPs per second.
 #
-# The largest of the three is the limit. Below N ≈ 1000, which one is it?
+# The largest of the three is the limit: where it is traffic, work is *memory-bound*,
+# where it is arithmetic, *compute-bound*. At N = 8192:
+
+# %% least-times
+from course_lib.figures.regimes import bounds
+
+bounds(flops, eager_six_trips.bytes(**shape_8192), least)
 
 # %% predict-short
 short = {"n": 512, "d": 128, "heads": 8, "b": 2}
@@ -367,9 +371,9 @@ display(times())
 at_512 = next(row for row in regimes["rows"] if row["n"] == 512)
 p_short.reveal(
     at_512["eager_us"] / at_512["flash_us"],
-    "Moving the bytes takes less than 10 us, and the GPU is busy for "
+    "Moving the bytes takes less than 10 us, and the GPU alone is busy for "
     f"{at_512['eager_gpu_us']:.0f} and {at_512['flash_gpu_us']:.0f} us. What is left is "
-    "paperwork: what the host needs to write its orders.",
+    "paperwork: what the host, the CPU, needs to write its orders.",
 )
 
 # %% plot-regimes
@@ -415,13 +419,8 @@ Quiz(
 # %% predict-compile
 p_compile = Predict(
     "2-compile",
-    "`torch.compile(eager)`, N = 8192. What happens to the six trips?",
-    options=[
-        "all six stay: a compiler cannot fuse softmax",
-        "some go, the rest stay, always",
-        "all go, always: a compiler finds it by itself",
-        "it depends on whether it recognises the three lines",
-    ],
+    "`torch.compile(eager)` as it comes, N = 8192. How many of the six trips stay?",
+    options=["six", "four", "two", "none"],
 )
 p_compile
 
@@ -433,14 +432,14 @@ display(versions(), kernels())
 
 # %% reveal-compile
 p_compile.reveal(
-    "it depends on whether it recognises the three lines",
-    "Recognised, they are replaced by a ready fused kernel: no trips. With the "
-    "recognition switched off, two of six go.",
+    "none",
+    "It recognises the three lines, and puts a ready fused kernel in their place. With "
+    "the recognition switched off, four of six stay.",
 )
 
 # %% exhibit-say [markdown]
 # Times, peaks, kernels' names and DRAM bytes are **measured**, the trips are the
-# model's.
+# model's. (*SDPA flash* is one of PyTorch's own fused kernels.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
@@ -451,18 +450,6 @@ p_compile.reveal(
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
 # in it and silently put a fused attention kernel in its place, one that people had
 # written. Change the lines enough and the pattern does not match.
-#
-# **For the curious.**
-#
-# - *As it comes* is not the last line's kernel, *SDPA flash*: PyTorch has several, and
-#   the name shows that NVIDIA's cuDNN library was called.
-# - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
-#   factor of 2. The compiler's softmax is another one than eager's, which is slow;
-#   nobody timed its kernels one by one.
-# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.7
-#   times. So there *times faster* falls, from 4.5 to 3.3. Why, we did not measure.
-# - Nor is it always four launches against one: from N = 256 to 1024 this fused
-#   attention is two kernels. Lesson 10 says why.
 
 # %% quiz-compiler
 Quiz(
@@ -549,7 +536,7 @@ Quiz(
 #   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 2: hardware
 #   and the standard implementation, in their words.
 # %% optional [markdown]
-# ## Optional: a race, a share, an audit
+# ## Optional: a race, more about the compiler, a share, an audit
 #
 # Not needed for the exercises, nor for any lesson of Part I.
 
@@ -564,6 +551,19 @@ Quiz(
 
 # %% race
 Race(1024, 128, 128, 128)
+
+# %% compile-more [markdown]
+# ### More about the compiler and the measured times
+#
+# - *As it comes* is not the last line's kernel, *SDPA flash*: PyTorch has several, and
+#   the name shows that NVIDIA's cuDNN library was called.
+# - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
+#   factor of 2. The compiler's softmax is another one than eager's, which is slow;
+#   nobody timed its kernels one by one.
+# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.7
+#   times. So there *times faster* falls, from 4.5 to 3.3. Why, we did not measure.
+# - Nor is it always four launches against one: from N = 256 to 1024 this fused
+#   attention is two kernels. Lesson 10 says why.
 
 # %% amdahl [markdown]
 # ### What share of a model is attention?

@@ -124,10 +124,6 @@ with np.errstate(over="ignore", invalid="ignore"):
 #
 # A paper is a key, its mark is its score, a pile is a block of keys. (Pictures and
 # later lessons call a pile a *tile*.)
-#
-# **Act it out** (two people, five minutes): write 1→10, 3→20, 2→30, 5→40 on
-# four slips, score→value. One person hands over two slips at a time and takes
-# them back. The other may keep only three sticky notes.
 
 # %% by-hand-1 [markdown]
 # ## A number by hand
@@ -289,16 +285,6 @@ p_o.reveal(
     "are measured against different maxima.",
 )
 
-# %% museum-plot
-# @title A picture: the answers of six people, in both orders
-from course_lib.figures.museum import draw_museum
-
-orders = {"[1, 3] first": first, "[2, 5] first": other}
-answers = {order: {says: run.streamed(name)[0] for name, says in mistakes.items()}
-           for order, run in orders.items()}  # fmt: skip
-draw_museum(answers, truth, possible=(min(row_v), max(row_v)))
-
-
 # %% museum-say [markdown]
 # Read the table by columns.
 #
@@ -392,7 +378,6 @@ streamed = stream_fractions(whole, worth, 7)
 one_pile = sum(two_to(x) * y for x, y in zip(whole, worth))
 one_pile /= sum(two_to(x) for x in whole)
 print("streamed == at once:", streamed == one_pile)
-print("digits in the numerator:", len(str(streamed.numerator)))
 
 # %% reveal-exact
 p_exact.reveal(
@@ -486,14 +471,6 @@ both = {"a": a, "b": b, "a + b": a.merge(b), "b + a": b.merge(a)}
 for name, x in both.items():
     print(f"{name:6} m = {x.m:.0f}   l = {x.l_sum:.5f}   O = {x.o.round(3)}")
 
-# %% predict-order
-p_order = Predict(
-    "3-order",
-    "64 piles are shuffled before they are merged. The answer:",
-    options=["changes a lot", "changes by rounding only", "becomes NaN"],
-)
-p_order
-
 # %% shuffle
 from functools import reduce
 
@@ -519,12 +496,6 @@ for name, state in (
 ):
     compare(name, state.finalize()[0], want)
 
-# %% reveal-order
-p_order.reveal(
-    "changes by rounding only",
-    "merge adds and takes a maximum; but for rounding, neither cares about order.",
-)
-
 # %% monoid [markdown]
 # Three properties, up to rounding, each worth a name:
 #
@@ -533,15 +504,11 @@ p_order.reveal(
 # - **identity:** the state (−inf, 0, 0), no keys at all, changes nothing.
 #
 # Something with these three is called a *commutative monoid*. Sums are one,
-# maxima are one, and now attention is one. Many methods use nothing else:
+# maxima are one, and now attention is one. Two methods use nothing else:
 #
 # - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
 # - *Split-K decoding* (lesson 10) gives parts of the keys to different programs and merges
 #   their states as a tree.
-# - *Ring attention* passes K and V around a ring of devices; each device merges
-#   what arrives.
-#
-# The last is outside this course.
 
 # %% masked [markdown]
 # ## A pile with no keys
@@ -653,9 +620,9 @@ compare("4 queries, tiles of 64", o_tile, p @ v / p.sum(axis=1, keepdims=True))
 # %% count [markdown]
 # ## Count what was won, and what was not
 #
-# Two numbers for one row: how many exponentials are computed, counted in the
-# ten lines themselves; and how many numbers must be kept at one time besides the
-# inputs, by a formula (the scores in hand, O, and for piles m and ℓ).
+# Two numbers for one row, both read off the ten lines: how many exponentials are
+# computed, and how many numbers must be kept at one time besides the inputs (the
+# scores in hand, O, and for piles m and ℓ).
 
 # %% predict-exps
 p_exps = Predict(
@@ -666,26 +633,9 @@ p_exps = Predict(
 p_exps
 
 # %% count-run
-from unittest.mock import patch
-
-
-def exps_in(f, *args):
-    """How many numbers go through np.exp while f runs."""
-    seen, exp = [], np.exp
-
-    def counted(x):
-        seen.append(np.size(x))
-        return exp(x)
-
-    with patch.object(np, "exp", counted):  # in here, np.exp is `counted`
-        f(*args)
-    return sum(seen)
-
-
 n, d, pile = 8192, 64, 64
-long_row, long_val = np.zeros(n), np.zeros((n, d))  # (n,), (n, d); counted, not looked at
-print("exponentials, at once:", exps_in(whole_row, long_row, long_val))
-print("exponentials, piles  :", exps_in(online_average, long_row, long_val, pile))
+print("exponentials, at once  : n            =", n)
+print("exponentials, piles    : n + n / pile =", n + n // pile)
 print("kept for a row, at once: n + d        =", n + d)
 print("kept for a row, piles  : pile + d + 2 =", pile + d + 2)
 

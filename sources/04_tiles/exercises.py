@@ -22,7 +22,7 @@ from course_lib.accounting.memory import FlatMemory
 # not: this is how Python slices count. The last tile may be shorter.
 #
 # Example: `tile_bounds(10, 4)` is `[(0, 4), (4, 8), (8, 10)]`.
-# Before you check: how many tiles do 257 rows make, if a tile has 128?
+# Before you check: how many tiles do 300 rows make, if a tile has 64?
 
 
 # %% ex-4-1

@@ -181,8 +181,7 @@ print(f"weight that the empty places took: {taken:.0%}")
 #
 # A model writes a text word by word: when it writes a word, the later ones do not
 # exist yet. So it is trained not to look at them. That is the **causal mask**: no
-# query looks at a later key. (2 new queries after 8 old keys stand at the end, at
-# positions 8 and 9 of 10: so it is in this course, and in exercise 4.4.)
+# query looks at a later key.
 #
 # For a tile there are three cases:
 #
@@ -330,7 +329,7 @@ p_block_k.reveal(
 # What must lie on the desk at the same time? By hand: `d = 128`, both tiles
 # 128 rows, 2 bytes per number. Q, K, V, O tiles: 128 · 128 · 2 bytes = 32 KiB
 # each. S, the scores of this tile: 128 · 128 · 2 = 32 KiB. `m` and ℓ with 4
-# bytes each: 1 KiB. Together 161 KiB.
+# bytes each (*statistics*): 1 KiB. Together 161 KiB.
 
 # %% sram-table
 rows = [(name, n_bytes / 1024) for name, n_bytes in tile_bytes(128, 128, 128).items()]
@@ -343,14 +342,14 @@ Table(("tile", "KiB"), rows, {"KiB": ".1f"}, {"KiB": "other"}, marks, total=True
 # Now with the shared memory that one desk really gets, and a tile of your
 # choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
 # the walls of desks. Predict, then drag the edges of Q and K: with `B_q` = 256, which
-# `B_k` still stays inside [an H100's wall](#fac-sram-gpus)?
+# power of two is the largest `B_k` inside [an H100's wall](#fac-sram-gpus)?
 
 # %% sram-plot
 SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 
 # %% sram-honest [markdown]
-# (Of the powers of two, 64: at `B_q` = 256 a row of K, V and S together takes 1 KiB,
-# the rest 130 KiB, and the wall is at 227.)
+# (64. Each key brings a row of K, a row of V and a column of S: 256 + 256 + 512 bytes,
+# 1 KiB. The rest takes 130 KiB, and the wall is at 227.)
 #
 # **This is a model.** It puts every buffer into shared memory, as the paper's
 # picture does. Real kernels keep S and O in registers, in fp32, and hold two or
@@ -435,26 +434,9 @@ def launch(n, d, block_q, block_k):
     return memory
 
 
-# %% predict-k-reads
-p_reads = Predict(
-    "4-k-reads",
-    "n = 192 rows, Q tiles of 64 rows, K/V tiles of 32 rows. How often is each "
-    "row of K loaded, all programs together?",
-    unit="times",
-)
-p_reads
-
 # %% k-reads
 carried = launch(n=192, d=32, block_q=64, block_k=32)
 carried
-
-# %% reveal-k-reads
-once = 192 * 32 * 2  # bytes of K
-p_reads.reveal(
-    carried.read["k"] / once,
-    "192 / 64 = 3 programs, and each needs every key. Q is read once: a "
-    "program keeps its Q tile for the whole walk.",
-)
 
 # %% race-text [markdown]
 # Play the books: the loads and stores above, one after the other, beside naive
@@ -555,9 +537,8 @@ p_ratio.reveal(
 )
 
 # %% ratio-read [markdown]
-# So O(N) **memory** is not O(N) **traffic**. The space on the GPU grows with
-# `N`. What the load instructions ask for grows with `N²`, a smaller `N²` than
-# before. Half of naive's bytes, at these tiles: that is not much.
+# **Memory** that grows with `N` is not **traffic** that grows with `N`. What the load
+# instructions ask for grows with `N²`, a smaller `N²` than before. Half of naive's bytes, at these tiles: that is not much.
 #
 # And yet fused attention was measured to be more than four times faster (lesson
 # 02: H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
@@ -570,15 +551,14 @@ p_ratio.reveal(
 # H100, shared by all programs. What one program has just loaded, the next often
 # finds there.
 #
-# So the traffic of HBM (DRAM is the same thing, seen by the counters) lies
-# between two bounds:
+# So the traffic of HBM (DRAM to the counters) lies between two bounds:
 #
 # - **at least** the compulsory bytes: everything once;
 # - **at most** the tile loads: nothing is ever found in L2.
 #
 # Where between them? No model of ours says. It was measured with the hardware
-# counters of an H100 (bf16, d = 128, PyTorch's SDPA, flash backend). First
-# your predictions. The call has `N = 131072` and 8 heads. The tile loads ask
+# counters of an H100 (bf16, d = 128, PyTorch's *SDPA flash* of lesson 02; *ncu* is the
+# tool that reads them). First your predictions. The call has `N = 131072` and 8 heads. The tile loads ask
 # for 550 GB. The compulsory bytes are 1.07 GB.
 
 # %% predict-dram
@@ -602,9 +582,9 @@ p_dram_causal
 record = load_measurements("h100_dram_traffic")
 
 
-def bounds_gb(n, causal, heads=8):
+def bounds_gb(n, causal):
     """Return (compulsory, tile loads) in GB; the model's block_q is 128."""
-    shape = {"n": n, "d": 128, "heads": heads, "causal": causal}
+    shape = {"n": n, "d": 128, "heads": 8, "causal": causal}
     low = flash_compulsory.bytes(**shape)
     return low / 1e9, flash_tile_loads.bytes(block_q=128, **shape) / 1e9
 
@@ -675,33 +655,6 @@ Quiz(
     explanation="Once per Q tile: 8192 / 128 = 64. The 64 rows of a K tile "
     "have nothing to do with it. How many of these loads reach DRAM is another "
     "question: on the H100 above, at this N, about one.",
-)
-
-# %% quiz-small
-Quiz(
-    "Somebody proposes Q tiles of 16 rows, 'to re-read less'. What happens?",
-    options=[
-        (
-            "K and V are loaded more often",
-            True,
-            "More Q tiles, and each walks over all keys: 8 times the loads of tiles with 128 rows.",
-        ),
-        (
-            "K and V are loaded less often",
-            False,
-            "The K/V tiles stay as they are. The Q tiles are smaller, so there are more of them.",
-        ),
-        (
-            "more kernels are launched",
-            False,
-            "One launch, as before. It has more programs.",
-        ),
-        (
-            "fewer multiplications are needed",
-            False,
-            "The number of scores is the same, whatever the tiles.",
-        ),
-    ],
 )
 
 # %% quiz-causal

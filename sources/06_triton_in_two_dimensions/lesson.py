@@ -60,8 +60,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # @title A picture: two small tables that add up to addresses
 from course_lib.figures.blocks import draw_addresses
 
-rows, cols = np.array([1, 2]), np.array([3, 4, 5, 6])
-draw_addresses(rows, cols, stride=10)
+draw_addresses(np.array([1, 2]), np.array([3, 4, 5, 6]), stride=10)
 
 
 # %% by-hand-code [markdown]
@@ -74,6 +73,7 @@ draw_addresses(rows, cols, stride=10)
 memory = np.arange(60)  # one long line of numbers
 matrix = memory.reshape(6, 10)  # 6 streets of 10 houses
 
+rows, cols = np.array([1, 2]), np.array([3, 4, 5, 6])
 at = rows[:, None] * 10 + cols[None, :] * 1  # (2, 4)
 print(memory[at])
 print("the same as slicing:", np.array_equal(memory[at], matrix[1:3, 3:7]))

@@ -117,12 +117,14 @@ p_timeline = Predict(
 p_timeline
 
 # %% timeline-measured
-from course_lib.figures.timeline import cycles, cycles_of_a_tile, draw_timeline, share_of_peak
+from course_lib.figures.timeline import draw_timeline, share_of_peak
 
 p_timeline.reveal(100 * share_of_peak("edge_masks"))
 draw_timeline("edge_masks")
 
 # %% timeline-cycles
+from course_lib.figures.timeline import cycles, cycles_of_a_tile
+
 display(cycles("edge_masks"))
 one_tile = 4 * 64 * 64 * 128 / 4096  # its FLOPs, by the FLOPs of an SM's tensor cores a clock
 _, took = cycles_of_a_tile("edge_masks")
@@ -149,6 +151,8 @@ print(
 
 # %% ladder-record
 record = load_measurements("h100_ladder")
+names = [r["way"] for r in record["rows"] if r["way"][0] in "12345678"]
+names = list(dict.fromkeys(names))  # rungs, in order
 
 
 def tflops(way, d=128, n=16384, causal=False):
@@ -176,8 +180,6 @@ p_rung
 # @title A picture: how fast each rung is
 from course_lib.figures.ladder import draw_rungs
 
-names = [r["way"] for r in record["rows"] if r["way"][0] in "12345678"]
-names = list(dict.fromkeys(names))  # rungs, in order
 draw_rungs(names)
 
 

@@ -77,9 +77,8 @@ def keep(layers=12, heads=12, batch=8, n=1024):
 
 
 # %% reveal-kept
-gpt2_small = kept_for_backward(1024, heads=12, layers=12, batch=8)
 p_kept.reveal(
-    gpt2_small["p"] / 2**30,
+    kept_for_backward(1024, heads=12, layers=12, batch=8)["p"] / 2**30,
     "Layers x batch x heads x N x N x 2 bytes. Of lse: layers x batch x heads x N x 4 bytes. "
     "Move the sliders: layers and heads never change the ratio. Only N does; it is N / 2.",
 )
@@ -720,7 +719,7 @@ p_curves.reveal(
 # fixed order on a GPU. That distance is the yardstick.
 
 # %% draw-long
-from course_lib.figures.training import backward_alone, draw_losses, memory_and_time
+from course_lib.figures.training import draw_losses
 
 draw_losses()
 
@@ -734,13 +733,14 @@ p_peak = Predict(
 p_peak
 
 # %% long-memory
-memory_and_time()
-
-# %% reveal-peak
 from course_lib.accounting.measurements import load_measurements
+from course_lib.figures.training import memory_and_time
 
 trained = {row["way"]: row for row in load_measurements("h100_small_gpt")["rows"]}
 above = {way: row["peak_bytes"] - row["held_bytes"] for way, row in trained.items()}
+memory_and_time()
+
+# %% reveal-peak
 p_peak.reveal(
     above["naive"] / above["course"],
     "The rest of what a layer keeps (Q, K, V, O and the wide part of the small network) both keep. "
@@ -748,6 +748,7 @@ p_peak.reveal(
 )
 
 # %% kept-in-gpt
+gpt2_small = kept_for_backward(1024, heads=12, layers=12, batch=8)
 saved = (above["naive"] - above["course"]) / 2**30
 print(f"measured: naive needs {saved:.2f} GiB more")
 print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times that is "
@@ -772,6 +773,8 @@ p_slower = Predict(
 p_slower
 
 # %% long-alone
+from course_lib.figures.training import backward_alone
+
 backward_alone()
 
 # %% reveal-slower

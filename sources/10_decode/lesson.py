@@ -183,9 +183,8 @@ p_batch = Predict(
 p_batch
 
 # %% reveal-batch
-shape = {"n": 8192, "d": 128, "heads": 32, "kv_heads": 8}
 for batch in (1, 64):
-    found = model.decode_intensity(batch=batch, **shape)
+    found = model.decode_intensity(batch=batch, n=8192, d=128, heads=32, kv_heads=8)
     print(f"{batch:2} requests: {found:.2f} FLOP/byte")
 p_batch.reveal(
     "what it was",
@@ -265,6 +264,7 @@ p_prefix = Predict(
 p_prefix
 
 # %% settings
+shape = {"n": 8192, "d": 128, "heads": 32, "kv_heads": 8}
 prefix = model.decode_intensity(batch=64, shared=4096, **shape)
 dial = [
     ("every head its own K and V", intensity(1, 1)),

@@ -24,13 +24,13 @@ NAMES = "a name stands for two things: to be mended"
 ANEW = "its random numbers go on where others stopped: to be given a seed of their own"
 ERROR = "the cell raises"
 OTHERS = {  # lesson -> cells that say something else the second time, and why
-    "00": dict.fromkeys(("try-view-checked", "verdict-error", "verdict-incorrect"), DRAWN),
+    "00": dict.fromkeys(("try-view-checked", "verdict-incorrect"), DRAWN),
     "01": {"timing-run": CLOCK, "peak-memory": CLOCK},
     "05": {
         **dict.fromkeys(("reveal-bytes", "visits", "run-two-pass", "one-pass-numpy"), NAMES),
         "long-max-kernel": ANEW,
     },
-    "06": {"reveal-strides": NAMES, "reveal-bytes": NAMES, "run-tf32": ANEW},
+    "06": {"reveal-strides": NAMES, "run-bytes": NAMES, "run-tf32": ANEW},
     "08": {"fp8-run": ANEW, "live": CLOCK},
     "09": {"tiles-run": ANEW},
     "10": {"reveal-merge": NAMES},

@@ -25,7 +25,6 @@ from course_lib.figures import (
     half_precision,
     hierarchy,
     ladder,
-    museum,
     naive_steps,
     pages,
     regimes,
@@ -41,7 +40,6 @@ from course_lib.figures import (
 
 RUNGS = ["1 by_mask", "8 specialised"]
 STEPS = {"a": 1.0, "b": 2.0, "c": 2.0, "d": 1.0}
-ANSWERS = {"one": {"right": 3.0, "wrong": 9.0}, "other": {"right": 3.0, "wrong": 1.0}}
 
 
 def books(tiles: int, *, causal: bool) -> SimpleNamespace:
@@ -68,7 +66,6 @@ FIGURES = {
     "trips": trips.draw_trips,
     "steps": lambda: naive_steps.draw_steps(STEPS),
     "regimes": regimes.draw_regimes,
-    "museum": lambda: museum.draw_museum(ANSWERS, 3.0, (2, 4)),
     "programs": lambda: blocks.draw_programs(21, 8),
     "addresses": lambda: blocks.draw_addresses(np.array([1, 2]), np.array([3, 4, 5]), 10),
     "sentence": lambda: sentence.draw_sentence(["a", "it"], [0.8, 0.2], 1),
@@ -106,7 +103,7 @@ TABLES = {
     "peers": ladder.peers,
     "versions": fusion.versions,
     "kernels": fusion.kernels,
-    "calls": lambda: dram.calls(lambda n, causal, heads: (1.0, 2.0)),
+    "calls": lambda: dram.calls(lambda n, causal: (1.0, 2.0)),
     "orders": dram.orders,
     "decode": decode.against_others,
     "pages": pages.paged_times,
@@ -137,7 +134,6 @@ def test_a_table_has_rows_in_both_forms(name):
         (chart.draw_charts, (3, 6), (2, 6), ("2 times", "3 times")),
         (blocks.draw_programs, (21, 8), (24, 8), ("has 3 places", "has 0 places")),
         (naive_steps.draw_steps, (STEPS,), (dict.fromkeys("abcd", 2.0),), ("6.00", "8.00")),
-        (museum.draw_museum, (ANSWERS, 3.0, (2, 4)), (ANSWERS, 3.0, (0, 9)), ("2 of 4", "0 of 4")),
         (decode.draw_cache, (257, 128), (256, 128), ("127 rows", "0 rows")),
         (decode.draw_splits, (1,), (64, 4096), ("10.3 times", "1.1 times")),
         (sentence.draw_sentence, (["a", "it"], [0.8, 0.2], 1), (["a", "b"], [0.3, 0.7], 0),

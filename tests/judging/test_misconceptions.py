@@ -206,7 +206,6 @@ TABLE = {
     24: (
         "smaller tiles cut the re-reads",
         A("4.5", {"k_times_tile_16": 1}, "smaller tiles cut the re-reads"),
-        Q(4, "quiz-small", "K and V are loaded less often"),
     ),
     25: (
         "a program is a thread",

@@ -99,10 +99,10 @@ def test_areas_are_areas_and_no_trip_lies_on_another(n):
 def test_launches_set_the_pace_of_a_short_call():
     """At N = 16 on an H100 four launches take 20 us, and nothing else takes one."""
     accountant = HBMAccountant(n=16, heads=1)
-    assert accountant.pace("eager_six_trips")["launches"] == pytest.approx(20e-6)
-    assert {row["pace"] for row in accountant.rows()} == {"launches"}
+    assert accountant.pace("eager_six_trips")["overhead"] == pytest.approx(20e-6)
+    assert {row["pace"] for row in accountant.rows()} == {"overhead"}
     paces = [row["pace"] for row in HBMAccountant().rows()]
-    assert paces == ["memory", "memory", "arithmetic", "memory"]
+    assert paces == ["traffic", "traffic", "arithmetic", "traffic"]
 
 
 def test_ledger_and_counters_join_the_axis():
@@ -347,7 +347,7 @@ def test_trips_are_laid_one_after_the_other(mount):
 def test_a_short_call_is_said_to_wait_for_launches(mount):
     page = mount(HBMAccountant(n=16, heads=1))
     words = page.inner_text(".fac-words")
-    assert "4 kernel launches 20 µs. Launches set the pace there" in words
+    assert "4 kernel launches 20 µs. Overhead sets the pace there" in words
     assert "for flash (compulsory) too" in words
 
 

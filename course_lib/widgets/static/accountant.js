@@ -52,9 +52,9 @@ export function placed(trips) {
   });
 }
 
-/** The least seconds for launches, memory and arithmetic; the largest sets the pace. */
+/** The least seconds of overhead, traffic and arithmetic; the largest sets the pace. */
 export function pace(flops, bytes, launches, chip, launchSeconds) {
-  const times = { launches: launches * launchSeconds, memory: bytes / (chip.hbm_gb_per_s * 1e9), arithmetic: flops / (chip.tflops_half * 1e12) };
+  const times = { overhead: launches * launchSeconds, traffic: bytes / (chip.hbm_gb_per_s * 1e9), arithmetic: flops / (chip.tflops_half * 1e12) };
   const limit = Object.keys(times).reduce((a, b) => (times[b] > times[a] ? b : a));
   return { ...times, limit };
 }
@@ -374,10 +374,10 @@ function render({ model, el }) {
     const first = most === base
       ? `Every model here says ${bytesText(totals[base])}.`
       : `${capital(data.models[most].label)} moves ${timesWords(totals[most] / totals[base])} ${data.models[base].label}: ${bytesText(totals[most])} against ${bytesText(totals[base])}.`;
-    const second = `On ${chip.name} that traffic takes ${ms(dear.memory)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.launches)}.`;
-    const other = found(base).limit, set = dear.limit === "launches" ? "Launches set" : `${capital(dear.limit)} sets`;
-    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${other === "launches" ? "the launch" : other} for ${data.models[base].label}`}`;
-    return `${first} ${second} ${set} the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
+    const second = `On ${chip.name} that traffic takes ${ms(dear.traffic)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.overhead)}.`;
+    const other = found(base).limit;
+    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${other} for ${data.models[base].label}`}`;
+    return `${first} ${second} ${capital(dear.limit)} sets the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------
