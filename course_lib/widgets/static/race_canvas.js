@@ -192,7 +192,7 @@ function raceCanvas(get) {
           g.fillStyle = colourOf(e.tensor); // without its stripes: a tile of S on S would not be seen
           g.fillRect(r.x, r.y, r.w, r.h);
         }
-        for (const [line, colour] of [[5, "#1c1c1c"], [2, "#fff"]]) { // seen on every colour, light or dark
+        for (const [line, colour] of now.length > 1 ? [[3, "#1c1c1c"], [1, "#fff"]] : [[5, "#1c1c1c"], [2, "#fff"]]) { // seen on every colour, light or dark
           [g.lineWidth, g.strokeStyle] = [line, colour];
           for (const o of still ? [p, to] : [r]) g.strokeRect(o.x, o.y, o.w, o.h);
         }
