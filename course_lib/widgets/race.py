@@ -225,8 +225,9 @@ class Race(CourseWidget):
                 axes.broken_barh(bars, (place - 0.3, 0.6), color=colour, linewidth=0)
             least = self.least(lane)
             axes.plot([least / 1e6] * 2, [place - 0.4, place + 0.4], ":", color=hex_of("other"))
-            says = f"{TITLES[lane]}: {bytes_decimal(total)}, of which HBM sees at least "
-            axes.text(0, place - 0.38, says + bytes_decimal(round(least)), va="bottom")
+            says = f"{TITLES[lane]}: {bytes_decimal(total)} moved, at least "
+            says += f"{bytes_decimal(round(least))} of it to or from HBM"
+            axes.text(0, place - 0.38, says, va="bottom")
         axes.set(yticks=[], xlabel="MB that loads and stores ask for")
         axes.set_ylim(len(self.lanes) - 0.5, -0.9)
         axes.spines["left"].set_visible(False)

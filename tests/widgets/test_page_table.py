@@ -258,6 +258,23 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
     assert filled == pytest.approx(2 * 754 * across * tall, rel=0.01)  # on pages, and reserved
 
 
+STRUCK = """() => [...document.querySelectorAll('.fac-pages-link')].flatMap((line) => {
+  const part = line.getTotalLength() / 99, others = '.fac-pages-cell, .fac-pages-chip, .fac-knob';
+  const points = Array.from({ length: 100 }, (_, i) => line.getPointAtLength(i * part));
+  return [...document.querySelectorAll(others)].map((n) => n.getBBox()).filter((b) => points.some(
+    (p) => p.x > b.x + 1 && p.x < b.x + b.width - 1 && p.y > b.y && p.y < b.y + b.height));
+}).length"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("settings", [{"chosen": "B"}, {"lengths": LENGTHS, "reserve": 1024}])
+def test_a_line_to_a_page_runs_over_nothing_else(mount, width, settings):
+    page = mount(PageTable(**settings), width=width, reduced=True)
+    assert page.locator(".fac-pages-link").count() > 0
+    assert page.evaluate(STRUCK) == 0
+
+
 @pytest.mark.browser
 def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
     page = mount(PageTable.replay(NeverCopies, WALK[:4]), reduced=True)

@@ -306,6 +306,19 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
 
 
 @pytest.mark.browser
+def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
+    page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
+    held = """() => { const b = document.querySelector('.fac-race-desk').getBBox();
+      const canvas = document.querySelector('canvas'), k = canvas.width / canvas.clientWidth;
+      const inside = [b.x + 3, b.y + 5, 12, b.height - 10].map((x) => x * k);
+      const { data } = canvas.getContext('2d').getImageData(...inside);
+      return data.some((x, i) => i % 4 === 3 && x); }"""
+    assert page.evaluate(held)
+    page.get_by_label("Tape", exact=True).press("End")
+    assert not page.evaluate(held)
+
+
+@pytest.mark.browser
 def test_the_flag_waits_where_no_tape_ends(mount):
     """In the middle it stood on the answer to the course's first question."""
     page = mount(Race(), width=1140)

@@ -81,10 +81,10 @@ function render({ model, el }) {
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
   const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("Free", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
-  const layers = [s("g"), s("g"), s("g")], [cards, memory, links] = layers.map(scene);
+  const layers = [s("g"), s("g"), s("g")], [cards, links, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  const marks = key(["fac-key-empty", "slots held, and empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "the newest token"]);
+  const marks = key(["fac-key-empty", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-copy", "page copied"]);
   root(model, el, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
   let held = null, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
@@ -144,17 +144,17 @@ function render({ model, el }) {
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
-    const below = y, grid = { top: y + 2.8 * fs, tall, gap, slot: (width - 2) / across, across };
+    const below = y, grid = { top: y + 2 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
       add("pages", "text", { class: "fac-t-name", x: width - 1, y: 1.1 * fs, "text-anchor": "end" }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
-      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 2.2 * fs;
+      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
     });
     links((add) => {
       for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
-        const half = (below + to[1]) / 2; // straight down in front of the other tables, beside their numbers, then to its page
-        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}V${below}C${from[0]} ${half} ${to[0]} ${half} ${to}` });
+        const x = from[0] + 0.25 * fs, half = below + fs; // down between the columns, then to its page, behind those above it
+        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top}V${to[1]}` });
       }
     });
     return y + 0.2 * fs;
@@ -164,7 +164,7 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its table, and what can be done with it. */
   function drawTables(add, now, name, width, fs, ends) {
-    const row = 2 * fs, named = 10 * fs, left = named + (replayed ? 0 : 7.2 * fs), cell = 2.3 * fs;
+    const row = 2 * fs, named = 10.4 * fs, left = named + (replayed ? 0 : 7.2 * fs), cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
     const most = Math.max(3, Math.floor((width - left) / cell) - (replayed ? 0 : 1));
     add("title", "text", { class: "fac-t-name", x: 1, y: 1.1 * fs }, "Tables");
     Object.entries(now.tables).forEach(([x, table], i) => {
@@ -176,12 +176,12 @@ function render({ model, el }) {
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
-        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: cell, ...bar });
-        add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + cell / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
-        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + 0.88 * cell, y + bar.height] };
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: wide, ...bar });
+        add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + wide / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
+        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + wide, y + bar.height / 2] };
       });
       if (replayed) return;
-      const chips = [["+", left + shown.length * cell + 0.3 * fs, 1.7 * fs, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", named, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", named + 3.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", named, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", named + 3.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
         add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
@@ -201,8 +201,11 @@ function render({ model, el }) {
   function drawPages(add, now, c, name, { top, tall, gap, slot, across }, fs, ends) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
     const place = (page) => [1 + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
+    add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
+    const bottom = top + Math.ceil(pages() / each) * (tall + gap) - gap;
+    const every = nearest(SIZES, (3 * fs) / wide); // pages from one number to the next, where not all have room
     let edges = "", stripes = "", mine = "";
     for (let page = 0; page < pages(); page += each) edges += row(...place(page), Math.min(each, pages() - page), wide, tall);
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
@@ -217,7 +220,7 @@ function render({ model, el }) {
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
       if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       for (let one = page; one < page + many; one += 1) {
-        if (wide > 1.8 * fs || (one % each === 0 && tall > fs)) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, wide > 4 * fs ? `${one} ${who.join(" ")}` : String(one));
+        if (wide > 1.8 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, wide > 4 * fs ? `${one} ${who.join(" ")}` : String(one));
       }
     }
     for (const page of Object.keys(ends)) {
@@ -234,7 +237,7 @@ function render({ model, el }) {
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
-    drawSize(add, top, wide, slot * across, slot, fs);
+    drawSize(add, bottom, wide, slot * across, slot, fs);
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
@@ -246,14 +249,14 @@ function render({ model, el }) {
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
       add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
     }
-    return top + Math.ceil(pages() / each) * (tall + gap) - gap;
+    return bottom;
   }
 
-  /** A measure above the first page: how many slots it has. */
+  /** A measure below the first page of the last row: how many slots it has. */
   function drawSize(add, top, wide, room, slot, fs) {
-    const size = get("page_size"), says = `a page: ${plural(size, "slot")}`, y = top - 0.7 * fs, end = 1 + wide;
+    const size = get("page_size"), says = `a page: ${plural(size, "slot")}`, y = top + 0.8 * fs, end = 1 + wide;
     const left = end + 10 * fs > room; // no room for the words behind it
-    add("measure", "path", { class: "fac-pages-measure", d: `M1 ${top}V${y - 0.35 * fs}M1 ${y}H${end}V${top}` });
+    add("measure", "path", { class: "fac-pages-measure", d: `M1 ${top}V${y + 0.35 * fs}M1 ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
     if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
   }
@@ -275,7 +278,7 @@ function render({ model, el }) {
         continue;
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
-      if (tall > fs) pieces(from, from + 1, (px, y) => add(`kept name ${x}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
+      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && add(`kept name ${x} ${line}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;

@@ -68,7 +68,7 @@ function render({ model, el }) {
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: y + desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, y + desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
     const px = lw / race.axis;
-    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), (lane.odometer = text(x, bill - 1.7 * fs, "fac-race-odometer")), (lane.outText = text(x + lw, bill - 1.7 * fs, "fac-race-out", "", { "text-anchor": "end" })));
+    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), text(x, bill - 1.7 * fs, "fac-race-moved", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), (lane.outText = text(x + lw, bill - 1.7 * fs, "fac-race-out", "", { "text-anchor": "end" })));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
     const hit = hold("rect", { x, y: bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
@@ -86,7 +86,7 @@ function render({ model, el }) {
     nodes.push((lane.leastText = text(x, low + 1.2 * fs, "fac-race-small")), (lane.statusText = text(x, low + 2.5 * fs, "fac-race-small")));
     const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
     if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(x + lw, low + 1.2 * fs, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }));
-    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "every byte asked for, in order")]));
+    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "the tape: every byte moved, in order, in its tensor's colour")]));
     lane.marks.replaceChildren(...nodes);
   }
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
@@ -134,7 +134,7 @@ function render({ model, el }) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1;
       write(lane.outText, `${race.box.stacked ? `${data().titles[lane.name]}, ` : ""}O: ${Math.floor((100 * lane.written) / (lane.outs || 1))} % written`);
-      write(lane.leastText, clock ? `the thin tape: least that HBM must see, ${bytesText(Math.round(lane.least0))}` : "");
+      write(lane.leastText, clock ? `the thin tape: at least ${bytesText(Math.round(lane.least0))} cross HBM` : "");
       write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : ends <= clock ? `done after ${timeText(ends)} of traffic clock` : "");
       for (const t of ["q", "k", "v", "s"]) {
         const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * (t === "q" && get("decode") ? 1 / race.box.n : 1));

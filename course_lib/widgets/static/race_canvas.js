@@ -168,6 +168,10 @@ function raceCanvas(get) {
         for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, race.box.deskH);
         if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, race.box.deskH);
       }
+      if (lane.name === "naive" && first && place(lane, first)) { // it holds what has come, or has not left
+        const home = at[isScore(first.tensor) ? "s" : first.tensor];
+        paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (first.kind === "load" ? u : 1 - u), race.box.deskH);
+      }
       let moved = lane.moved;
       now.forEach((e, k) => {
         const p = place(lane, e), px = race.box.lw / race.axis;
@@ -185,15 +189,13 @@ function raceCanvas(get) {
         g.rect(lane.x, top - 2, race.box.lw, race.box.deskH + 4);
         g.clip();
         if (!still) {
-          g.clearRect(r.x, r.y, r.w, r.h); // a tile of S on S would not be seen
-          paint(g, e.tensor, r.x, r.y, r.w, r.h);
-          if (isScore(e.tensor)) [g.globalAlpha, g.fillStyle] = [0.6, COLOUR.s];
-          if (isScore(e.tensor)) g.fillRect(r.x, r.y, r.w, r.h);
-          g.globalAlpha = 1;
+          g.fillStyle = colourOf(e.tensor); // without its stripes: a tile of S on S would not be seen
+          g.fillRect(r.x, r.y, r.w, r.h);
         }
-        g.lineWidth = 2;
-        g.strokeStyle = COLOUR.other;
-        for (const o of still ? [p, to] : [r]) g.strokeRect(o.x, o.y, o.w, o.h);
+        for (const [line, colour] of now.length > 1 ? [[3, "#1c1c1c"], [1, "#fff"]] : [[5, "#1c1c1c"], [2, "#fff"]]) { // seen on every colour, light or dark
+          [g.lineWidth, g.strokeStyle] = [line, colour];
+          for (const o of still ? [p, to] : [r]) g.strokeRect(o.x, o.y, o.w, o.h);
+        }
         g.restore();
       });
       lane.now = moved;
