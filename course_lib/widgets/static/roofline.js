@@ -71,7 +71,8 @@ function render({ model, el }) {
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${Y(chip.tflops_half)}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 0.5 * fs }, `ridge ${short(ridge, 3)}`);
-      add("flat", "text", { class: "fac-t-small", x: dial ? Math.max(X(points[0].x) - 0.6 * fs, from + 11 * fs) : end, y: Y(chip.tflops_half) - (dial ? 0.7 : 0.5) * fs, "text-anchor": "end" }, `${get("gpu")}: ${chip.tflops_half} TFLOP/s`);
+      const peak = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`, last = X(points[view.knobs[0][1]].x); // left of the handle that would stand in it
+      add("flat", "text", { class: "fac-t-small", x: dial ? Math.max(X(points[0].x) - 0.6 * fs, from + 11 * fs) : last > end - wide(peak, fs) - fs ? last - 0.9 * fs : end, y: Y(chip.tflops_half) - (dial ? 0.7 : 0.5) * fs, "text-anchor": "end" }, peak);
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.2 : 0.7) * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
     });
@@ -80,12 +81,12 @@ function render({ model, el }) {
       add("bar", "polyline", { class: "fac-roof-bar", points: roof(low, high) }, dial ? "the dial, from one query to all" : "flash lies between its two bounds");
       points.forEach((p, i) => dragged.includes(i) || add(`point ${i}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
       const sit = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops), r: 0.6 * fs, m }));
+      name(add, points, sit, { X, Y, fs, ridge, width, from, floor }); // leaders pass behind what was measured
       sit.forEach(({ x, y, r, m }, i) => {
         const gap = Y(attainable(m.intensity, chip));
         add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${gap}` });
         add(`mark ${i}`, "path", { class: "fac-measured", d: `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z` }, m.label);
       });
-      name(add, points, sit, { X, Y, fs, ridge, width, from, floor });
       for (const [trait, i] of view.knobs) hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x));
     });
     return floor + 2.9 * fs;
@@ -115,7 +116,7 @@ function render({ model, el }) {
     const says = (p, i) => {
       if (view === VIEWS.dial) return dialled(p, long);
       if (i === LEAST) return `${long ? "you are here: " : ""}N = ${get("n")}, ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
-      return `${i === LOADS ? `B_q = ${get("block_q")}${long ? ", every tile load" : ""}` : long ? p.label : p.label.replace("naive, ", "")}: ${short(p.x, long ? 3 : 2)}${long ? ` FLOP/byte, ${short(p.y, 3)} TFLOP/s` : ""}`;
+      return `${i === LOADS ? `B_q = ${get("block_q")}${long ? ", every tile load" : ""}` : long ? p.label : p.label.replace("naive, ", "")}: ${short(p.x, 3)}${long ? ` FLOP/byte, ${short(p.y, 3)} TFLOP/s` : ""}`;
     };
     const below = view === VIEWS.dial ? [1, 2] : [view.decode]; // named at the right of the slope
     const all = points.map((p, i) => ({ key: i, text: says(p, i), x: X(p.x), y: Y(p.y), cls: `fac-t-name fac-roof-says-${p.colour}`, slope: p.x < ridge })).filter((l) => l.text);
@@ -153,6 +154,7 @@ function render({ model, el }) {
     const free = points.filter((p) => p.x >= ridge).map((p) => p.label);
     words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic. ${free.length ? `Past the ridge: ${free.join("; ")}.` : "No point is past the ridge."}`;
     if (view === VIEWS.kernels && points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds, on both sides of the ridge: what L2 serves decides.";
+    if (marks.length) words.textContent += ` ◆ TFLOP/s as timed, at the FLOP per byte that were counted.${marks.some((m) => m.tflops > attainable(m.intensity, chip)) ? " One above the line broke no roof: caches served bytes that were counted, so HBM sent fewer." : ""}`;
     if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
