@@ -45,7 +45,8 @@ check(page_waste)
 # %% about-11-2 [markdown]
 # ## 11.2 · Gather a sequence from its pages (★, 8 minutes)
 #
-# All sequences keep their rows in one pool of pages, in whatever page was free at the time. Token `t`
+# All sequences keep their rows in one pool of pages, in whatever page was free at the time. A page has
+# `page_size` slots for each head of K or V: `pages` is `(n_pages, H_kv, page_size, d)`. Token `t`
 # stands in slot `t % page_size` of page `table[t // page_size]`. So the **logical** order, token after
 # token, is in the table alone; the **physical** order, that of the pool, says nothing.
 #
@@ -59,7 +60,8 @@ check(page_waste)
 # - The last page may be full or not; `length` may be 0.
 # - Entries past the last page in use are garbage, numbers of any size: take no row by them.
 # - Slots behind the last token hold what an older sequence left there.
-# - The pool is large and not yours. The check counts: it is not copied for one sequence.
+# - The pool is large and not yours. The check counts the bytes that you make: do not copy or reorder
+#   all of it for one sequence.
 
 
 # %% ex-11-2

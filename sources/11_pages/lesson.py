@@ -329,10 +329,10 @@ p_paged.reveal(
 )
 
 # %% paged-say [markdown]
-# The paper of 2023 reports more: its paged kernel took 20 to 26 % longer than FasterTransformer's
-# (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two different kernels, on
-# an older GPU; ours is one kernel, with and without a table. And *why* it takes longer, where it
-# does, our clock does not say.
+# vLLM's paper (Kwon et al., 2023) reports more: its paged kernel took 20 to 26 % longer than
+# FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two
+# different kernels, on an older GPU; ours is one kernel, with and without a table. And *why* it takes
+# longer, where it does, our clock does not say.
 
 # %% gather-heading [markdown]
 # ### Or first make it one piece?
@@ -511,7 +511,7 @@ p_evict.reveal(
 # | windows, sinks, other eviction | policy | every old token is kept | no |
 # | scheduler (lesson 12) | policy | the GPU waits for the longest request of a batch | yes |
 # | numbers of 1 byte (lesson 12) | the numbers | 2 bytes a number | no |
-# | GQA (lesson 10), latent attention (lesson 12) | another model | K and V for every head | its own answer |
+# | GQA (lesson 10), latent attention (lesson 12) | another model | K and V for every head | for that model |
 # | more devices (lesson 13), the CPU's memory | layout | one GPU's memory is small | yes |
 #
 # FlashAttention is one row. It goes with every other, and takes the place of none.

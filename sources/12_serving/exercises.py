@@ -23,8 +23,10 @@ from course_lib import check, hint, progress
 # ## 12.1 · Latent attention, absorbed (★★, 15 minutes)
 #
 # DeepSeek-V2 caches two small rows for each token, and every head looks at the same two: `latent`
-# $c_j$ (512 numbers there), and `k_rope` $k^R_j$ (64, a key that is turned by its position already).
-# Each head has matrices of its own that make its key and its value of them:
+# $c_j$ (`rank` numbers, 512 there), and `k_rope` $k^R_j$ (64, a key that is turned by its position
+# already). The query has two parts, too: $q^R$ (`q_rope`) meets $k^R$, and $q^{\text{nope}}$, the part
+# without position, meets what a head makes of $c_j$. Each head has two matrices for that, $W^{UK}$ for
+# its key and $W^{UV}$ for its value (U: they make *up* a long row from the short one):
 #
 # $$k_j = [\,W^{UK} c_j\,;\; k^R_j\,] \qquad v_j = W^{UV} c_j \qquad
 # s_j = \frac{q^{\text{nope}} \cdot W^{UK} c_j + q^R \cdot k^R_j}
@@ -144,18 +146,18 @@ check(int8_cache)
 # 4 has ended and leaves, so 3 pages are free. 3 gets its token, on a page that it has. 7 is admitted:
 # of its prompt come the 7 tokens for which there is budget. The rules:
 #
-# 1. At most `budget` tokens a step, and no more new pages than are free, together with those of who
-#    leaves. (The budget is never smaller than the number of all pages: it
-#    suffices for every answer.)
+# 1. At most `budget` tokens a step; new pages at most those that are free, and those of who leaves.
+#    (The budget suffices for all answers: each holds a page, and there are never more pages than tokens
+#    in the budget.)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. If pages run out, and only then, somebody leaves before it has ended. It waits again with all
-#    of its tokens, those it was given included, and they are computed anew. (Each request fits the
-#    pool alone.)
-# 6. No prompt is overtaken for ever: while a request has one to compute, at most 5 that came later
-#    finish theirs. (Counted are steps that give them more tokens than it. Who leaves before it has
-#    ended has one again, from that step on.)
+# 5. If pages run out, and only then, somebody leaves before it has ended; who, is up to you. It waits
+#    again with all of its tokens, those it was given included, and they are computed anew. (Each
+#    request fits the pool alone.)
+# 6. No prompt is overtaken for ever: while a request has one to compute, a later one may finish its own
+#    in a step in which it gets more tokens than the older, but only 5 times in all. Who has to leave
+#    has a prompt again, from that step on: admit nobody younger in it.
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #

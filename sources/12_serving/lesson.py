@@ -151,13 +151,14 @@ p_prompt.reveal(
 #
 # How many are free? A weight has 2 bytes and makes 2 FLOPs a token: T tokens make T FLOPs a byte, and
 # the ridge of an H100 is at 295 (lesson 02). Here the caches double the bytes, and so the free
-# tokens.
+# tokens: 590, of which 60 go to the answers. A chunk of 512 fits. Smaller is not better: look at what
+# the prompt itself waits.
 #
 # So each step gets a **budget** of tokens: first one for everybody who decodes, the rest for chunks
 # of prompts (vLLM's default, by its documentation).
 #
 # The price: a chunk attends to all chunks before it, and reads their K and V again. The table leaves
-# that out. It is 7.5 times the prompt's rows in all:
+# that out. How many times the prompt's rows is it in all, beside the weights?
 
 # %% reread-run
 before = sum(range(0, 8192, 512))  # the rows before each of the 16 chunks
@@ -265,8 +266,8 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. The last number of a lane
-# is its longest step in which somebody's answer was computed.
+# Full is what is needed, striped what is held for nothing, dotted the pool. *Steps up to*: the longest
+# step in which somebody's answer was computed. *Thrown out*: how often somebody lost its pages.
 
 # %% server-memory
 ServerMemory()
@@ -284,8 +285,8 @@ p_paged.reveal(
 #
 # 1. Let a request come every 40 ms. Who is still slowed down by memory?
 # 2. Go back to 20 ms, and give the pool 256 pages. What is left of the third policy's lead?
-# 3. Let prompts be up to 896 tokens long. Whose steps get longer? (Who computes a prompt whole, while
-#    others wait for a token?)
+# 3. Keep the 256 pages, and let prompts be up to 896 tokens long. Whose steps get longer? (Who
+#    computes a prompt whole, while others wait for a token?)
 #
 # When 12.3 is done, `ServerMemory(next_batch)` gives your own policy a lane.
 
@@ -360,10 +361,10 @@ for name, queries in (("one query", 1), ("with one draft", 2)):
 print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 
 # %% dial-say [markdown]
-# So "decode waits for memory" has an exception: one query stands just below the ridge, and with one
-# draft there is no doubt. FlashMLA's authors put even the first on the other side. Their H800 holds
-# 865 TFLOP/s under load, a ridge at 258; they round 242 to 2 · 128 = 256, and say **compute-bound**
-# (write-up, April 2025).
+# So "decode waits for memory" has an exception. One query stands at 242, still below the ridge; with
+# one draft (two queries, lesson 10) it is arithmetic that takes longer. FlashMLA's authors call even
+# one query **compute-bound** (write-up, April 2025): they round 242 to 2 · 128 = 256, beside a ridge at
+# 258, for their H800 holds 865 TFLOP/s under load. That is a tie rather than a crossing.
 
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
