@@ -78,6 +78,25 @@ def test_shortest_first_is_far_past_the_bound(monkeypatch):
             next_batch._served(scheduling.shortest_first, crowd.args[0], crowd.kwargs)
 
 
+def test_the_last_call_is_shown_whole_and_breaks_the_rule_again():
+    def admits_nobody_else(waiting, running, free_pages, *, budget, page_size):
+        compute, leave = scheduling.continuous(
+            waiting, running, free_pages, budget=budget, page_size=page_size
+        )
+        return compute, [] if len(running) > 5 else leave
+
+    crowd, _ = drawn(1)
+    with pytest.raises(batch_rules.Broken) as broken:
+        next_batch._served(admits_nobody_else, crowd.args[0], crowd.kwargs)
+    call = broken.value.steps.splitlines()[-1]
+    assert len(call) > 120
+    asked = eval(call, {"next_batch": lambda *args, **sizes: (args, sizes)})
+    state = batch_rules.State(*asked[0], **asked[1])
+    again = admits_nobody_else(*asked[0], **asked[1])
+    with pytest.raises(batch_rules.Broken, match=re.escape(broken.value.rule)):
+        batch_rules.broken_rule(batch_rules.read(again, state), state)
+
+
 def test_the_function_is_told_nothing_of_what_is_to_come():
     """Two traces that differ in the future only look alike until the difference has happened."""
     told: list[list] = []

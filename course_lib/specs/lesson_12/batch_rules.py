@@ -199,7 +199,8 @@ def _answers_first(compute: dict[int, int], leave: list[int], state: State) -> N
     budget = state.budget - sum(compute.values())
     for i in left_out:
         if budget > 0 and state.new_pages(i, 1) <= free:
-            says = f"request {i} waits for its next token, and budget and a page are left for it."
+            room = "a page" if state.new_pages(i, 1) else "room on its last page"
+            says = f"request {i} waits for its next token, and budget and {room} are left for it."
             raise Broken(ANSWERS, says)
 
 
@@ -208,7 +209,7 @@ def _idle(state: State) -> None:
     if state.todo[first] > state.budget:
         says = (
             f"nothing is computed: request {first} has {state.todo[first]} tokens to compute, more "
-            f"than the budget of {state.budget}, so it has to come in parts."
+            f"than the budget of {state.budget}, so it has to come in parts. Is it admitted at all?"
         )
         raise Broken(CHUNKS, says)
     if first in state.running and state.new_pages(first, 1) > state.free_pages:

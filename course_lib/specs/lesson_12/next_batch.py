@@ -63,7 +63,8 @@ def _served(subject: Subject, requests: Sequence[Request], sizes: Mapping[str, A
                 raise Broken(ENDS, says)
         except Broken as broken:
             broken.step = len(server.steps)
-            broken.steps = _table([*shown, _row(len(server.steps), state, decision)])
+            shown.append(_row(len(server.steps), state, decision))
+            broken.steps = f"{_table(shown)}\n{_call(state)}"
             raise
         shown.append(_row(len(server.steps), state, decision))
         server.step(*decision)
@@ -158,6 +159,12 @@ def _row(step: int, state: State, decision: Decision | None) -> tuple[str, ...]:
     return tuple(x if len(x) <= _WIDEST else x[: _WIDEST - 3] + "..." for x in told)
 
 
+def _call(state: State) -> str:
+    """Return the last call as it can be made again: nothing of it is cut."""
+    told = f"{dict(state.waiting)}, {dict(state.running)}, {state.free_pages}"
+    return f"next_batch({told}, budget={state.budget}, page_size={state.page_size})"
+
+
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
     """Return the last few steps as a table: what the function was told, and what it decided."""
     rows = [_HEAD, *rows[-_STEPS_SHOWN:]]
@@ -234,7 +241,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return None
     return Finding(
         found["rule"], found["says"], found["steps"], numbers_right=True,
-        look="call next_batch with the state of the last line above, and follow it through."
+        look="make the call of the last line above yourself, and follow it through."
         if found["steps"] else "look for steps in which somebody waits and budget is left.",
     )  # fmt: skip
 
