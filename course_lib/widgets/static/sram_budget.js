@@ -70,7 +70,7 @@ function render({ model, el }) {
     if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
     while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
     const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 2.9 * fs, tall = 5.2 * fs, lane = 2.55 * fs, under = top + tall + 2.1 * fs;
+    const top = 3.4 * fs, tall = 5.2 * fs, lane = 2.55 * fs, under = top + tall + 2.1 * fs;
     let y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
     const floor = y + (perThread ? 4.4 * fs : 0);
     block((add) => hands((over) => {
@@ -89,6 +89,7 @@ function render({ model, el }) {
       walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, tall + 1.6 * fs) + post(px(limit), under + i * lane - 0.2 * fs, fs) }));
       walls.forEach(({ limit, names: all }, i) => {
         const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = fits ? "fac-t-small" : "fac-t-bad";
+        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${1.2 * fs}L${px(limit)} ${top - 1.3 * fs}` });
         add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
         add(`bar ${i}`, "rect", { class: "fac-sram-bar", x: px(0), y: at, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
         if (!fits) add(`over ${i}`, "rect", { class: "fac-sram-over", x: px(limit), y: at, width: px(total) - px(limit), height: 0.6 * fs });
