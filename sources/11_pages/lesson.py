@@ -262,7 +262,8 @@ def through_the_table(i):
     """Read the entries of the tile's pages, once each; then every token knows its row."""
     entries = np.arange(i[0] // size, i[-1] // size + 1)
     page = loose.load(loose.offset("table") + entries).astype(int)
-    return page[i // size - entries[0]] * size + i % size  # page[0] is the tile's first entry
+    # page[0] belongs to the tile's first entry, so count from there
+    return page[i // size - entries[0]] * size + i % size
 
 
 o_bound = decode_step(bound, q, n, in_one_piece)
@@ -332,8 +333,8 @@ p_paged.reveal(
 )
 
 # %% paged-say [markdown]
-# The paper on PagedAttention (Kwon and others, 2023) reports more: its paged kernel took 20 to 26 % longer than FasterTransformer's
-# (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two different kernels, on
+# The paper on PagedAttention (Kwon and others, 2023) reports more: its paged kernel took 20 to 26 %
+# longer than FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two different kernels, on
 # an older GPU; ours is one kernel, with and without a table. And *why* it takes longer, where it
 # does, our clock does not say.
 

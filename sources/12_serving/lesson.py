@@ -389,6 +389,8 @@ print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
 #
+# (For reference: skip it at first reading.)
+#
 # [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this. By
 # its README and its write-up of April 2025:
 #
@@ -488,7 +490,7 @@ p_int8.reveal(
 # %% defaults-heading [markdown]
 # ## What servers choose by default
 #
-# As of 2026; such lists change every few months.
+# (For reference: skip the table at first reading.) As of 2026; such lists change every few months.
 #
 # | | A100, L4 | H100 | B200 | latent rows: H100, B200 |
 # |---|---|---|---|---|
@@ -504,7 +506,10 @@ p_int8.reveal(
 #
 # vLLM and PyTorch choose by the same loop: *go through a list in order of priority, check each entry
 # against what is asked, take the first that passes; if none does, say the reasons.* So what matters
-# is what each kernel supports:
+# is what each kernel supports. In the columns: *gpu*, the oldest and the newest (80 A100, 89 L4, 90
+# H100, 100 B200); *dtype*, of q, k and v; *cache*, what K and V are kept in; *d*, head dimensions (576
+# is a latent row); *page*, slots of a page; *mixed*, prefill and decode in one launch; *backward*,
+# gradients.
 
 # %% checklist
 checklist()
