@@ -43,7 +43,7 @@ def page_waste(lengths, page_size, *, layers, kv_heads, head_dim, b):
 check(page_waste)
 
 # %% about-11-2 [markdown]
-# ## 11.2 · Gather a sequence from its pages (★, 8 minutes)
+# ## 11.2 · Gather a sequence from its pages (★, 12 minutes)
 #
 # All sequences keep their rows in one pool of pages, in whatever page was free at the time. A page has
 # `page_size` slots for each head of K or V: `pages` is `(n_pages, H_kv, page_size, d)`. Token `t`
@@ -54,14 +54,18 @@ check(page_waste)
 # page_size 4, length 6, table [7, 2, -1, 900]        page 7: t0 t1 t2 t3     page 2: t4 t5 .. ..
 # ```
 #
+# `pages` is `(n_pages, H_kv, page_size, d)`: token `t` of key head `h` is the row
+# `pages[table[t // page_size], h, t % page_size]`, `d` numbers.
+#
 # Return the rows of one sequence in logical order, in a new tensor of `pages`' dtype. (A good kernel
 # does not gather: it looks up the table as it goes. That is 11.3.)
 #
 # - The last page may be full or not; `length` may be 0.
-# - Entries past the last page in use are garbage, numbers of any size: take no row by them.
+# - Entries of the table behind the last page in use are garbage, numbers of any size: take no row
+#   by them.
 # - Slots behind the last token hold what an older sequence left there.
-# - The pool is large and not yours. The check counts the bytes that you make: do not copy or reorder
-#   all of it for one sequence.
+# - The pool is large and not yours. The check counts the bytes that you create: do not copy or
+#   reorder the whole pool to get one sequence.
 
 
 # %% ex-11-2

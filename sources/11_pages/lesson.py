@@ -9,7 +9,7 @@
 # empty; follow a table of pages to a key; say what pages change and what they do not; count pages
 # and copies when a text gets several answers; ask of a claimed speed-up: against what?
 #
-# **Time:** 45 minutes for this lesson, 116 for its exercises.
+# **Time:** 62 minutes for this lesson, 120 for its exercises.
 
 # %% question [markdown]
 # ## The question
@@ -205,6 +205,9 @@ PageTable(lengths=(5, 17, 32, 700), reserve=1024, chosen="C")
 # Below is lesson 10's decode step, on the flat memory of lesson 04, which counts what is read. It
 # gets one more argument: `where`, a function that says in which row of memory a token lies.
 # Nothing else in the loop knows of pages.
+#
+# `OnlineState` is lesson 03's sticky note (m, l, O): `identity` is the empty one, `from_tile` makes one
+# of a tile's scores and values, `merge` joins two, and `finalize` divides by l, once, at the end.
 
 
 # %% decode-step
@@ -259,6 +262,7 @@ def through_the_table(i):
     """Read the entries of the tile's pages, once each; then every token knows its row."""
     entries = np.arange(i[0] // size, i[-1] // size + 1)
     page = loose.load(loose.offset("table") + entries).astype(int)
+    # page[0] belongs to the tile's first entry, so count from there
     return page[i // size - entries[0]] * size + i % size
 
 
@@ -329,10 +333,10 @@ p_paged.reveal(
 )
 
 # %% paged-say [markdown]
-# vLLM's paper (Kwon et al., 2023) reports more: its paged kernel took 20 to 26 % longer than
-# FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two
-# different kernels, on an older GPU; ours is one kernel, with and without a table. And *why* it takes
-# longer, where it does, our clock does not say.
+# The paper on PagedAttention (Kwon and others, 2023) reports more: its paged kernel took 20 to 26 %
+# longer than FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two different kernels, on
+# an older GPU; ours is one kernel, with and without a table. And *why* it takes longer, where it
+# does, our clock does not say.
 
 # %% gather-heading [markdown]
 # ### Or first make it one piece?
@@ -511,7 +515,7 @@ p_evict.reveal(
 # | windows, sinks, other eviction | policy | every old token is kept | no |
 # | scheduler (lesson 12) | policy | the GPU waits for the longest request of a batch | yes |
 # | numbers of 1 byte (lesson 12) | the numbers | 2 bytes a number | no |
-# | GQA (lesson 10), latent attention (lesson 12) | another model | K and V for every head | for that model |
+# | GQA (lesson 10), latent attention (lesson 12) | another model | K and V for every head | another model, another answer |
 # | more devices (lesson 13), the CPU's memory | layout | one GPU's memory is small | yes |
 #
 # FlashAttention is one row. It goes with every other, and takes the place of none.
@@ -526,7 +530,7 @@ p_evict.reveal(
 p_claim = Predict(
     "11-claim",
     "The same server, against two that reserve a request's memory in one piece (FasterTransformer "
-    "and Orca; the paper, at equal latency). About how much?",
+    "and Orca; the paper, at equal latency: tokens come as promptly from both). About how much?",
     options=["24 times", "8 to 15 times", "2 to 4 times"],
 )
 p_claim
@@ -578,7 +582,11 @@ Quiz(
     "A server has no memory left for its 70B model's caches. Somebody turns FlashAttention on. "
     "How many more requests fit?",
     options=[
-        ("N/d times as many.", False, "That is the factor for S and P, not for K and V."),
+        (
+            "N/d times as many (N tokens, head dimension d).",
+            False,
+            "That is the factor for S and P, not for K and V.",
+        ),
         ("None because of the cache.", True, "It reads K and V; they are as large as they were."),
         (
             "A few more: it keeps the cache in pages.",

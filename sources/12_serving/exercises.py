@@ -6,9 +6,9 @@
 #
 # | | | minutes |
 # |---|---|---|
-# | 12.1 | latent attention, absorbed | 15 |
+# | 12.1 | latent attention, absorbed | 18 |
 # | 12.2 | an int8 cache with scales | 12 |
-# | 12.3 | who goes next: continuous batching in chunks | 45 |
+# | 12.3 | who goes next: continuous batching in chunks | 60 |
 # | 12.4 | which kernel can serve, and why not the others | 10 |
 #
 # Stuck? `hint(choose_backend)` gives a hint, three at most for each exercise.
@@ -20,13 +20,14 @@ import torch.nn.functional as F
 from course_lib import check, hint, progress
 
 # %% about-12-1 [markdown]
-# ## 12.1 · Latent attention, absorbed (★★, 15 minutes)
+# ## 12.1 · Latent attention, absorbed (★★, 18 minutes)
 #
 # DeepSeek-V2 caches two small rows for each token, and every head looks at the same two: `latent`
-# $c_j$ (`rank` numbers, 512 there), and `k_rope` $k^R_j$ (64, a key that is turned by its position
-# already). The query has two parts, too: $q^R$ (`q_rope`) meets $k^R$, and $q^{\text{nope}}$, the part
-# without position, meets what a head makes of $c_j$. Each head has two matrices for that, $W^{UK}$ for
-# its key and $W^{UV}$ for its value (U: they make *up* a long row from the short one):
+# $c_j$ (512 numbers there), and `k_rope` $k^R_j$ (64, a key that is turned by its position already).
+# Each head has matrices of its own that make its key and its value of them: $W^{UK}$ (`w_uk`) the
+# key, $W^{UV}$ (`w_uv`) the value. `rank` is how many numbers $c_j$ has. A query has two parts:
+# $q^{\text{nope}}$ (`q_nope`, *no positional embedding*) meets the key made of $c_j$, and $q^R$
+# (`q_rope`, *rotary*: turned by its position) meets $k^R_j$.
 #
 # $$k_j = [\,W^{UK} c_j\,;\; k^R_j\,] \qquad v_j = W^{UV} c_j \qquad
 # s_j = \frac{q^{\text{nope}} \cdot W^{UK} c_j + q^R \cdot k^R_j}
@@ -124,7 +125,7 @@ def int8_cache(q, k, v):
 check(int8_cache)
 
 # %% about-12-3 [markdown]
-# ## 12.3 · Who goes next? (★★★, 45 minutes)
+# ## 12.3 · Who goes next? (★★★, 60 minutes)
 #
 # You are the scheduler of a server. Before **each step** `next_batch` is asked once: what is
 # computed in this step, and who gives up its pages? It is told what a server knows, oldest first
@@ -133,7 +134,8 @@ check(int8_cache)
 # - `waiting`: `{id: todo}`. They have no pages, and `todo` tokens to compute.
 # - `running`: `{id: (cached, todo)}`. `cached` tokens have their K and V in pages, `todo` are known and
 #   not computed yet: **more than 1** of a prompt, **1** of an answer (its newest token; the next one
-#   comes out of the step that computes it), **0** once the answer has ended.
+#   comes out of the step that computes it), **0** once the answer has ended. Who runs and has just
+#   the last token of a prompt left has 1, too, and counts as an answer; who waits never does.
 # - `free_pages`, and how many tokens a page holds, `page_size`. A request that has `cached` tokens
 #   has just as many pages as these need.
 #
@@ -146,18 +148,20 @@ check(int8_cache)
 # 4 has ended and leaves, so 3 pages are free. 3 gets its token, on a page that it has. 7 is admitted:
 # of its prompt come the 7 tokens for which there is budget. The rules:
 #
-# 1. At most `budget` tokens a step; new pages at most those that are free, and those of who leaves.
-#    (The budget suffices for all answers: each holds a page, and there are never more pages than tokens
-#    in the budget.)
+# 1. At most `budget` tokens a step. New pages at most: those free, plus those of the requests that
+#    leave. (The budget always suffices for all answers: it is never smaller than the number of all
+#    pages, and each answer has at least one page.)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. If pages run out, and only then, somebody leaves before it has ended; who, is up to you. It waits
-#    again with all of its tokens, those it was given included, and they are computed anew. (Each
-#    request fits the pool alone.)
-# 6. No prompt is overtaken for ever: while a request has one to compute, a later one may finish its own
-#    in a step in which it gets more tokens than the older, but only 5 times in all. Who has to leave
-#    has a prompt again, from that step on: admit nobody younger in it.
+# 5. If pages run out, and only then, somebody leaves before it has ended. A prompt that finds no page
+#    waits; no answer need leave for it. If the answers need more pages than are free, or nobody at all
+#    can go on, somebody leaves (who is up to you; think who loses least), and you had better admit
+#    nobody in that step. Who left waits again with all of its tokens, those it was given included, and
+#    they are computed anew. (Each request fits the pool alone.)
+# 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. One
+#    passes it by finishing its own prompt in a step in which it gets more tokens than the older one,
+#    which does not finish. (Who leaves before it has ended has a prompt again, from that step on.)
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #

@@ -8,7 +8,7 @@
 # prompt so that nobody's next token stops; attend to latent rows as they are cached; keep a cache in
 # one byte a number and see what it costs; choose a kernel, with the reason.
 #
-# **Time:** 50 minutes for this lesson, 82 for its exercises.
+# **Time:** 78 minutes for this lesson, 100 for its exercises.
 
 # %% question [markdown]
 # ## The question
@@ -151,19 +151,23 @@ p_prompt.reveal(
 #
 # How many are free? A weight has 2 bytes and makes 2 FLOPs a token: T tokens make T FLOPs a byte, and
 # the ridge of an H100 is at 295 (lesson 02). Here the caches double the bytes, and so the free
-# tokens: 590, of which 60 go to the answers. A chunk of 512 fits. Smaller is not better: look at what
-# the prompt itself waits.
+# tokens: 295 · 2 is about 590. The answers take 60, so about 530 are free, and a chunk of 512 fits.
+# Smaller is not better: 256 tokens ride in a step that is no shorter, so the prompt takes twice as
+# many steps, and is ready twice as late (the last column).
 #
 # So each step gets a **budget** of tokens: first one for everybody who decodes, the rest for chunks
 # of prompts (vLLM's default, by its documentation).
 #
 # The price: a chunk attends to all chunks before it, and reads their K and V again. The table leaves
-# that out. How many times the prompt's rows is it in all, beside the weights?
+# that out. How much is it, beside the weights that the 16 steps read anyway?
 
 # %% reread-run
 before = sum(range(0, 8192, 512))  # the rows before each of the 16 chunks
 print(f"{before:,} rows, {before / 8192} times 8192: {before * costs.row_bytes / 1e9:.1f} GB")
 print(f"weights in 16 steps: {16 * costs.weights * costs.b / 1e9:.0f} GB")
+
+# %% reread-say [markdown]
+# 8.1 GB in all, beside 256 GB of weights: a small price.
 
 # %% mixed-heading [markdown]
 # ## A mixed batch, and the kernel it asks for
@@ -171,7 +175,8 @@ print(f"weights in 16 steps: {16 * costs.weights * costs.b / 1e9:.0f} GB")
 # Now a step holds 60 answers, with one query each, and a chunk, with 512. The products with weights
 # do not mind: 572 rows are 572 rows. **Attention does**, since each request has keys of its own. With
 # groups of 4 heads packed (lesson 10), an answer has 4 rows of queries, the chunk 4 · 512. What does
-# one tile size for all do to them?
+# one tile size for all do to them? An answer fills 4 rows of its tile, the others idle. And each tile
+# of the chunk's query rows loads all keys and values once for itself: more tiles, more loads.
 
 # %% tiles
 table = [(tile, 100 * (1 - 4 / tile), 4 * 512 // tile) for tile in (16, 64, 128)]
@@ -197,10 +202,14 @@ Table(columns, table, {columns[1]: ".0f"}, note="By formula.")
 # - **Admit as long as there are pages.** Then one day everybody needs one more, and there is none.
 #   Somebody is *preempted*: the pages are freed, and the tokens computed again later.
 #
-# A *policy* is asked before each step. It is told who waits, `{id: tokens of the prompt}`; who runs,
-# `{id: (rows in the cache, tokens to compute)}`, with 0 to compute once the answer has ended; and how
-# many pages are free. It says how many tokens of whom are computed, and who leaves. Here are two.
-# Both set aside room for 256 tokens a request, the longest there can be.
+# A *policy* is asked before each step. It is told
+#
+# - who waits: `{id: tokens of the prompt}`;
+# - who runs: `{id: (rows in the cache, tokens to compute)}`, 0 to compute once the answer has ended;
+# - how many pages are free.
+#
+# It says how many tokens of whom are computed, and who leaves. Here are two. Both set aside room for
+# 256 tokens a request, the longest there can be: prompts have up to 128 here, answers up to 128.
 
 
 # %% coach
@@ -266,8 +275,10 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. *Steps up to*: the longest
-# step in which somebody's answer was computed. *Thrown out*: how often somebody lost its pages.
+# Full is what is needed, striped what is held for nothing, dotted the pool. Beside each lane:
+# *first token within* is the longest that a request waited for its first token, *steps up to* the
+# longest step in which somebody's answer was computed, *thrown out* how often a request lost its
+# pages before it had ended.
 
 # %% server-memory
 ServerMemory()
@@ -288,6 +299,15 @@ p_paged.reveal(
 # 3. Keep the 256 pages, and let prompts be up to 896 tokens long. Whose steps get longer? (Who
 #    computes a prompt whole, while others wait for a token?)
 #
+# The next cell prints all three, when you have guessed.
+
+# %% sim-answers folded=true
+# @title The three moves, as text
+print(ServerMemory(every=40).to_table())
+print(ServerMemory(pages=256).to_table())
+print(ServerMemory(pages=256, prompt=896).to_table())
+
+# %% sim-own [markdown]
 # When 12.3 is done, `ServerMemory(next_batch)` gives your own policy a lane.
 
 # %% thrown-out [markdown]
@@ -361,13 +381,15 @@ for name, queries in (("one query", 1), ("with one draft", 2)):
 print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 
 # %% dial-say [markdown]
-# So "decode waits for memory" has an exception. One query stands at 242, still below the ridge; with
-# one draft (two queries, lesson 10) it is arithmetic that takes longer. FlashMLA's authors call even
-# one query **compute-bound** (write-up, April 2025): they round 242 to 2 · 128 = 256, beside a ridge at
-# 258, for their H800 holds 865 TFLOP/s under load. That is a tie rather than a crossing.
+# One query stands at 242, below the nominal 295: still memory, but barely. With one draft (two
+# queries, lesson 10) it is 484, and arithmetic is the wall. FlashMLA's authors call even one query
+# **compute-bound** (write-up, April 2025): they estimate about 2 · 128 = 256, and their H800 holds
+# 865 TFLOP/s under load, a ridge at 258. That is a tie, not a crossing.
 
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
+#
+# (For reference: skip it at first reading.)
 #
 # [FlashMLA](https://github.com/deepseek-ai/FlashMLA) is DeepSeek's library of kernels for this. By
 # its README and its write-up of April 2025:
@@ -434,7 +456,8 @@ Table(columns, table, dict.fromkeys(columns[1:], ".1f"), note="Largest error ove
 p_int8.reveal(
     "int8",
     "The one scale must hold the largest number of all. Then a step of int8 is longer than most of "
-    "our numbers, and they become 0. The steps of fp8 shrink with the number.",
+    "our numbers, and they become 0. The steps of fp8 shrink with the number: "
+    "the error of our keys is about 2.6 % of their size both times (root mean square).",
 )
 
 # %% small-say [markdown]
@@ -467,7 +490,7 @@ p_int8.reveal(
 # %% defaults-heading [markdown]
 # ## What servers choose by default
 #
-# As of 2026; such lists change every few months.
+# (For reference: skip the table at first reading.) As of 2026; such lists change every few months.
 #
 # | | A100, L4 | H100 | B200 | latent rows: H100, B200 |
 # |---|---|---|---|---|
@@ -483,7 +506,10 @@ p_int8.reveal(
 #
 # vLLM and PyTorch choose by the same loop: *go through a list in order of priority, check each entry
 # against what is asked, take the first that passes; if none does, say the reasons.* So what matters
-# is what each kernel supports:
+# is what each kernel supports. In the columns: *gpu*, the oldest and the newest (80 A100, 89 L4, 90
+# H100, 100 B200); *dtype*, of q, k and v; *cache*, what K and V are kept in; *d*, head dimensions (576
+# is a latent row); *page*, slots of a page; *mixed*, prefill and decode in one launch; *backward*,
+# gradients.
 
 # %% checklist
 checklist()
