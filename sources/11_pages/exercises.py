@@ -45,8 +45,7 @@ check(page_waste)
 # %% about-11-2 [markdown]
 # ## 11.2 · Gather a sequence from its pages (★, 12 minutes)
 #
-# All sequences keep their rows in one pool of pages, in whatever page was free at the time. A page has
-# `page_size` slots for each head of K or V: `pages` is `(n_pages, H_kv, page_size, d)`. Token `t`
+# All sequences keep their rows in one pool of pages, in whatever page was free at the time. Token `t`
 # stands in slot `t % page_size` of page `table[t // page_size]`. So the **logical** order, token after
 # token, is in the table alone; the **physical** order, that of the pool, says nothing.
 #

@@ -334,9 +334,9 @@ p_paged.reveal(
 
 # %% paged-say [markdown]
 # The paper on PagedAttention (Kwon and others, 2023) reports more: its paged kernel took 20 to 26 %
-# longer than FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs are two different kernels, on
-# an older GPU; ours is one kernel, with and without a table. And *why* it takes longer, where it
-# does, our clock does not say.
+# longer than FasterTransformer's (NVIDIA's library of that time; section 7.1). *Against what?* Theirs
+# are two different kernels, on an older GPU; ours is one kernel, with and without a table. And *why*
+# it takes longer, where it does, our clock does not say.
 
 # %% gather-heading [markdown]
 # ### Or first make it one piece?

@@ -456,8 +456,8 @@ Table(columns, table, dict.fromkeys(columns[1:], ".1f"), note="Largest error ove
 p_int8.reveal(
     "int8",
     "The one scale must hold the largest number of all. Then a step of int8 is longer than most of "
-    "our numbers, and they become 0. The steps of fp8 shrink with the number: "
-    "the error of our keys is about 2.6 % of their size both times (root mean square).",
+    "our numbers, and they become 0. The steps of fp8 shrink with the number. "
+    "(Its error doubles all the same; why, was not measured.)",
 )
 
 # %% small-say [markdown]
