@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from types import SimpleNamespace
 
@@ -108,8 +109,11 @@ def test_many_statements_and_long_chains_cost_linear_time():
         assert len(program(source, SPEC).split("\n")) > n
         return time.process_time() - before
 
-    seconds(100)
-    assert seconds(8000) < 24 * seconds(1000)
+    gc.disable()  # it would look through all that other tests have made
+    try:
+        assert min(seconds(8000) for _ in range(3)) < 24 * min(seconds(1000) for _ in range(3))
+    finally:
+        gc.enable()
 
 
 def test_a_line_of_many_statements_is_taken_once():
