@@ -14,9 +14,9 @@ def client(book: nbformat.NotebookNode, folder: Path, seconds: float) -> Noteboo
     """Return a client that runs ``book`` in ``folder``, each cell for at most ``seconds``.
 
     nbclient reports what an Output widget shows back to the kernel, on the socket on which it waits
-    for the cell's reply. Such a send can take the event that announces the reply (ZeroMQ's file
-    descriptor is edge-triggered), and the cell never ends: about one run in twenty on two busy
-    cores. No cell of ours asks a widget for its output, so nothing is reported.
+    for the cell's reply. About one such run in twenty never ended on two busy cores, and none did
+    without the report (the send may take the event that announces the reply: ZeroMQ's file
+    descriptor is edge-triggered). No cell of ours asks a widget for its output.
     """
     from nbclient import NotebookClient
     from nbclient.output_widget import OutputWidget
