@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from corpus import sample
-from sandbox.test_hostile import processes
+from sandbox.test_hostile import below, lives
 
 from course_lib.classroom import command, job
 from course_lib.classroom.grade_one import grade
@@ -31,14 +31,14 @@ def echo(names):
 
 
 @pytest.fixture(scope="module")
-def wrapped(workshop):
+def wrapped():
     if why := bubblewrap.problem():
         pytest.skip(why)
-    with workshop.student():  # its zygote lives on
-        before = set(processes())
     with job.workshop(outer=True) as room:
         yield room
-    assert set(processes()) <= before, "a process was left behind"
+        lived = below(room)
+    assert lived, "bubblewrap itself has children"
+    assert not [pid for pid in lived if lives(pid)], "a process was left behind"
 
 
 def asked(room, *names: str) -> list:

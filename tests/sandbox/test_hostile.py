@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from course_lib.classroom.grade_one import grade
 from course_lib.handin.submissions import Submission
+from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES
 
 FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))
@@ -47,7 +48,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     exercise = target(text)
     submission = Submission("mallory", ((file.name, text.encode()),))
     with workshop.student():  # a zygote that another test has killed comes back now
-        before = set(processes())
+        before = below(workshop)
 
     lines = grade(workshop, submission, [exercise], b"a secret")
 
@@ -57,18 +58,22 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     assert line["sandbox"] == "full"
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮]", line["message"])
     assert not list(Path("/tmp").glob("hostile_was_here"))
-    zygotes = {zygote._process.pid for zygote in workshop._zygotes.values()}  # one may be new
     end = time.monotonic() + 5  # what was killed may stand in /proc for a moment yet
-    while (left := set(processes()) - before - zygotes) and time.monotonic() < end:
+    while (left := below(workshop) - before) and time.monotonic() < end:
         time.sleep(0.05)
     assert not left, "a process was left behind"
     (after,) = grade(workshop, HONEST, [e for e in SHORT if e.id == "0.1"], b"s")
     assert after["outcome"] == "passed", "the next submission suffered"
 
 
-def processes(above: int | None = None) -> list[int]:
-    """Return the processes below ``above``, by default this one, by id; the zygotes live on."""
-    below = {above or os.getpid()}
+def below(workshop: Workshop) -> set[int]:
+    """Return what lives below the zygotes. (Below this process live browsers and kernels, too.)"""
+    return {pid for zygote in workshop._zygotes.values() for pid in processes(zygote._process.pid)}
+
+
+def processes(above: int) -> list[int]:
+    """Return the processes below ``above``, by id."""
+    below = {above}
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda f: int(f.name)):
         try:
@@ -79,3 +84,10 @@ def processes(above: int | None = None) -> list[int]:
             below.add(int(folder.name))
             found.append(int(folder.name))
     return found
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process is there and has not ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

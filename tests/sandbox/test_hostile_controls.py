@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from sandbox import open_room
-from sandbox.test_hostile import FILES, processes, target
+from sandbox.test_hostile import FILES, lives, processes, target
 
 from course_lib.child.codec import BadFrame
 from course_lib.classroom import grade_one, job
@@ -184,14 +184,8 @@ def _counting(end: Any, seen: Seen) -> Any:
     def ends(child: workshops.Child) -> dict[str, Any]:
         if not child.usage:
             zygote = child._zygote._process.pid
-            alive = [p for p in processes(zygote) if p != child.pid and _lives(p)]
+            alive = [p for p in processes(zygote) if p != child.pid and lives(p)]
             seen.processes = max(seen.processes, len(alive))
         return end(child)
 
     return ends
-
-
-def _lives(pid: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
