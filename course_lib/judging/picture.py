@@ -107,10 +107,22 @@ class ErrorMap:
 
     @property
     def word(self) -> str:
-        """What is counted down the map (along a strip): "row", "key" or "entry"."""
-        if "key" in self.axes[-2:]:
-            return "key"
-        return "row" if self.axes or self.codes.ndim > 1 else "entry"
+        """What is counted down the map (along a strip): "row", "key", "head", ... or "entry"."""
+        return self._axis(-1 if self.is_strip else -2, "row" if self.codes.ndim > 1 else "entry")
+
+    @property
+    def across(self) -> str:
+        """What is counted across the map: "column", or what the last dimension is called."""
+        return self._axis(-1, "column")
+
+    @property
+    def kind(self) -> str:
+        """What one of ``slices`` is called: "head", "sequence", ... where the axes are named."""
+        return self._axis(-2 if self.is_strip else -3, "matrix")
+
+    def _axis(self, i: int, otherwise: str) -> str:
+        named = len(self.axes) == self.codes.ndim >= -i
+        return self.axes[i] if named else otherwise
 
     @cached_property
     def slices(self) -> np.ndarray:
@@ -141,11 +153,6 @@ class ErrorMap:
             named = (f"{axis} {i}" for axis, i in zip(self.axes, at, strict=False))
             return ", ".join([self.name, *named])
         return f"{self.name}, matrix {', '.join(str(i) for i in at)}"
-
-    @property
-    def kind(self) -> str:
-        """What one of ``slices`` is called: "head" where the axes are named."""
-        return "head" if len(self.axes) == self.codes.ndim else "matrix"
 
     @property
     def wrong_rows(self) -> np.ndarray:
@@ -209,7 +216,7 @@ class ErrorMap:
 
     def caption(self) -> str:
         """Say in a sentence or two what the map shows."""
-        across = "" if self.is_strip else f", in {_part(np.any(self.plane, axis=0), 'column')}"
+        across = "" if self.is_strip else f", in {_part(np.any(self.plane, axis=0), self.across)}"
         says = f"{self.place}: {self._which_rows()}{across}."
         if len(self.slices) > 1:
             wrong, of = len(self.wrong_slices), f"of {len(self.slices)} {plural(self.kind)}"
@@ -247,11 +254,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class TrafficBars:
-    """Counted traffic beside the expected; ``what`` was counted ("loads"), in ``unit``."""
+    """Counted traffic beside the expected; ``what`` was counted ("loads"), in ``unit``.
+
+    ``limit``: what is expected is the most that is allowed.
+    """
 
     what: str
     bars: tuple[Bar, ...]
     unit: str = "bytes"
+    limit: bool = False
 
     @classmethod
     def of(
@@ -269,6 +280,11 @@ class TrafficBars:
         return cls(what, tuple(bars), unit)
 
     @property
+    def asked(self) -> str:
+        """What the second amount of each bar is: "expected", or "allowed"."""
+        return "allowed" if self.limit else "expected"
+
+    @property
     def worst(self) -> Bar:
         """The bar that is furthest from what is expected."""
         return max(self.bars, key=lambda bar: abs(bar.yours - bar.expected))
@@ -278,7 +294,8 @@ class TrafficBars:
         yours = sum(bar.yours for bar in self.bars)
         expected = sum(bar.expected for bar in self.bars)
         what = self.what[:1].upper() + self.what[1:]
-        total = f"{what}: {yours:,} {self.unit}, and {expected:,} are expected"
+        most = "at most " if self.limit else ""
+        total = f"{what}: {yours:,} {self.unit}, and {most}{expected:,} are {self.asked}"
         if len(self.bars) == 1:
             return total + "."
         bar = self.worst

@@ -141,8 +141,7 @@ def _column_labels(
 ) -> list[tuple[float, str, str, bool]]:
     """Return (x, words, anchor, bold) under the map."""
     if not picture.is_strip or not picture.tile[1]:
-        word = picture.word if picture.is_strip else "column"
-        return [(0, span(word, 0, columns[-1] - 1), "start", False)]
+        return [(0, span(picture.across, 0, columns[-1] - 1), "start", False)]
     labels: list[tuple[float, str, str, bool]] = []
     free = 0.0
     for band in picture.bands:
@@ -183,12 +182,12 @@ def _bars(picture: TrafficBars) -> str:
         body += _text(left - 8, y + 20, bar.name, "end", bold=bar.yours != bar.expected)
         for n, who, look in (
             (bar.yours, "yours", f"fill='{colour}'"),
-            (bar.expected, "expected", "fill='none' stroke='currentColor'"),
+            (bar.expected, picture.asked, "fill='none' stroke='currentColor'"),
         ):
             width = 200 * n / most
             body += f"<rect x='{left:g}' y='{y}' width='{width:.1f}' height='12' {look}/>"
             body += _text(left + width + 6, y + 11, f"{n:,} {who}")
             y += 15
         y += 9
-    numbers = _LETTER * (len(f"{most:,} expected") + 2)
+    numbers = _LETTER * (len(f"{most:,} {picture.asked}") + 2)
     return _svg(left + 200 + numbers, y, "Counted traffic. " + picture.caption(), body)

@@ -80,7 +80,7 @@ def _bars(picture: TrafficBars) -> list[list[Piece]]:
         style = "color(32)" if bar.yours == bar.expected else _WRONG
         for label, who, n, block, colour in (
             (bar.name, "yours", bar.yours, "█", style),
-            ("", "expected", bar.expected, "░", ""),
+            ("", picture.asked, bar.expected, "░", ""),
         ):
             length = -(-_BAR * n // most)
             head = f"   {label:<{name}}  {who:<8}  {n:>{digits},}  "

@@ -181,6 +181,29 @@ def test_rows_that_are_keys_are_called_so_and_cut_by_block_k(strip):
 
 
 @pytest.mark.parametrize(
+    ("axes", "kind", "word", "across"),
+    [
+        (AXES, "head", "row", "column"),
+        (("batch", "head", "key"), "head", "key", "key"),  # a strip
+        (("sequence", "head", "column"), "sequence", "head", "column"),
+        (("sequence", "head"), "matrix", "sequence", "head"),
+        ((), "matrix", "row", "column"),
+    ],
+)
+def test_a_place_is_called_as_the_axes_are(axes, kind, word, across):
+    picture = error_map(np.ones((2,) * (len(axes) or 3)), np.zeros(1), 1e-3, "`o`", axes)
+    assert (picture.kind, picture.word, picture.across) == (kind, word, across)
+
+
+def test_a_limit_is_said_to_be_one():
+    bars = (Bar("new tensors", 30, 20),)
+    assert TrafficBars("bytes", bars).caption().endswith("20 are expected.")
+    limit = TrafficBars("bytes", bars, limit=True)
+    assert limit.caption().endswith("at most 20 are allowed.")
+    assert "20 allowed" in picture_html(limit)
+
+
+@pytest.mark.parametrize(
     ("says", "look"),
     [
         ("load from `k` by program (2, 1, 0): 4 addresses lie outside the tensor (past its end);",

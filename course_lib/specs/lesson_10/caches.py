@@ -57,8 +57,8 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     largest = max(moved or new, key=lambda x: x.n_bytes)
     return Finding(
         "makes no copy of the cache",
-        f"the numbers are right, but {made} bytes of new tensors are written, the largest by "
-        f"`{largest.op}` ({largest.n_bytes} bytes): the cache is copied, at each token.",
+        f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
+        f"`{largest.op}` ({largest.n_bytes:,} bytes): the cache is copied, at each token.",
         look="index and slice it: a view costs nothing. Nothing that is repeated, concatenated, "
         "padded or converted is a view.",
     )
@@ -73,7 +73,7 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
     if read <= 1.25 * cached + 8 * small:
         return None
     times = read / cached
-    bars = TrafficBars("Bytes read", (Bar("K and V", read, cached),))
+    bars = TrafficBars("Read", (Bar("K and V", read, cached),))
     return Finding(
         "reads each cached byte once",
         f"the numbers are right, but of K and V {times:.1f} times as much is read as they hold.",

@@ -153,13 +153,13 @@ def _building_finding(case: Case, observed: Observed) -> Finding | None:
     largest = max(written, key=lambda x: x.n_bytes)
     return Finding(
         _SMALL,
-        f"the numbers are right, but {made} bytes of new tensors are written, the largest by "
-        f"`{largest.op}` ({largest.n_bytes} bytes). K of all heads, without the rotary part, has "
-        f"{keys}.",
+        f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
+        f"`{largest.op}` ({largest.n_bytes:,} bytes). K of all heads, without the rotary part, has "
+        f"{keys:,}.",
         look="multiply q by w_uk: one row a head, not one a head and token; do the same behind the "
         "average with w_uv. And let the heads be rows of one matrix, q_latent @ latent.mT: a "
         "product that broadcasts cached rows over the heads copies them (that is a `clone`).",
-        picture=TrafficBars("Bytes written", (Bar("new tensors", made, keys // 2),)),
+        picture=TrafficBars("Written", (Bar("new tensors", made, keys // 2),), limit=True),
     )
 
 
