@@ -474,10 +474,11 @@ def long_max_kernel(x, out, n, BLOCK: tl.constexpr):
     tl.store(out, m)
 
 
-x = torch.randn(1000, device=device)
+torch.manual_seed(5)
+row = torch.randn(1000, device=device)
 out = torch.empty(1, device=device)
-long_max_kernel[(1,)](x, out, 1000, BLOCK=64)
-print(out.item(), x.max().item())
+long_max_kernel[(1,)](row, out, 1000, BLOCK=64)
+print(out.item(), row.max().item())
 
 # %% lse-why [markdown]
 # Softmax also needs the sum ℓ of exp(score − m). Both together make one
@@ -514,10 +515,10 @@ def two_pass(x, *, block=64):
 
 
 # %% run-two-pass
-print("kernel ", two_pass(x).item())
-print("PyTorch", torch.logsumexp(x, 0).item())
-ledger = count(two_pass, x)
-print("loads per number:", ledger.read["x"] / (4 * x.numel()))
+print("kernel ", two_pass(row).item())
+print("PyTorch", torch.logsumexp(row, 0).item())
+twice = count(two_pass, row)
+print("loads per number:", twice.read["x"] / (4 * row.numel()))
 
 # %% two-pass-say [markdown]
 # Right, but every number is loaded **twice**. Lesson 03 has the way out. When a
@@ -537,7 +538,7 @@ def one_pass(x, block):
     return m + np.log(l_sum)
 
 
-print(one_pass(x.cpu().numpy(), 64))
+print(one_pass(row.cpu().numpy(), 64))
 
 # %% quiz-one-pass
 Quiz(

@@ -93,16 +93,16 @@ p_strides = Predict(
 p_strides
 
 # %% run-strides
-x = torch.arange(60).reshape(6, 10)
-print("strides of x  ", x.stride())
-print("strides of x.T", x.T.stride())
-print("entry (7, 2) of x.T:", x.T[7, 2].item())
+matrix = torch.arange(60).reshape(6, 10)
+print("strides of matrix  ", matrix.stride())
+print("strides of matrix.T", matrix.T.stride())
+print("entry (7, 2) of matrix.T:", matrix.T[7, 2].item())
 
 # %% reveal-strides
 p_strides.reveal(
-    x.T[7, 2].item(),
+    matrix.T[7, 2].item(),
     "7 * 1 + 2 * 10. The memory is `row-major`: rows lie one after the other. "
-    "Seen through x.T it is `column-major`.",
+    "Seen through matrix.T it is `column-major`.",
 )
 
 # %% tile-kernel-say [markdown]
@@ -140,9 +140,9 @@ def contiguous(x, *, tile=(16, 8)):
 
 
 # %% run-tile-kernel
-x = torch.randn(21, 37, device=device).T  # (37, 21), a transposed view
-print("equal:", torch.equal(contiguous(x), x))
-print("strides", x.stride(), "->", contiguous(x).stride())
+turned = torch.randn(21, 37, device=device).T  # (37, 21), a transposed view
+print("equal:", torch.equal(contiguous(turned), turned))
+print("strides", turned.stride(), "->", contiguous(turned).stride())
 
 # %% mask-2d [markdown]
 # The mask has two parts, joined with `&`: this row exists *and* this column
@@ -150,7 +150,7 @@ print("strides", x.stride(), "->", contiguous(x).stride())
 # places cost nothing:
 
 # %% run-bytes
-print("bytes loaded:", count(contiguous, x).read["x"], "of 37 * 21 * 4 =", 37 * 21 * 4)
+print("bytes loaded:", count(contiguous, turned).read["x"], "of 37 * 21 * 4 =", 37 * 21 * 4)
 
 # %% forgotten-mask [markdown]
 # ## A mistake that no guard band sees
@@ -325,6 +325,7 @@ p_tf32 = Predict(
 p_tf32
 
 # %% run-tf32
+rng = np.random.default_rng(0)
 q = rng.normal(size=(64, 64)).astype(np.float32)
 k = rng.normal(size=(64, 64)).astype(np.float32)
 truth = q.astype(np.float64) @ k.T.astype(np.float64)

@@ -709,6 +709,7 @@ while len(hadamard) < 128:
 M = draw.choice([-1, 1], (128, 1)) * hadamard / 128**0.5  # orthogonal
 
 # %% fp8-run
+draw = np.random.default_rng(8)
 errors = {"as they are": [], "rotated": []}
 values = draw.standard_normal((512, 128))  # V stays exact here
 

@@ -541,11 +541,11 @@ def merge(o, lse):
     return weight @ o, whole
 
 
-o, lse = merge(np.array([10.0, 50.0]), np.log([2.0, 6.0]))
-print(f"o = {o:.4f}   lse = {lse:.4f}, and ln 8 = {np.log(8):.4f}")
+merged, its_lse = merge(np.array([10.0, 50.0]), np.log([2.0, 6.0]))
+print(f"o = {merged:.4f}   lse = {its_lse:.4f}, and ln 8 = {np.log(8):.4f}")
 
 # %% reveal-merge
-p_merge.reveal(o, "2/8 of 10 and 6/8 of 50, and lse is ln 8.")
+p_merge.reveal(merged, "2/8 of 10 and 6/8 of 50, and lse is ln 8.")
 
 # %% merge-row-say [markdown]
 # Now lesson 03's row: scores 1, 3 | 2, 5, values 10, 20 | 30, 40. Marker A has the first pile, B
