@@ -24,8 +24,8 @@ def record() -> dict[str, Any]:
         "command": "python benchmarks/serving.py",
         "fields": "policy, then pages every prompt, then what widgets/server_memory.py keeps",
         "rows": {
-            "coach": serve_everywhere(static, budget=WHOLE, reserves=True),
-            "tram": serve_everywhere(refill, budget=WHOLE, reserves=True),
+            "static batching": serve_everywhere(static, budget=WHOLE, reserves=True),
+            "continuous batching": serve_everywhere(refill, budget=WHOLE, reserves=True),
             "pages and chunks": serve_everywhere(lambda most: continuous),
         },
     }

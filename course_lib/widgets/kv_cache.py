@@ -47,19 +47,26 @@ team 2024, arXiv:2407.21783, table 3 (Llama 3); Jiang et al. 2023, arXiv:2310.06
 (Mistral).
 """
 
+OWN = "this model"
 _ROWS = "layers tokens batch"
 VARIANTS: dict[str, dict[str, Any]] = {
+    OWN: {
+        "term": monomial(2, f"{_ROWS} kv_heads d b"),
+        "says": "{kv_heads} K/V heads for {heads} query heads",
+    },
     "MHA": {"term": monomial(2, f"{_ROWS} heads d b"), "says": "every head keeps its own K and V"},
-    "as is": {"term": monomial(2, f"{_ROWS} kv_heads d b"), "says": "with its own K/V heads"},
     "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "one K/V head for all"},
-    "MLA": {"term": monomial(MLA_ROW, f"{_ROWS} b"), "says": "one latent row of 576 numbers"},
+    "MLA": {
+        "term": monomial(MLA_ROW, f"{_ROWS} b"),
+        "says": "one latent row of 576 numbers for all",
+    },
     "int8": {"term": monomial(2, f"{_ROWS} kv_heads d"), "says": "one byte a number"},
     "window": {
         "term": monomial(2, "layers window_tokens batch kv_heads d b"),
-        "says": "only the last keys are kept",
+        "says": "only the last {window} keys are kept",
     },
 }
-"""What a change makes of the cache: bytes as a monomial."""
+"""What a change makes of the cache: bytes as a monomial, and what it is; see `says`."""
 
 _LIMITS = {
     "layers": 256, "heads": 256, "kv_heads": 256, "d": 1024, "n": 2**24, "batch": 65536,
@@ -129,7 +136,7 @@ class KVCacheCalculator(CourseWidget):
             )
         return value
 
-    def cache_bytes(self, variant: str = "as is", *, batch: int | None = None) -> int:
+    def cache_bytes(self, variant: str = OWN, *, batch: int | None = None) -> int:
         """Return the bytes of the cache of all requests, by a name in `VARIANTS`."""
         if variant not in VARIANTS:
             raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}.")
@@ -144,9 +151,14 @@ class KVCacheCalculator(CourseWidget):
         """Return what the weights, at 2 bytes a parameter, leave free; negative if too large."""
         return self.gpus * CAPACITY[self.gpu] - self.weights_m * 2 * 10**6
 
-    def requests(self, variant: str = "as is") -> int:
+    def requests(self, variant: str = OWN) -> int:
         """Return how many requests of n tokens fit beside the weights, activations left out."""
         return max(0, self.free_bytes()) // self.cache_bytes(variant, batch=1)
+
+    def says(self, variant: str = OWN) -> str:
+        """Return in words what a variant keeps; `saysOf` of kv_cache.js is its twin."""
+        counts = {"heads": self.heads, "kv_heads": self.kv_heads, "window": self.window}
+        return str(VARIANTS[variant]["says"]).format(**counts)
 
     def to_table(self) -> str:
         """Return the cache by every variant, and the requests that fit, as text."""
@@ -156,9 +168,9 @@ class KVCacheCalculator(CourseWidget):
             f"({bytes_binary(self.gpus * CAPACITY[self.gpu])}, weights "
             f"{bytes_binary(self.weights_m * 2 * 10**6)})"
         ]
-        for name, variant in VARIANTS.items():
+        for name in VARIANTS:
             size = bytes_binary(self.cache_bytes(name))
-            lines.append(f"  {name:<7} {size:>9}  {self.requests(name):>6} fit  {variant['says']}")
+            lines.append(f"  {name:<10} {size:>9}  {self.requests(name):>6} fit  {self.says(name)}")
         return "\n".join(lines)
 
     @styled
@@ -166,7 +178,7 @@ class KVCacheCalculator(CourseWidget):
         """Draw the cache by every variant in GiB."""
         figure, axes = new_figure(figsize=(8, 3.6))
         sizes = [self.cache_bytes(name) / 2**30 for name in VARIANTS]
-        colours = [hex_of("flash" if name == "as is" else "other") for name in VARIANTS]
+        colours = [hex_of("flash" if name == OWN else "other") for name in VARIANTS]
         bars = axes.barh(list(VARIANTS), sizes, color=colours)
         axes.bar_label(bars, [bytes_binary(size * 2**30) for size in sizes], padding=3)
         axes.invert_yaxis()

@@ -34,6 +34,31 @@ PLACES = {"pages": (64, 128, 256, 512), "every": (5, 10, 20, 40), "prompt": (128
 """Pages of the pool, milliseconds from one request to the next, tokens of the longest prompt."""
 BINS = 48  # of a run's time, in which its memory is drawn
 OWN = "yours"
+WIDE = 21  # of a column of the table
+POLICIES = {
+    "static batching": (
+        "a coach: nobody gets on before the last is off",
+        "room for the longest request is held for each",
+    ),
+    "continuous batching": (
+        "a tram: who waits takes any seat that gets free",
+        "room for the longest request is held for each",
+    ),
+    "pages and chunks": (
+        "memory is taken by pages, as it is needed",
+        "long prompts are computed in parts",
+    ),
+    OWN: ("your own policy",),
+}
+"""What each lane is, in one or two parts."""
+FACTS = (
+    ("speed", "", "tokens a second"),
+    ("wait", " s", "longest first-token wait"),
+    ("wasted", " %", "of what is held is wasted"),
+    ("step", " ms", "longest step for a token"),
+    ("out", "", "times thrown out"),
+)
+"""What a run comes to: a key of `condense`, its unit, and what it is; the picture says them too."""
 
 Condensed = dict[str, Any]
 
@@ -123,7 +148,7 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 560
+    height_px = 740
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)
@@ -140,7 +165,14 @@ class ServerMemory(CourseWidget):
         if policy is not None:
             lanes[OWN] = serve_everywhere(lambda most: policy)
         super().__init__(
-            data={"lanes": lanes, "places": PLACES, "page_size": PAGE_SIZE},
+            data={
+                "lanes": lanes,
+                "places": PLACES,
+                "page_size": PAGE_SIZE,
+                "requests": REQUESTS,
+                "policies": POLICIES,
+                "facts": FACTS,
+            },
             presenter=presenter,
             **settings,
         )
@@ -160,11 +192,15 @@ class ServerMemory(CourseWidget):
 
     def to_table(self) -> str:
         """Return what the runs come to, as text."""
+        runs = self.runs()
         lines = [
             f"{REQUESTS} requests, one every {self.every} ms, prompts up to {self.prompt} tokens, "
-            f"{self.pages} pages of {PAGE_SIZE} rows (simulated, 8 billion weights on an H100)"
+            f"{self.pages} pages of {PAGE_SIZE} rows (simulated, 8 billion weights on an H100)",
+            f"{'':28}" + "".join(f"{name:>{WIDE}}" for name in runs),
         ]
-        lines += [f"  {name}: {told(run)}" for name, run in self.runs().items()]
+        for fact, unit, what in FACTS:
+            values = (f"{run[fact]:g}{unit}" for run in runs.values())
+            lines.append(f"  {what:26}" + "".join(f"{value:>{WIDE}}" for value in values))
         return "\n".join(lines)
 
     @styled
@@ -182,12 +218,3 @@ class ServerMemory(CourseWidget):
             panel.set_title(f"{name}: {run['speed']:,} tokens a second", loc="left")
         np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model")
         return figure
-
-
-def told(run: Mapping[str, Any]) -> str:
-    """Return what a run comes to; `told` of server_memory.js is its twin."""
-    out = f", {run['out']} thrown out" if run["out"] else ""
-    return (
-        f"{run['speed']} tokens a second; first token within {run['wait']:g} s, "
-        f"wasted {run['wasted']} %, steps up to {run['step']:g} ms{out}"
-    )

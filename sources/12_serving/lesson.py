@@ -275,10 +275,10 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. Beside each lane:
-# *first token within* is the longest that a request waited for its first token, *steps up to* the
-# longest step in which somebody's answer was computed, *thrown out* how often a request lost its
-# pages before it had ended.
+# Full is what is needed, striped what is held for nothing, dotted the pool. Beside each lane: the
+# *longest first-token wait* is how long the unluckiest request waited for its first token, the
+# *longest step for a token* the longest step in which somebody's answer was computed, and *times
+# thrown out* is how often a request lost its pages before it had ended.
 
 # %% server-memory
 ServerMemory()

@@ -141,7 +141,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     pairs = page.evaluate(
         """() => [...document.querySelectorAll('.fac *')]
           .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
-            && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title, .fac-on'))
+            && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title, .fac-on, .fac-kv-brick'))
           .map((n) => {
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
@@ -155,6 +155,8 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     poor = [pair for pair in pairs if contrast(as_hex(pair[0]), as_hex(pair[1])) < 4.5]
     assert not poor
     assert contrast("#ffffff", hex_of("blue")) >= 4.5  # what .fac-on stands on
+    for brick in ("k", "v"):  # what .fac-kv-brick stands on, in both themes
+        assert contrast("#111111", hex_of(brick)) >= 4.5
 
 
 @pytest.mark.browser

@@ -42,7 +42,7 @@ from course_lib.widgets import (
 from course_lib.widgets.accountant_areas import placed
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
-from course_lib.widgets.server_memory import PLACES, told
+from course_lib.widgets.server_memory import PLACES
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
 from course_lib.widgets.tile_stepper import LINES_PER_TILE
@@ -136,6 +136,7 @@ def kv_cache(rng: random.Random) -> list[Case]:
         for name, variant in VARIANTS.items():
             cases.append(("cacheBytes", [variant, values], cache.cache_bytes(name)))
             cases.append(("requestsThatFit", [variant, now, cache.data], cache.requests(name)))
+            cases.append(("saysOf", [variant, now], cache.says(name)))
     return cases
 
 
@@ -357,7 +358,7 @@ def server_memory(rng: random.Random) -> list[Case]:
         widget = ServerMemory(**setting)
         for name, run in widget.runs().items():
             lane = widget.data["lanes"][name]
-            cases += [("runAt", [lane, setting], run), ("told", [run], told(run).split("; "))]
+            cases.append(("runAt", [lane, setting], run))
     return cases
 
 

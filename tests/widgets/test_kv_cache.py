@@ -64,7 +64,7 @@ def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     assert "128 KiB a token, 1 GiB for 1 × 8192 tokens" in page.inner_text(".fac")
     fit = KVCacheCalculator().requests()
     assert f"{fit} requests fit on 1 × H100" in page.inner_text(".fac")
-    page.get_by_label("Model").select_option("Llama-3-70B")
+    page.get_by_role("combobox", name="Model").select_option("Llama-3-70B")
     assert "do not fit on 1 × H100" in page.inner_text(".fac")
     page.get_by_text("more: ").click()
     box = page.get_by_label("H_kv, K/V heads").nth(1)
@@ -96,6 +96,31 @@ def test_weights_and_bricks_take_the_area_that_they_take_of_the_memory(mount, wi
     assert area_of(page, ".fac-kv-asked") == pytest.approx(pixels * cache.cache_bytes(), rel=0.01)
     edges = page.locator(".fac-kv-edges").get_attribute("d").count("v")
     assert edges == cache.requests() == 64
+    numbers = page.locator(".fac-kv-number").all_text_contents()
+    assert numbers == [str(n + 1) for n in range(64)]
+    key = page.inner_text(".fac-key")
+    assert all(says in key for says in ("weights 14.96 GiB", "K 32 GiB", "V 32 GiB"))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
+    cache = KVCacheCalculator(window=512)
+    shown = mount(cache, width=width).locator("[data-fac-part=kv-variants]").text_content()
+    for name in VARIANTS:
+        assert cache.says(name) in shown
+        assert f"{cache.requests(name)} fit" in shown
+    assert "only the last 512 keys are kept" in shown
+
+
+@pytest.mark.browser
+def test_weights_that_do_not_fit_reach_beyond_the_wall(mount):
+    cache = KVCacheCalculator("Llama-3-70B")
+    page = mount(cache, width=1280, reduced=True)
+    pixels = area_of(page, ".fac-kv-wall") / CAPACITY["H100"]
+    assert area_of(page, ".fac-kv-weights") == pytest.approx(pixels * CAPACITY["H100"], rel=0.01)
+    assert area_of(page, ".fac-kv-over") == pytest.approx(pixels * -cache.free_bytes(), rel=0.01)
+    assert "52.22 GiB too much" in page.inner_text(".fac-key")
 
 
 @pytest.mark.browser

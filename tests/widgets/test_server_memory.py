@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from traitlets import TraitError
@@ -11,9 +12,22 @@ from traitlets import TraitError
 from course_lib.accounting.serving import Policy, Run, Step
 from course_lib.attention.scheduling import continuous, refill, static
 from course_lib.widgets import ServerMemory, server_memory
-from course_lib.widgets.server_memory import ANSWER, BINS, WHOLE, condense, key, places, serve
+from course_lib.widgets.server_memory import (
+    ANSWER,
+    BINS,
+    FACTS,
+    POLICIES,
+    WHOLE,
+    condense,
+    key,
+    places,
+    serve,
+)
 
-RESERVING: dict[str, Callable[[int], Policy]] = {"coach": static, "tram": refill}
+RESERVING: dict[str, Callable[[int], Policy]] = {
+    "static batching": static,
+    "continuous batching": refill,
+}
 
 
 def step(at: float, seconds: float, rows: int, room: int, **others: int) -> Step:
@@ -53,14 +67,17 @@ def test_every_setting_is_recorded_and_nothing_is_held_beyond_the_pool():
 def test_a_policy_of_ones_own_gets_a_lane(monkeypatch):
     monkeypatch.setattr(server_memory, "places", lambda: [(64, 20, 128)])
     runs = ServerMemory(continuous).runs()
-    assert list(runs) == ["coach", "tram", "pages and chunks", "yours"]
+    assert list(runs) == list(POLICIES)
     assert runs["yours"] == runs["pages and chunks"]
 
 
 def test_table_and_figure_say_the_same():
     widget = ServerMemory()
     speeds = [run["speed"] for run in widget.runs().values()]
-    assert all(f"{speed} tokens a second" in widget.to_table() for speed in speeds)
+    told = {line[2:28].strip(): line[28:].split() for line in widget.to_table().splitlines()[2:]}
+    assert list(told) == [what for *_, what in FACTS]
+    assert told["tokens a second"] == [str(speed) for speed in speeds]
+    assert told["of what is held is wasted"] == ["81", "%", "63", "%", "9", "%"]
     titles = [axes.get_title(loc="left") for axes in widget.to_figure().axes]
     assert [int(title.split()[-4].replace(",", "")) for title in titles] == speeds
 
@@ -77,18 +94,34 @@ def test_bad_values_get_one_sentence(act, error, sentence):
         act()
 
 
+def facts_of(widget: ServerMemory) -> list[str]:
+    """Return what each lane should say beside its picture, lane after lane."""
+    return [
+        f"{run[name]:g}{unit} {what}"
+        for run in widget.runs().values()
+        for name, unit, what in FACTS
+    ]
+
+
+def told_by(page: Any) -> list[str]:
+    texts = page.locator(".fac-server-fact").all_text_contents()
+    return [" ".join(pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("width", [320, 480, 1280])
 def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page = mount(ServerMemory(), width=width)
     check_page(page)
-    assert "coach 400, tram 803" in page.inner_text(".fac")
+    assert told_by(page) == facts_of(ServerMemory())
+    assert "static batching 400, continuous batching 803" in page.inner_text(".fac")
     page.get_by_label("a request every … ms").first.press("ArrowRight")
     assert page.evaluate("facModel.get('every')") == 40
     box = page.get_by_label("pages of 16 rows").nth(1)
     box.fill("100")
     box.press("Enter")
     assert "One of 64, 128, 256, 512, please." in page.inner_text(".fac")
+    page.locator(".fac-knob").scroll_into_view_if_needed()
     knob, floor = (page.locator(what).first.bounding_box() for what in (".fac-knob", ".fac-fill-k"))
     x, bottom = knob["x"] + knob["width"] / 2, floor["y"] + floor["height"]
     y = knob["y"] + knob["height"] / 2
@@ -97,8 +130,7 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page.mouse.move(x, (y + bottom) / 2)  # 256 rows half as tall: a pool twice as large
     page.mouse.up()
     assert page.evaluate("facModel.get('pages')") == 128
-    speed = ServerMemory(pages=128, every=40).runs()["tram"]["speed"]
-    assert f"tram: {speed} tokens a second" in page.locator(".fac-stage").text_content()
+    assert told_by(page) == facts_of(ServerMemory(pages=128, every=40))
     check_page(page)
 
 

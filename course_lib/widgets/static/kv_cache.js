@@ -14,7 +14,10 @@ export function requestsThatFit(variant, s, data) {
   return Math.floor(Math.max(0, free) / cacheBytes(variant, cacheValues({ ...s, batch: 1 }, data.dtypes)));
 }
 
-const GIB = 1024, ROWS = 12, MOST_EDGES = 3000;
+/** What a variant says of itself; the model's own counts stand in braces. */
+export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name) => s[name]);
+
+const GIB = 1024, ROWS = 8, MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 
 function render({ model, el }) {
@@ -33,10 +36,11 @@ function render({ model, el }) {
   const preset = select("Model", [["", "own settings"], ...names.map((name) => [name, name])], (name) => name && put(model, data.presets[name]));
   const dtype = select("Cache dtype", Object.keys(data.dtypes).map((name) => [name, name]), (value) => put(model, { dtype: value }));
   const gpu = select("GPU", Object.entries(data.capacity).map(([name, bytes]) => [name, `${name}, ${bytesText(bytes, GIB)}`]), (value) => put(model, { gpu: value }));
-  const layers = [s("g"), part("kv-variants", s("g"))], [box, lines] = layers.map(scene);
-  const picture = stage(model, "kv-box", drawPicture, ...layers);
+  const layers = [s("g"), s("g")], [box, lines] = layers.map(scene);
+  const picture = stage(model, "kv-box", drawBox, layers[0]), others = stage(model, "kv-variants", drawVariants, layers[1]);
+  const marks = key();
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.n.node, preset.row, gpu.row),
+  root(model, el, picture.node, marks, others.node, words, h("div", { class: "fac-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
   function draw() {
@@ -46,29 +50,34 @@ function render({ model, el }) {
     dtype.node.value = now.dtype;
     gpu.node.value = now.gpu;
     picture.draw();
+    others.draw();
     voice.say(words.textContent);
   }
 
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
 
-  function drawPicture(width, fs) {
-    const now = settings(), values = cacheValues(now, data.dtypes), own = cacheBytes(data.variants["as is"], values), brick = own / now.batch, perToken = brick / now.n;
+  function drawBox(width, fs) {
+    const now = settings(), values = cacheValues(now, data.dtypes), own = cacheBytes(data.variants[OWN], values), brick = own / now.batch, perToken = brick / now.n;
     const weights = now.weights_m * 2e6, room = now.gpus * data.capacity[now.gpu], free = room - weights;
-    const fit = requestsThatFit(data.variants["as is"], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
+    const fit = requestsThatFit(data.variants[OWN], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
-      : `${bytesText(perToken, GIB)} a token, ${bytesText(own, GIB)} for ${now.batch} × ${now.n} tokens${now.batch > fit ? ": too much" : ""}. Beside the weights ${fits} on ${where}.`;
+      : `${bytesText(perToken, GIB)} a token, ${bytesText(own, GIB)} for ${now.batch} × ${now.n} tokens${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
-    const top = 3 * fs, row = 1.25 * fs, tall = ROWS * row, slab = Math.min(1, weights / room) * (width - 2);
+    const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
     box((add) => {
       add("head", "text", { class: "fac-t-big", x: 1, y: 1.15 * fs }, `${where}, ${bytesText(room, GIB)}: ${free < 0 ? "too small" : fits}`);
-      add("slab", "rect", { class: free < 0 ? "fac-kv-over" : "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
+      add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
+      if (free < 0) {
+        add("beyond", "rect", { class: "fac-kv-over", x: 1 + wall, y: top, width: -free * all, height: tall }, `too much, ${bytesText(-free, GIB)}`);
+        add("ends", "text", { class: "fac-t-name", x: Math.max(1 + wall, wide("memory ends", fs)), y: top - 0.45 * fs, "text-anchor": "end" }, "memory ends");
+      }
       if (free > 0) {
-        bricks(add, place, free, brick, fit);
+        bricks(add, place, free, brick, fit, fs);
         ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, free);
         const top1 = Math.min(brick / free, 1) * ROWS, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
-        const says = `one request: N = ${now.n}, ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
+        const says = `request 1: N = ${now.n} tokens, ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
         add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: x, cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
@@ -76,13 +85,16 @@ function render({ model, el }) {
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });
       }
-      add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: width - 2, height: tall });
-      const name = `weights ${bytesText(weights, GIB)}`, inside = free >= 0 && slab > wide(name, fs);
-      add("weights", "text", { class: free < 0 ? "fac-t-bad" : "fac-t-name", x: inside ? 0.6 * fs : 1, y: inside ? top + 1.4 * fs : top + tall + 1.2 * fs }, free < 0 ? `${name}, ${bytesText(-free, GIB)} too much` : name);
-      const rest = free - fit * brick;
-      if (free > 0) add("rest", "text", { class: "fac-t-soft", x: width - 1, y: top + tall + 1.2 * fs, "text-anchor": "end" }, now.batch > fit ? `${now.batch - fit} of ${now.batch} requests find no room` : `${bytesText(rest, GIB)} left over`);
+      add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
+      if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.6 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: 0.6 * fs, y: top + (1.4 + 1.3 * i) * fs }, says));
     });
-    return variants(values, now, top + tall + 2.9 * fs, width, fs);
+    const half = bytesText((fit * brick) / 2, GIB), rest = free - fit * brick, over = free < 0 ? -free : brick - free;
+    marks.replaceChildren(...key(
+      ["fac-kv-slab", `weights ${bytesText(weights, GIB)}`],
+      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`]]
+        : [["fac-naive-area", `${free < 0 ? "" : "request 1: "}${bytesText(over, GIB)} too much`]]),
+    ).childNodes);
+    return top + tall + 2;
   }
 
   /** The free memory is one ribbon, row under row; each brick a piece of it, upper half K, lower half V. */
@@ -94,7 +106,7 @@ function render({ model, el }) {
     }
   }
 
-  function bricks(add, place, free, brick, fit) {
+  function bricks(add, place, free, brick, fit, fs) {
     ribbon(add, "k", "fac-fill-k", place, 0, fit * brick, free, [0, 0.5]);
     ribbon(add, "v", "fac-fill-v", place, 0, fit * brick, free, [0.5, 1]);
     let edges = "";
@@ -107,22 +119,39 @@ function render({ model, el }) {
     }
     for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
     add("edges", "path", { class: "fac-kv-edges", d: edges });
+    numbers(add, place, step, fit, fs);
+  }
+
+  /** Requests by number: each, or as many as have room; the first brick says which half is K. */
+  function numbers(add, { x, w, y, row }, step, fit, fs) {
+    const room = wide(String(fit), 0.87 * fs) + 0.5 * fs;
+    const every = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((k) => k * step * w >= room && fit / k <= MOST_NUMBERS) ?? 1000;
+    for (let n = every; n <= fit; n += every) {
+      const from = (n - 1) * step, to = n * step, cut = Math.min(to, Math.floor(from) + 1), turns = to - cut > cut - from; // over the end of its row
+      const [a, b] = turns ? [cut, Math.min(to, cut + 1)] : [from, cut], line = Math.floor(a);
+      const middle = Math.max(room / 2, Math.min(w - room / 2, ((a + b) / 2 - line) * w));
+      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.5) * row + 0.31 * fs, "text-anchor": "middle" }, String(n));
+    }
+    if (fit && step * w >= 4.5 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.87 : 0.45) * row }, name));
   }
 
   /** What would shrink a request's cache: bars of one scale, with what then fits. */
-  function variants(values, now, y, width, fs) {
-    const sizes = Object.values(data.variants).map((variant) => cacheBytes(variant, { ...values, batch: 1 })), most = Math.max(...sizes);
-    const left = 4.6 * fs, end = width >= 700 ? 25 * fs : 10 * fs, line = 1.75 * fs;
+  function drawVariants(width, fs) {
+    const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), all = Object.entries(data.variants);
+    const sizes = all.map(([, variant]) => cacheBytes(variant, values)), most = Math.max(...sizes);
+    const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
+    others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y }, "One request's cache, if the model kept");
-      Object.entries(data.variants).forEach(([name, variant], i) => {
-        const at = y + 0.5 * fs + i * line, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), own = name === "as is";
-        add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1, y: at + 1.1 * fs }, name);
-        add(`bar ${name}`, "rect", { class: own ? "fac-kv-bar fac-fill-flash" : "fac-kv-bar fac-fill-other", x: left, y: at + 0.15 * fs, width: w, height: 1.15 * fs }, variant.says);
-        add(`says ${name}`, "text", { class: own ? "fac-t-name" : "fac-t-small", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit${width >= 700 ? `: ${variant.says}` : ""}`);
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "One request's K and V, kept in other ways");
+      all.forEach(([name, variant], i) => {
+        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = own ? "fac-t-name" : "";
+        const at = first + i * line + (narrow ? 1.15 * fs : 0), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;
+        add(`name ${name}`, "text", { class: bold, x: 1, y: narrow ? at : at + 1.1 * fs }, narrow ? `${name}: ${what}` : name);
+        add(`bar ${name}`, "rect", { class: own ? "fac-kv-bar fac-fill-flash" : "fac-kv-bar fac-fill-other", x: left, y: at + (narrow ? 0.3 : 0.15) * fs, width: w, height: (narrow ? 0.95 : 1.15) * fs }, what);
+        add(`says ${name}`, "text", { class: own ? "fac-t-name" : "fac-t-small", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, narrow ? fits : `${fits}: ${what}`);
       });
     });
-    return y + 0.9 * fs + sizes.length * line;
+    return first + 0.4 * fs + sizes.length * line;
   }
 
   onChanges(model, NAMES, draw);
