@@ -61,7 +61,7 @@ def test_bad_values_get_one_sentence(act, error, sentence):
 def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     page = mount(KVCacheCalculator(), width=320)
     check_page(page)
-    assert "128 KiB a token, 1 GiB for 1 × 8192 tokens" in page.inner_text(".fac")
+    assert "128 KiB a token, 1 GiB a request of 8192 tokens" in page.inner_text(".fac")
     fit = KVCacheCalculator().requests()
     assert f"{fit} requests fit on 1 × H100" in page.inner_text(".fac")
     page.get_by_role("combobox", name="Model").select_option("Llama-3-70B")

@@ -114,6 +114,7 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page = mount(ServerMemory(), width=width)
     check_page(page)
     assert told_by(page) == facts_of(ServerMemory())
+    assert "Same memory, 3.4 times the speed" in page.locator(".fac-stage").text_content()
     assert "static batching 400, continuous batching 803" in page.inner_text(".fac")
     page.get_by_label("a request every … ms").first.press("ArrowRight")
     assert page.evaluate("facModel.get('every')") == 40

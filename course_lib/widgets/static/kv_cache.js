@@ -62,7 +62,7 @@ function render({ model, el }) {
     const fit = requestsThatFit(data.variants[OWN], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
-      : `${bytesText(perToken, GIB)} a token, ${bytesText(own, GIB)} for ${now.batch} × ${now.n} tokens${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
+      : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
     const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
@@ -80,7 +80,7 @@ function render({ model, el }) {
         const says = `request 1: N = ${now.n} tokens, ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
-        add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: x, cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
+        add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
           const line = Math.max(0, Math.min(ROWS - 1, Math.floor((py - top) / row))), share = (line + Math.max(0.0001, Math.min(1, (px - place.x) / place.w))) / ROWS;
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });

@@ -13,7 +13,7 @@ function render({ model, el }) {
   }));
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  const marks = key(["fac-k-area", "rows that are needed"], ["fac-s-area", "held and wasted"], ["fac-key-dots", "all rows of the pool"]);
+  const marks = key(["fac-k-area", "rows that are needed"], ["fac-s-area", "held and wasted"], ["fac-key-dots", "all rows of the pool"], ["fac-server-key", "256 rows: drag to change the pool"]);
   root(model, el, picture.node, marks, words, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), voice.node);
 
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
@@ -35,11 +35,12 @@ function render({ model, el }) {
     const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700;
     const left = 4.8 * fs, across = width - left - (narrow ? 1 : 19 * fs), tall = 5.5 * fs, head = (narrow ? 3.9 : 2.8) * fs;
     const columns = width < 470 ? 1 : 2, each = head + tall + (narrow ? 1.9 + 1.2 * Math.ceil(data.facts.length / columns) : 1.65) * fs;
+    const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const above = (narrow ? 4 : 2.8) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: "fac-t-big", x: 1, y: 1.15 * fs }, "The same requests, the same memory");
+      add("title", "text", { class: "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : `Same memory, ${gain} times the speed`);
       lines(add, "asked", narrow ? asked : [asked.join("; ")], 1, 2.5 * fs, fs);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];
