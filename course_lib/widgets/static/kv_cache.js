@@ -67,7 +67,7 @@ function render({ model, el }) {
     const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
     box((add) => {
-      add("head", "text", { class: "fac-t-big", x: 1, y: 1.15 * fs }, `${where}, ${bytesText(room, GIB)}: ${free < 0 ? "too small" : fits}`);
+      add("head", "text", { class: width < 440 ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, `${where}, ${bytesText(room, GIB)}: ${free < 0 ? "too small" : fits}`);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
       if (free < 0) {
         add("beyond", "rect", { class: "fac-kv-over", x: 1 + wall, y: top, width: -free * all, height: tall }, `too much, ${bytesText(-free, GIB)}`);
@@ -142,9 +142,9 @@ function render({ model, el }) {
     const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "One request's K and V, kept in other ways");
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "A request's K and V, kept otherwise");
       all.forEach(([name, variant], i) => {
-        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = own ? "fac-t-name" : "";
+        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "";
         const at = first + i * line + (narrow ? 1.15 * fs : 0), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;
         add(`name ${name}`, "text", { class: bold, x: 1, y: narrow ? at : at + 1.1 * fs }, narrow ? `${name}: ${what}` : name);
         add(`bar ${name}`, "rect", { class: own ? "fac-kv-bar fac-fill-flash" : "fac-kv-bar fac-fill-other", x: left, y: at + (narrow ? 0.3 : 0.15) * fs, width: w, height: (narrow ? 0.95 : 1.15) * fs }, what);
