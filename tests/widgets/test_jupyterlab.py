@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 # How each is made; which trait its first control moves.
 WIDGETS = {
     "HBMAccountant": ("HBMAccountant()", "n"),
-    "KVCacheCalculator": ("KVCacheCalculator()", "layers"),
+    "KVCacheCalculator": ("KVCacheCalculator()", "n"),
     "PageTable": ("PageTable()", "page_size"),
     "Predict": ("Predict('lab', 'How many times?', unit='x')", "answer"),
     "Quiz": ("Quiz('Which?', [('a', True, 'Because.'), ('b', False, 'No.')])", "tries"),
