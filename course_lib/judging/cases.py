@@ -29,6 +29,12 @@ def draw(
     return q.astype(np.float32), k.astype(np.float32), v.astype(np.float32)
 
 
+def in_double(rng: Generator, arrays: Triple) -> Triple:
+    """Return q, k, v as float64 that float32 cannot hold: who rounds one on the way is seen."""
+    q, k, v = (x * (1 + 2.0**-25 * rng.random(x.shape)) for x in arrays)
+    return q, k, v
+
+
 def shifted(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return inputs whose scores q·k/sqrt(d) all lie near ``by`` (-150: a max from 0 is NaN)."""
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)

@@ -146,7 +146,11 @@ def _where(
         place = f"first at index {list(first) if len(first) > 1 else first[0]}"
     if block_q and "row" in axes:
         place += f" (query tile {first[axes.index('row')] // block_q})"
-    return f"{place}: yours {got[first]:.6g}, expected {truth[first]:.6g}"
+    yours, expected = got[first], truth[first]
+    for digits in range(6, 18):  # as many as it takes to tell the two apart
+        if f"{yours:.{digits}g}" != f"{expected:.{digits}g}":
+            break
+    return f"{place}: yours {yours:.{digits}g}, expected {expected:.{digits}g}"
 
 
 def hidden_finding(ledger: Any) -> Finding | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
+    Precision,
     flat,
     has_numbers,
     resembles,
@@ -36,13 +37,18 @@ _MOST_PAIRS = 300
 _MOST_SCORES = 1 << 19  # computed for all pairs together: what they may cost
 _NOTHING = object()
 
-HALF = Mistake(
-    "half precision",
-    "every number is a little off, some up and some down, as far as half precision reaches: "
-    "somewhere numbers are rounded to float16 or bfloat16, or `tl.dot` multiplies float32 tiles "
-    "in tf32. Compute in the precision of the task.",
-    lambda *_args, **_kwargs: None,
-)
+_ROUNDED = {
+    precision: Mistake(
+        f"{precision} precision",
+        f"every number is a little off, some up and some down, as far as {precision} precision "
+        f"reaches: somewhere numbers are rounded to {where}. Compute in the precision of the task.",
+        lambda *_args, **_kwargs: None,
+    )
+    for precision, where in {
+        "half": "float16 or bfloat16, or `tl.dot` multiplies float32 tiles in tf32",
+        "single": "float32",
+    }.items()
+}
 
 
 class Made(NamedTuple):
@@ -154,7 +160,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         pairs = (m for m in _pairs(others, failed) if _explains(m, failed))
         if named := _confirmed(exercise, pairs, tried, run):
             return named
-    return Named(HALF, certain=True) if _is_rounded(exercise, failed, run) else None
+    precision = _rounded_to(exercise, failed, run)
+    return Named(_ROUNDED[precision], certain=True) if precision else None
 
 
 def _confirmed(
@@ -225,21 +232,21 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
             yield one
 
 
-def _is_rounded(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
-    """Whether this result is off by half a precision, and those of two other cases as well."""
+def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> Precision | None:
+    """Return the precision to which this result was rounded, and those of two other cases too."""
     if not failed.case.args:  # a question: it is answered on paper
-        return False
+        return None
     if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
-        return False
-    if not rounded(failed.result, failed.answer, failed.case.args):
-        return False
+        return None
+    if not (precision := rounded(failed.result, failed.answer, failed.case.args)):
+        return None
     drawn = exercise.cases(np.random.default_rng(1))
     for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
         answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
         result = run(case)
-        if not (rounded(result, answer, case.args) or same(result, answer)):
-            return False
-    return True
+        if rounded(result, answer, case.args) != precision and not same(result, answer):
+            return None
+    return precision
 
 
 def _explains(mistake: Mistake, seen: Seen) -> bool:

@@ -7,7 +7,7 @@ PyTorch's own eager attention is off in the same dtype, plus a little. Compariso
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -118,28 +118,40 @@ def share_explained(result: Any, wrong: Any, expected: Any) -> float:
     return float((_near(got, there) & off).sum() / max(1, off.sum()))
 
 
-def rounded(result: Any, expected: Any, inputs: Any = ()) -> bool:
-    """Return whether ``result`` is right but for the rounding to half precision on the way.
+Precision = Literal["half", "single"]
+_ERRORS: dict[Precision, tuple[float, float]] = {
+    "half": (2.0**-20, 2.0**-8),
+    "single": (2.0**-33, 2.0**-20),
+}
+
+
+def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
+    """Return to which precision numbers were rounded on the way, if ``result`` is right but for it.
 
     Its errors are small, everywhere, and neither go with the answer (as a wrong factor would) nor
-    to one side. Inputs that are half already leave nothing to tell.
+    to one side. Inputs that are as short already leave nothing to tell.
     """
     got, truth = flat(result), flat(expected)
     if got is None or truth is None or got.words != truth.words or truth.numbers.size < 16:
-        return False
-    if any("16" in str(getattr(x, "dtype", "")) for x in inputs):
-        return False
+        return None
+    dtypes = " ".join(str(getattr(x, "dtype", "")) for x in inputs)
+    if "16" in dtypes:
+        return None
     scale = np.where(truth.scales > 0, truth.scales, 1.0)
     finite = np.isfinite(truth.numbers)
     if not (finite == np.isfinite(got.numbers)).all() or not truth.numbers[finite].any():
-        return False
+        return None
     right, scale = truth.numbers[finite], scale[finite]
     error, right = (got.numbers[finite] - right) / scale, right / scale
     size = float(np.sqrt((error**2).mean()))
     one_way = abs(error.mean()), abs((error * right).mean() / np.sqrt((right**2).mean()))
     everywhere = (np.abs(error) > size / 30).mean() > 0.6
-    small = 2.0**-20 < size < 2.0**-8 and np.abs(error).max() < 2.0**-5
-    return bool(small and everywhere and max(one_way) < 0.5 * size)
+    if not everywhere or max(one_way) >= 0.5 * size:
+        return None
+    for precision, (least, most) in _ERRORS.items():
+        if least < size < most and np.abs(error).max() < 8 * most:
+            return None if precision == "single" and "32" in dtypes else precision
+    return None
 
 
 def has_numbers(x: Any) -> bool:

@@ -42,7 +42,7 @@ def _tile(
     shows: frozenset[str] = frozenset(),
 ) -> Case:
     """Return a case: all queries against ``keys`` of a longer row, whose lse and delta it gets."""
-    q, k, v = (x.astype(np.float64) for x in qkv)
+    q, k, v = draw.in_double(rng, qkv)
     root = q.shape[-1] ** -0.5
     scale = root if scale is None else scale
     o, lse = attention_truth(q * (scale / root), k, v, causal=causal)

@@ -63,9 +63,10 @@ def _hard(rng: Generator) -> list[Case]:
     The last row of `jumps` has none of the weight: the newest token does not hide the others.
     """
     found = []
-    for name, (q, k, v), shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
-        q = q[:, :, None].astype(np.float64)
-        k, v = (np.repeat(x[:, None], 3, axis=1).astype(np.float64) for x in (k, v))
+    for name, qkv, shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
+        q, k, v = draw.in_double(rng, qkv)
+        q = q[:, :, None]
+        k, v = (np.repeat(x[:, None], 3, axis=1) for x in (k, v))
         found.append(_case(rng, name, [11, 14], 17, 16, qkv=(q, k, v), shows=shows - {REMAINDER}))
     return found
 

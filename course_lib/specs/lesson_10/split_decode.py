@@ -56,8 +56,9 @@ def _case(
     batch, many, kv_heads = heads
     group = many // kv_heads
     arrays = drawn(rng, group, n, d, *by, heads=(batch, kv_heads))
-    dtype = torch.float64 if double else torch.float32
-    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in arrays)
+    if double:
+        arrays = draw.in_double(rng, arrays)
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)) for x in arrays)
     q = q.reshape(batch, many, 1, d)
     if strided:
         k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))

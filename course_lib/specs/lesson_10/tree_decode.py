@@ -46,8 +46,9 @@ def _case(
 
     n_q = len(parents)
     qkv = drawn(rng, n_q, cached + n_q, d, *by, heads=heads)
-    dtype = torch.float64 if double else torch.float32
-    tensors = (torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in qkv)
+    if double:
+        qkv = draw.in_double(rng, qkv)
+    tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in qkv)
     return Case(name, (*tensors, torch.tensor(parents)), **flags)
 
 

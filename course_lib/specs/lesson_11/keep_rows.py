@@ -48,7 +48,7 @@ def _hard(rng: Generator) -> list[Case]:
     """Return hard scores in float64: they hang on the two numbers that are rotated least."""
     found = []
     for name, qkv, shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
-        q, k, v = (x.astype(np.float64) for x in qkv)
+        q, k, v = draw.in_double(rng, qkv)
         q, k = (x[..., [*range(1, 8), 0, *range(8, 16)]] for x in (q, k))
         k, v = (np.repeat(x[:, None], 3, axis=1) for x in (k, v))
         one = (q[:, :, None], k, v)  # the rows of q are heads

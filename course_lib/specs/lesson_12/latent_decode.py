@@ -41,7 +41,8 @@ def _case(
 
     batch, heads, n, d_nope, d_rope, rank, d_v = shape
     q_nope = rng.standard_normal((batch, heads, d_nope))
-    q_rope, k_rope, _ = hard or draw.draw(rng, heads, n, d_rope, heads=(batch,), size=size)
+    drawn = hard or draw.draw(rng, heads, n, d_rope, heads=(batch,), size=size)
+    q_rope, k_rope, _ = draw.in_double(rng, drawn)
     if hard:
         q_rope = 2 * q_rope  # drawn for sqrt(d_rope), divided by sqrt(d_nope + d_rope)
         q_nope[:, ::3] = 0
