@@ -31,7 +31,7 @@ def draw(
 
 def in_double(rng: Generator, arrays: Triple) -> Triple:
     """Return q, k, v as float64 that float32 cannot hold: who rounds one on the way is seen."""
-    q, k, v = (x * (1 + 2.0**-25 * rng.random(x.shape)) for x in arrays)
+    q, k, v = (x * (1 + 2.0**-25 * rng.uniform(-1, 1, x.shape)) for x in arrays)
     return q, k, v
 
 

@@ -67,8 +67,8 @@ def counted(least: Callable[[Case], Least]) -> Judge:
 
         own = [x for x in books.read if x in books.written and origins.input_of(x) is None]
         finding = _loads(books, wanted, called) or _stores(books, wanted)
-        if finding and own:
-            finding = replace(finding, look=_ADDED.format(own[0]))
+        if own and wanted.stores is not None:
+            finding = replace(finding or _read_back(own[0], wanted), look=_ADDED.format(own[0]))
         return _tiles(books, wanted, called) or finding or _work(books, wanted)
 
     return judge
@@ -151,7 +151,15 @@ def _stores(books: Any, wanted: Least) -> Finding | None:
         MOVES,
         f"the numbers are right, but your kernel stores {stored:,} numbers where "
         f"{wanted.stores:,} are enough: {wanted.rule}.",
-        picture=TrafficBars.of("stores", {"all": stored}, {"all": wanted.stores}, "numbers"),
+        picture=TrafficBars.of("stores", {"all outputs": stored}, {"all outputs": wanted.stores}, "numbers"),
+    )
+
+
+def _read_back(name: str, wanted: Least) -> Finding:
+    return _finding(
+        MOVES,
+        f"the numbers are right, but your kernel reads `{name}`, which it makes itself, from memory "
+        f"(so does an atomic addition): {wanted.rule}.",
     )
 
 

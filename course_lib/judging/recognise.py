@@ -242,9 +242,8 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         return None
     drawn = exercise.cases(np.random.default_rng(1))
     for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
-        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
-        result = run(case)
-        if rounded(result, answer, case.args) != precision and not same(result, answer):
+        seen, result = Seen.of(exercise, case), run(case)
+        if rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
 

@@ -295,7 +295,8 @@ check(tile_gradients)
 # belongs into S, and once more into dK.
 #
 # The check counts: K and V are loaded once, Q, dO, `lse` and `delta` once for each tile of keys that
-# they see; dK and dV are stored once; four products a tile. `input_precision="ieee"`, as before.
+# they see; dK and dV are stored once, never read (an atomic addition reads); four products a tile.
+# `input_precision="ieee"`, as before.
 
 
 # %% ex-9-4
@@ -373,7 +374,7 @@ check(dk_and_dv)
 #
 # Now everything stands as `(block_q, block_k)`. Write where the loop ends, the loop, and the store.
 # The check counts: Q, dO, `lse` and `delta` are loaded once, K and V once for each tile of queries
-# that sees a key of theirs; dQ is stored once; three products a tile.
+# that sees a key of theirs; dQ is stored once and never read; three products a tile.
 #
 # A trap: the last tile of keys may be short. There K is 0, so S is 0, which may lie far above the
 # scores of real keys and above `lse`: then exp(S - lse) is infinite, and infinite times 0 is NaN. In

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import pytest
 import torch
-from helpers import words_of
+from corpus import sample
+from helpers import function_of, words_of
 
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import engine
 from course_lib.judging.attention_judge import attention_judge
 from course_lib.judging.hosts.here import Here
+from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.misread import Model
 from course_lib.judging.recognise import Seen, is_formula, recognise
+from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case
 from course_lib.judging.tolerance import rounded, same
 from course_lib.specs import EXERCISES, find
@@ -108,6 +112,33 @@ def test_half_precision_is_told_from_a_small_mistake():
     assert (report.failed_property, report.misconception) == ("the values", "")
     one_sided = np.linspace(0.5, 1, 40)
     assert not rounded(one_sided + 1e-4, one_sided)
+
+
+@pytest.mark.parametrize("id", ["9.3", "10.2", "10.3", "10-star", "11-star", "12.1"])
+def test_float32_on_the_way_is_seen_where_float64_is_given(id):
+    """And told, where the first case is in float64 and has no hard scores."""
+    exercise = find(id)
+    solved = function_of(sample(f"{id}/right/plain"))
+
+    def short(x):
+        if isinstance(x, np.ndarray) and x.dtype == np.float64:
+            return x.astype(np.float32).astype(x.dtype)
+        if getattr(x, "dtype", None) == torch.float64:
+            return x.float().double()
+        return x
+
+    @wraps(solved)
+    def rounds(*args, **kwargs):
+        return solved(short(args[0]), *args[1:], **kwargs)
+
+    report = report_on(exercise, rounds)
+    assert report.verdict is Verdict.INCORRECT
+    assert report.misconception == ("single precision" if id == "9.3" else "")
+
+
+def test_two_numbers_that_differ_late_are_shown_so():
+    finding = array_finding(np.full(3, 1 + 2e-9), np.ones(3), allowed=1e-9)
+    assert "yours 1.000000002, expected 1" in finding.where
 
 
 # The rules themselves ----------------------------------------------------------------------------
