@@ -16,7 +16,7 @@ from typing import Any
 from course_lib.accounting.traffic import derived_counts
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
-from course_lib.judging.picture import TrafficBars
+from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import Case, Observed
 
 MOVES = "moves only what it must"
@@ -151,15 +151,15 @@ def _stores(books: Any, wanted: Least) -> Finding | None:
         MOVES,
         f"the numbers are right, but your kernel stores {stored:,} numbers where "
         f"{wanted.stores:,} are enough: {wanted.rule}.",
-        picture=TrafficBars.of("stores", {"all outputs": stored}, {"all outputs": wanted.stores}, "numbers"),
+        picture=TrafficBars("stores", (Bar("all outputs", stored, wanted.stores),), "numbers"),
     )
 
 
 def _read_back(name: str, wanted: Least) -> Finding:
     return _finding(
         MOVES,
-        f"the numbers are right, but your kernel reads `{name}`, which it makes itself, from memory "
-        f"(so does an atomic addition): {wanted.rule}.",
+        f"the numbers are right, but your kernel reads `{name}`, which it makes itself (an atomic "
+        f"addition reads, too): {wanted.rule}.",
     )
 
 
