@@ -137,7 +137,8 @@ function render({ model, el }) {
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
-  const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"));
+  const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"),
+    h("span", {}, h("b", {}, "×3 "), "on a tile of Q, K or V: loaded 3 times from HBM"));
   const counted = unfolded(fold, drawTable);
   root(model, el, picture.node, marks, words, part("schedule-steps", bar.node),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
@@ -219,13 +220,17 @@ function render({ model, el }) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
-        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, `×${times}`);
+        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, [`loaded ×${times}`, `×${times}`].find((text, last) => last || wide(text, 0.87 * fs) < p.w - 0.8 * fs));
       }
       for (let tile = 0; tile < many; tile += 1) number_(t, tile, span(t, tile));
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
       if (t === "k" || t === "v") add(`${key} ${t}`, "text", { class: "fac-t-name", x: gx - 0.4 * fs, y: p.y + strip / 2 + 0.35 * fs, "text-anchor": "end" }, t.toUpperCase());
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
       if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
+    }
+    if (now.heads === 1) { // which way each axis runs
+      add(`${key} keys`, "text", { class: "fac-t-soft", x: gx, y: y + 0.85 * fs }, "key tiles →");
+      add(`${key} queries`, "text", { class: "fac-t-soft", x: gx + gw / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, gw > 16 * fs ? "a row of cells: a query tile" : "");
     }
     for (let i = 0; i < tQ; i += 1) {
       for (let j = 0; j < tK; j += 1) {
@@ -234,7 +239,7 @@ function render({ model, el }) {
         const state = kind === "skip" ? "fac-skip" : at === step && step ? "fac-now" : at ? "fac-done" : "";
         add(`${key} ${i} ${j}`, "rect", { class: `fac-cell ${state}`, x: c.x + 0.5, y: c.y + 0.5, width: Math.max(0.5, w - 1), height: Math.max(0.5, tall - 1), "data-at": head.first.get(`${i} ${j}`) ?? "" });
         if (kind === "partial" && w > 8 && tall > 8) add(`${key} ${i} ${j} half`, "path", { class: "fac-half", d: `M${c.x + w - 12} ${c.y + 2}h10v10z` });
-        if (at && w > wide(String(at), fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : "fac-t-small", x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, String(at));
+        if (at && w > wide(String(at), fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : "fac-t-small fac-tile-at", x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, String(at));
       }
     }
     if (isDecode(now) && gh / now.n_q > 6) {
@@ -271,46 +276,49 @@ function render({ model, el }) {
     return rail + 2.2 * fs;
   }
 
-  /** The desk of the first program at work: its tiles slide there from where they lie. */
+  /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
   function drawDesk(now, step, places, { x, y, w, wide_, fs, strip }) {
-    const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], top = y + 1.9 * fs, tall = 6.2 * fs;
-    const has = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] }[phase] ?? [];
+    const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], kind = phase ?? all()[0]?.[0][0];
+    const size = (wide_ ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
+    const has = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] }[kind] ?? [];
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `desk of program ${program}` : "desk: empty");
-      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: w - 2, height: tall, rx: 6 });
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `on the desk (SRAM) of program ${program}` : "a program's desk (SRAM): still empty");
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: (wide_ || w) - 2, height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {
-        const from = places[head].span(t, t === "q" || t === "o" ? i : j), size = 2.3 * fs, slides = drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `fac-edge fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
-        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
+        const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
+        const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-end"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${!phase ? "" : t === "q" || t === "o" ? i : j}`);
         at += size + 0.7 * fs;
       }
-      if (phase && phase !== "values") {
-        add("s", "rect", { class: "fac-edge", style: `fill:${picture.hatch}`, x: at, y: top + 1.6 * fs, width: 2.3 * fs, height: 2.3 * fs });
-        add("s name", "text", { class: "fac-t-small", x: at + 1.15 * fs, y: top + 1.25 * fs, "text-anchor": "middle" }, phase === "softmax" ? "S, P" : "S");
+      if (kind && kind !== "values") {
+        add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-end", style: phase ? `fill:${picture.hatch}` : "", x: at, y: top + 1.6 * fs, width: size, height: size });
+        add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
       const rows = step ? Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k) : 0;
       const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${rows} scores here, none in HBM`;
-      add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + 5.5 * fs }, says);
-      if (wide_) drawCounts(add, now, step, { x, y: top + tall + 2.2 * fs, w: wide_, fs });
+      add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
+      if (wide_) drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w: wide_, fs });
     });
-    return 1.9 * fs + tall + (wide_ ? 11 : 0.6) * fs;
+    return 1.9 * fs + tall + (wide_ ? 13.6 : 0.6) * fs;
   }
 
-  /** Beside the grid: rows loaded and written so far as bars, with a mark at the rows that there are. */
+  /** Beside the grid: rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
   function drawCounts(add, now, step, { x, y, w, fs }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
-    const left = x + 1.5 * fs, unit = (w - 9 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
-    add("counts", "text", { class: "fac-t-name", x, y }, "rows that crossed so far");
+    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
+    add("counts", "text", { class: "fac-t-name", x, y }, "rows between HBM and the desks, so far");
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (0.7 + 1.6 * i) * fs, says = moved[t] ? `${moved[t]}${moved[t] > rows ? ` = ${short(moved[t] / rows, 2)} × ${rows}` : ` of ${rows}`}` : "";
-      add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 0.85 * fs }, t.toUpperCase());
-      add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: 1.1 * fs });
-      add(`there ${t}`, "rect", { class: "fac-outline", x: left, y: top, width: rows * unit, height: 1.1 * fs }, `${rows} rows there are`);
-      add(`says count ${t}`, "text", { class: "fac-t-small", x: left + Math.max(moved[t], rows) * unit + 0.5 * fs, y: top + 0.85 * fs }, says);
+      const top = y + (0.9 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (${short(end[t] / rows, 2)} × ${rows})` : "";
+      add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
+      add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
+      add(`end ${t}`, "rect", { class: "fac-tile-end", x: left, y: top, width: end[t] * unit, height: tall }, `${end[t]} rows at the end`);
+      add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
+      add(`says count ${t}`, "text", { class: "fac-t-small", x: left + Math.max(end[t], rows) * unit + 0.6 * fs, y: top + 1.1 * fs }, `${moved[t]} of ${end[t]}${times}`);
     });
-    add("counts key", "text", { class: "fac-t-soft", x, y: y + 8.1 * fs }, "outline: the rows that there are");
+    add("counts key", "text", { class: "fac-t-soft", x, y: y + 10.3 * fs }, "dashed: by the end · thick line: every row once");
   }
 
   function sentence(now, step) {

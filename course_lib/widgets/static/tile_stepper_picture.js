@@ -7,7 +7,7 @@ const middle = { "text-anchor": "middle" };
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
-  const paint = (tile) => `fill:color-mix(in srgb, var(--fac-flash) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
+  const paint = (tile) => `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
   const spreadOf = most - least || 2, low = least - 0.2 * spreadOf, high = most + 0.3 * spreadOf;
@@ -71,7 +71,7 @@ function stepperPicture(model, data, now, says) {
     const slots = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + 0.2 * unit + 1.5;
     piles((add) => {
-      heading(add, "scores", data.columns === 1 ? "scores, each key's → value" : "scores", { x, y, fs });
+      heading(add, "scores", `query ${model.get("row")}: its score with each key`, { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
@@ -88,7 +88,7 @@ function stepperPicture(model, data, now, says) {
             if (!data.fixed && Math.abs(top - ground) > 10) add(`grip ${tile} ${k}`, "path", { class: "fac-step-grip", d: `M${cx - grip_} ${base - top + up * 4}h${2 * grip_}m${-2 * grip_} ${up * 3}h${2 * grip_}` });
             if (numbers) small("s", short(score, 3), "fac-t-small", top >= ground ? base - top - 0.35 * fs : base - top + fs);
           }
-          if (data.columns === 1) small("v", `→${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
+          if (data.columns === 1) small("v", `V ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
         const name = letter(tile), sign = here ? "●" : gone ? "✓" : "○";
@@ -102,6 +102,7 @@ function stepperPicture(model, data, now, says) {
         }
         left += long + 0.7 * unit;
       });
+      add("keys", "text", { class: "fac-t-soft", x: x + w - label + 0.5 * fs, y: base + (data.columns === 1 ? 2.25 : 1.6) * fs }, "← keys");
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = base - Math.max(0, Math.min(tall, (m - low) * rise)), edge = x + w - label;
       add("m", "rect", { class: "fac-step-m", x, y: m === -Infinity ? base : level - 1, width: edge - x + 0.3 * fs, height: 2, "fill-opacity": m === -Infinity ? 0.25 : 1 });
@@ -154,7 +155,7 @@ function stepperPicture(model, data, now, says) {
   /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { sequence, right, slip } = all, base = y + tall, tile = sequence[place], shown = !end && place >= 0 && line >= DONE.p;
-    heading(add, "desk", w > 8 * fs ? "p, on the desk" : "p", { x, y, fs });
+    heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, shown ? `of pile ${letter(tile)}` : "");
     if (!shown) return wait(add, "desk", ["weights of the pile", "on the desk"], { x, w, y, tall, fs });
@@ -178,6 +179,7 @@ function stepperPicture(model, data, now, says) {
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
+    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w * 0.4, y: floor + 2.3 * fs, ...middle }, last_ < 0 ? "" : what === "l" ? "sum of p" : "sum of p · V");
     if (last_ < 0) return wait(add, what, what === "l" ? ["sum of", "weights", "so far"] : ["weighted", "sum", "so far"], { x, w, y, tall, fs });
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
@@ -227,8 +229,8 @@ function stepperPicture(model, data, now, says) {
     if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
     right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: `fac-edge fac-step-dot ${later}`, style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
     const [side, anchor] = shown > nTiles / 2 ? [x + 4, "start"] : [x + w - 4, "end"]; // where the last dot is not
-    add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest ${short(b, 3)}`);
-    add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest ${short(a, 3)}`);
+    add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest V ${short(b, 3)}`);
+    add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest V ${short(a, 3)}`);
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
       if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, 5)}${sign && over ? " impossible" : ""}`);
