@@ -141,7 +141,8 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     pairs = page.evaluate(
         """() => [...document.querySelectorAll('.fac *')]
           .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
-            && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title, .fac-on, .fac-kv-brick'))
+            && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title')
+            && !n.matches('.fac-on, .fac-kv-brick, .fac-tile-said'))
           .map((n) => {
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
@@ -155,8 +156,8 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     poor = [pair for pair in pairs if contrast(as_hex(pair[0]), as_hex(pair[1])) < 4.5]
     assert not poor
     assert contrast("#ffffff", hex_of("blue")) >= 4.5  # what .fac-on stands on
-    for brick in ("k", "v"):  # what .fac-kv-brick stands on, in both themes
-        assert contrast("#111111", hex_of(brick)) >= 4.5
+    for tile in "qkv":  # what .fac-kv-brick and .fac-tile-said stand on, in both themes
+        assert contrast("#1c1c1c", hex_of(tile)) >= 4.5
 
 
 @pytest.mark.browser
