@@ -66,7 +66,7 @@ def call(
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
     """
-    given: dict[Any, Any] = {**dict(enumerate(args, 1)), **kwargs}
+    given: dict[Any, Any] = {**dict(zip(_places(function, len(args)), args, strict=True)), **kwargs}
     before = copy_inputs(given)
     if run is None and (complaint := misfit(function, *args, **kwargs)):
         return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
@@ -87,6 +87,16 @@ def call(
         tampering = tampering or find_tampering(later.given, later.copied, result)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def _places(function: Callable[..., Any], n: int) -> Sequence[str | int]:
+    """Return what a function calls its first n arguments; a number where it has no name."""
+    named: list[str] = []
+    with contextlib.suppress(Exception):  # it has no signature that can be read
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(function).parameters.values()
+        named = [str(p.name) for p in parameters if p.kind in positional][:n]
+    return [*named, *range(len(named) + 1, n + 1)]
 
 
 class _Later:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from course_lib.sandbox.calling import call
 from course_lib.sandbox.inputs import NEW, UNCHANGED, copy_inputs, find_tampering
 
 
@@ -46,3 +47,15 @@ def test_a_result_in_an_inputs_memory_is_found_inside_a_list():
     broken, says = find_tampering(given, copy_inputs(given), (given[1][0][1:], 2))
     assert broken == NEW
     assert "number 1" in says
+
+
+def test_an_input_that_was_changed_is_called_as_the_function_calls_it():
+    def named(x, lengths):
+        lengths += 1
+
+    def nameless(*arrays):
+        arrays[1][:] = 0
+
+    for function, label in ((named, "`lengths`"), (nameless, "number 2")):
+        called = call(function, (np.ones(2), np.ones(2)), {})
+        assert called.tampering[1].startswith(f"your function changed its input {label}:")
