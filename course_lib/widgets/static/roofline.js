@@ -67,7 +67,7 @@ function render({ model, el }) {
 
     const dial = view === VIEWS.dial; // its bar is thick, and prefill's tick crosses the roof
     under((add) => {
-      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs });
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width });
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${Y(chip.tflops_half)}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 0.5 * fs }, `ridge ${short(ridge, 3)}`);
@@ -96,7 +96,7 @@ function render({ model, el }) {
   const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
   const hold = (add, trait, p, { X, Y, fs }, choose) => add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
-  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }) {
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }) {
     for (let p = low; p <= high; p += 1) {
       add(`y ${p}`, "path", { class: "fac-axis", d: `M${from} ${Y(10 ** p)}H${end}` });
       add(`y tick ${p}`, "text", { class: "fac-t-soft", x: from - 6, y: Y(10 ** p) + 0.3 * fs, "text-anchor": "end" }, String(10 ** p));
@@ -106,7 +106,7 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte, both axes logarithmic");
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 700 ? "" : ", as beside the marks"}; both axes logarithmic`);
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, "TFLOP/s, at most");
   }
 
