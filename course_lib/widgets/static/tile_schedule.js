@@ -183,7 +183,7 @@ function render({ model, el }) {
 
   function drawPicture(width, fs) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
-    const piles = isDecode(now), beside = width >= 760 && !piles, deskW = 17 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
+    const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
     const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
