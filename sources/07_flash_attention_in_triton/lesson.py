@@ -278,8 +278,8 @@ accountant.add_ledger(ledger, "this kernel, counted at N = 512")
 accountant
 
 # %% chart-say [markdown]
-# The tile loads and naive attention: in both, what is N × N grows four times, and what
-# crosses once, such as Q and O, twice. The least that must cross only doubles.
+# Naive attention and the tile loads: what goes with N × N grows four times, what crosses
+# once (Q and O) twice. The least doubles.
 
 # %% gpu-heading [markdown]
 # ## On a real GPU

@@ -98,13 +98,12 @@ draw_overlap(d=128, block=64)
 
 # %% timeline-say [markdown]
 # One after the other, the tensor cores stand still for a third of the time, by the
-# data sheet alone. So here is a suspect: **the exponentials between two products**.
-# The remedy is not to make them cheaper, but to have **something else to multiply**
-# meanwhile: another program on the SM, or the next tile.
+# data sheet alone. A suspect: **the exponentials between two products**. The remedy is not
+# to make them cheaper, but to have **something else to multiply** meanwhile.
 #
-# This picture is computed, and leaves out all else that stands between two products:
-# comparisons, rescales, addresses, copies. Now a real kernel: your 7.4 with `exp2` and fewer
-# masks (rung 4 of the ladder below). Two of its programs share an SM, as in the lower half.
+# This picture is computed, and leaves out comparisons, rescales, addresses and copies. Now a
+# real kernel: your 7.4 with `exp2` and fewer masks (rung 4 of the ladder below). Two of its
+# programs share an SM, as in the lower half.
 
 # %% predict-timeline
 p_timeline = Predict(
@@ -133,9 +132,8 @@ print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} 
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
 # is no busy tensor core: from asking for S until it is there, and no clock tells multiplying
 # from waiting. Exponentials and rescaling take twice as long as that, and often both programs
-# are at them at once: two cannot fill what each leaves empty. Of the cycles of one tile, both
-# programs' products need less than half at the data sheet's rate. (The call with clocks has
-# a little less of the peak: what it loses beside the loop we did not take apart.)
+# are at them at once. Of the cycles of one tile, both programs' products need less than half
+# at the data sheet's rate. (What this call loses beside the loop we did not take apart.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).
@@ -227,11 +225,8 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # ### Rung 4: mask boundary tiles only
 #
 # **Idea.** Two loops: the first over tiles that every row sees whole, without a
-# mask; the second over the rest. You write it in exercise 8.2.
-#
-# **Expected.** Per tile of queries at least one tile of keys keeps its mask, the
-# others lose one comparison and one selection per score. How many tiles is
-# that?
+# mask; the second over the rest. **Expected.** Most tiles lose one comparison and one
+# selection per score. How many tiles?
 
 # %% predict-masked
 p_masked = Predict(
@@ -265,11 +260,8 @@ measured(4)
 # **Idea.** Until now all threads compute addresses, one for every 16 bytes. A
 # *descriptor* tells the hardware once: here is a tensor, so many rows, this far
 # apart. Then one thread asks for a tile, and a unit of its own (TMA, *Tensor
-# Memory Accelerator*, new in Hopper) copies it into shared memory. Addresses, and
-# the masks of loads past the end, disappear from the loop.
-#
-# **Expected.** The same products and exponentials. What shrinks is the work
-# between them. (Rung 6 changes its tiles as well.)
+# Memory Accelerator*) copies it into shared memory. Addresses, and the masks of loads
+# past the end, disappear from the loop. **Expected.** Less work between two products.
 
 # %% rung-6-gain
 measured(6)
@@ -283,12 +275,10 @@ measured(6)
 # **Overlap between groups, and inside one.** While one group takes exponentials, another
 # has the tensor cores. And a group starts two products together: the scores of this tile,
 # and P V of the tile *before*. It waits for the scores only; while it takes their
-# exponentials, P V still runs. The price is registers: scores of one tile and P of another
-# are there at once.
+# exponentials, P V still runs. The price is registers, for both tiles at once.
 #
-# **Expected.** Products and exponentials one after the other take 1.5 times as long as the
-# products alone, so perfect overlap could win 1.5. Expect less: in rung 7 two programs
-# share an SM and overlap some already.
+# **Expected.** Products and exponentials in turn take 1.5 times as long as the products
+# alone: 1.5 at best, and less, as two programs on an SM overlap some already.
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
@@ -302,9 +292,9 @@ measured(8)
 
 # %% rung-8-say [markdown]
 # The two groups' products need three quarters of a tile's cycles, where rung 4's need
-# half. The wait for P V is the shortest of the table, that for K a twentieth of the cycles.
-# Why rung 4 rescales as many rows of O in three times the cycles we do not know; its figure
-# may contain other waiting.
+# half. The wait for P V is the shortest of the table,
+# that for K a twentieth of the cycles. Rung 4 rescales as many rows of O in three times the
+# cycles; why, we do not know.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -366,8 +356,7 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 #
 # **Occupancy** is how many warps an SM holds at once: here two programs, 8 warps of at
 # most 64. It is limited by registers (65,536 an SM), shared memory (228 KiB an SM, of
-# which one program may have 227), and warps. With two programs on an SM one can compute
-# while the other waits. More occupancy is not better as such: rung 8 has one
+# which one program may have 227), and warps. More is not better as such: rung 8 has one
 # program an SM, and covers its waiting by hand.
 #
 # The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
@@ -415,8 +404,7 @@ display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attentio
 # %% live-text [markdown]
 # ## On your GPU
 #
-# The next cell climbs the first five rungs on your machine, if it has a GPU.
-# Expect other ratios: tiles and units differ.
+# The first five rungs on your machine, if it has a GPU. Expect other ratios.
 
 # %% live
 import triton
@@ -436,13 +424,12 @@ else:
 #
 # **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
 # N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
-# for causal attention. Rung 4 is 2.0 times rung 2 there: work that
-# is not done. Tiles are chosen by what the compiler says and decided by a clock.
+# for causal attention. Rung 4 is 2.0 times rung 2 there: work that is not done.
 #
-# **Not shown.** That the order of the rungs is the same on your GPU: it need not
-# be. That the gains multiply: a step changes what the next one is worth. That the
-# rest of the gain is waiting: clocks were read in rungs 4 and 8 alone. And
-# nothing here makes a model as a whole as many times faster (lesson 02, Amdahl).
+# **Not shown.** That the order of the rungs is the same on your GPU. That the gains
+# multiply: a step changes what the next one is worth. That the rest of the gain is
+# waiting: clocks were read in rungs 4 and 8 alone. And nothing here makes a model as a
+# whole as many times faster (lesson 02, Amdahl).
 
 # %% quiz-bigger
 Quiz(
