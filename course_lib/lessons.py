@@ -7,6 +7,7 @@ Nothing that computes is imported, so a list of all exercises costs a few millis
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -119,11 +120,11 @@ def in_words(lessons: Iterable[Lesson]) -> str:
 
 
 def find(name: str) -> ExerciseFacts:
-    """Return the exercise with this id ("7.1", "7★", "7-star", "ex-7-1") or function name.
+    """Return the exercise with this id ("7.1", "7★", "7*", "7-star", "ex-7-1") or function name.
 
     An id that it had before will do. Raises UnknownExercise with the nearest names.
     """
-    wanted = name.strip().replace("★", "-star").removeprefix("ex-")
+    wanted = re.sub("[★*]", "-star", name.strip()).removeprefix("ex-")
     for exercise in all_exercises():
         ids = (exercise.id, *exercise.was)
         if wanted in (*ids, *(id.replace(".", "-") for id in ids), exercise.function):

@@ -203,3 +203,8 @@ def test_line_breaks_in_a_text_only_fit_it_into_the_file(read):
 def test_a_malformed_file_is_named_with_what_is_wrong(read, old, new, says):
     with pytest.raises(ValueError, match=rf"lesson_03/lesson\.toml: .*{says}"):
         read(TOML.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("name", ["7★", "7*", "7-star", "ex-7-star"])
+def test_a_star_can_be_typed(name):
+    assert lessons.find(name).id == "7-star"

@@ -16,15 +16,15 @@ from course_lib.style.table import Table
 _RUNGS = {"edge_masks": "rung 4", "specialised": "rung 8"}
 _TILES = {"edge_masks": (64, 64), "specialised": (64, 128)}  # rows of one lane, keys
 _COLOURS = {
-    "product": COLOURS["S"],
+    "product": COLOURS["S"],  # striped: multiplying and waiting, no clock tells which
     "exponentials": COLOURS["exp"],
-    "rescales O": COLOURS["P V"],
+    "rescales O": "v",  # not the yellow of P V, which no clock sees
     "starts a copy": "k",
 }
 _PICTURE = {
-    "edge_masks": "Yellow: O is rescaled, then P V is started. When P V ends no clock says, so "
-    "it is not drawn. Waiting is inside the bars.",
-    "specialised": "Yellow: O is rescaled. P V runs beside S and the exponentials of the next "
+    "edge_masks": "Purple: O is rescaled, then P V is started; when it ends no clock says, so "
+    "it is not drawn. Waiting may be inside each bar.",
+    "specialised": "Purple: O is rescaled. P V runs beside S and the exponentials of the next "
     "tile: it is not drawn. Green: a copy is started. Empty: waiting.",
 }
 
@@ -36,11 +36,12 @@ def _record(kernel: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return record, row
 
 
-def share_of_peak(kernel: str) -> float:
-    """Return which share of the tensor cores' peak a kernel of the record reached."""
+def share_of_peak(kernel: str, *, clocks: bool = False) -> float:
+    """Return which share of the tensor cores' peak a kernel reached; or its copy with clocks."""
     record, row = _record(kernel)
     flops = attention_flops(record["n"], record["n"], record["head_dim"], record["heads"])
-    return float(flops / (1e6 * row["median_us"]) / gpu("H100").tflops_half)
+    us = row["median_us"] * (row["with_clocks"] if clocks else 1)
+    return float(flops / (1e6 * us) / gpu("H100").tflops_half)
 
 
 def _lanes(row: dict[str, Any]) -> list[tuple[str, int]]:
@@ -85,8 +86,9 @@ def draw_timeline(kernel: str) -> Any:
         at = lanes.index((span["lane"], span["program"]))
         begin, end = max(span["begin"], 0), min(span["end"], longest)
         if end > begin and "waits" not in span["what"]:
+            stripes = "////" if span["what"] == "product" else None
             axes.barh(at, end - begin, 0.8, begin, color=hex_of(_COLOURS[span["what"]]),
-                      edgecolor=PAGE_INK, linewidth=0.4)  # fmt: skip
+                      edgecolor=PAGE_INK, linewidth=0.4, hatch=stripes)  # fmt: skip
     names = [
         f"{lane} {'AB'[i]}" if lane == "program" else lane for i, (lane, _) in enumerate(lanes)
     ]
@@ -97,7 +99,8 @@ def draw_timeline(kernel: str) -> Any:
     return figure.says(
         f"One SM in {_RUNGS[kernel]}, which has "
         f"{share_of_peak(kernel):.0%} of the tensor cores' peak",
-        f"Blue: from the start of QKᵀ until S is there. Grey: exponentials. {_PICTURE[kernel]} "
+        f"Striped blue: from the start of QKᵀ until S is there, multiplying or waiting. "
+        f"Grey: exponentials. {_PICTURE[kernel]} "
         f"Measured: {record['device']}, {record['heads']} heads, "
         f"N = {record['n']:,}, head_dim {record['head_dim']}, bf16, {row['median_us']:.0f} us.",
         alt="Bars of what each lane does, cycle by cycle.",

@@ -184,7 +184,10 @@ def _work(books: Any, wanted: Least) -> Finding | None:
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
             "tile is computed in which nothing counts, or one is computed twice.",
-            look="print the first and the last turn of each loop, and the number of programs.",
+            look=f"{books.idle} loads have no lane that passes the mask: does a turn of a loop "
+            "begin past the last row?"
+            if books.idle
+            else "print the first and the last turn of each loop, and the number of programs.",
         )
     if books.idle and not wanted.idle:
         return _finding(

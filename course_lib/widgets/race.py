@@ -84,6 +84,7 @@ class Race(CourseWidget):
         lanes: Sequence[str] = ("naive", "flash"),
         eager: EagerLedger | None = None,
         replays: dict[str, Any] | None = None,
+        whose: str = TITLES["replay"],
         **settings: Any,
     ) -> None:
         known = {"at_once", "causal", "decode", "gpu", "dtype", "speed", "at", "flag", "presenter"}
@@ -96,7 +97,8 @@ class Race(CourseWidget):
         data: dict[str, Any] = {
             "operations": lanes_of.NAIVE,
             "gpus": {name: _chip(name) for name in GPUS},
-            "dtypes": DTYPES, "limits": _LIMITS, "titles": TITLES, "replays": replays or {},
+            "dtypes": DTYPES, "limits": _LIMITS, "replays": replays or {},
+            "titles": TITLES | {"replay": whose},
             "badges": dict.fromkeys(("naive", "flash"), "predicted: schedule model"),
             "recorded": _recorded(),
         }  # fmt: skip
@@ -119,6 +121,7 @@ class Race(CourseWidget):
         cls,
         ledger: KernelLedger | FlatMemory,
         beside: KernelLedger | FlatMemory | str = "naive",
+        whose: str = TITLES["replay"],
         **settings: Any,
     ) -> Race:
         """Play what a kernel really loaded and stored, beside another lane.
@@ -128,12 +131,13 @@ class Race(CourseWidget):
             beside: ``"naive"``; ``"model"``, what FlashAttention with the same tiles moves; or
                 the ledger of a kernel that is right. Of the last two the first event that differs
                 is marked.
+            whose: what the replayed lane is called.
             **settings: gpu, at_once, speed and ``causal`` (for the model beside it).
 
         Raises:
             ValueError: if the ledger has no loads of q and k, or ``beside`` is none of these.
         """
-        yours = _replay(ledger, "counted: replayed from your kernel")
+        yours = _replay(ledger, f"counted: replayed from {whose}")
         replays, others = {"replay": yours}, ["naive"]
         if beside == "model":
             others = ["flash"]
@@ -144,7 +148,8 @@ class Race(CourseWidget):
             raise ValueError(f"beside must be 'naive', 'model' or a ledger, got {beside!r}.")
         shape = yours["shape"]
         sizes = {name: shape[name] for name in ("n", "d", "block_q", "block_k", "dtype", "decode")}
-        return cls(lanes=[*others, "replay"], replays=replays, **{**sizes, **settings})
+        return cls(lanes=[*others, "replay"], replays=replays, whose=whose,
+                   **{**sizes, **settings})  # fmt: skip
 
     def shape(self) -> Shape:
         """Return the sizes of the head."""
@@ -193,12 +198,13 @@ class Race(CourseWidget):
             f"N = {self.n}, d = {self.d}, tiles of {self.block_q} x {self.block_k}, {self.dtype}, "
             f"{self.at_once} program(s) at once{more}"
         ]
+        titles = self.data["titles"]
         for lane in self.lanes:
             events = self.events(lane)
             moved: dict[tuple[str, str], int] = {}
             for e in events:
                 moved[e.tensor, e.kind] = moved.get((e.tensor, e.kind), 0) + e.n_bytes
-            lines.append(f"{TITLES[lane]} ({self.badge(lane)}): {len(events)} events")
+            lines.append(f"{titles[lane]} ({self.badge(lane)}): {len(events)} events")
             for (tensor, kind), n_bytes in moved.items():
                 lines.append(f"  {kind:5} {tensor:4} {n_bytes:>15,} bytes")
             lines.append(f"  all        {self.total(lane):>15,} bytes (upper bound on HBM)")
@@ -206,7 +212,7 @@ class Race(CourseWidget):
             lines.append(f"  traffic clock: {events[-1].t1 * 1e6:.4g} us = bytes / bandwidth of "
                          f"the {self.gpu}; not measured")  # fmt: skip
         if self.difference() is not None:
-            lines.append(f"first difference: event {self.difference()} of your kernel")
+            lines.append(f"first difference: event {self.difference()} of {titles['replay']}")
         return "\n".join(lines)
 
     @styled
@@ -225,7 +231,7 @@ class Race(CourseWidget):
                 axes.broken_barh(bars, (place - 0.3, 0.6), color=colour, linewidth=0)
             least = self.least(lane)
             axes.plot([least / 1e6] * 2, [place - 0.4, place + 0.4], ":", color=hex_of("other"))
-            says = f"{TITLES[lane]}: {bytes_decimal(total)} moved, at least "
+            says = f"{self.data['titles'][lane]}: {bytes_decimal(total)} moved, at least "
             says += f"{bytes_decimal(round(least))} of it to or from HBM"
             axes.text(0, place - 0.38, says, va="bottom")
         axes.set(yticks=[], xlabel="MB that loads and stores ask for")

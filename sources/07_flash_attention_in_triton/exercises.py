@@ -8,12 +8,12 @@
 #
 # | step | new in it | minutes |
 # |---|---|---|
-# | 7.1 | one tile of queries, one tile of keys, no loop | 8 |
-# | 7.2 | the loop over the keys, with the rescale | 13 |
-# | 7.3 | lengths that are no multiple of the tile, and `lse` | 5 |
-# | 7.4 | causal, with the tiles of the future skipped | 15 |
+# | 7.1 | one tile of queries, one tile of keys, no loop | 10 |
+# | 7.2 | the loop over the keys, with the rescale | 15 |
+# | 7.3 | lengths that are no multiple of the tile, and `lse` | 6 |
+# | 7.4 | causal, with the tiles of the future skipped | 22 |
 #
-# Then 7.5 looks at a score after all (5 min), and 7★ is an empty cell (30 min).
+# Then 7.5 looks at a score after all (6 min), and 7★ is an empty cell (40 min).
 #
 # Stuck? `hint(function)` helps three times. `course catch-up 7.3`, in a terminal, fills in step 7.2
 # for you, so that nobody stops here.
@@ -116,8 +116,8 @@ check(one_tile_attention)
 #
 # Write
 # - the three things that a program remembers: `m`, `l_sum`, `acc`. They are carried through the
-#   loop, so they need a shape and a dtype from the start: `tl.full((BLOCK_Q,), float("-inf"),
-#   tl.float32)`. A plain `-inf` works in the interpreter and does not compile for a GPU.
+#   loop, so they need a shape and a dtype from the start (`tl.full`, `tl.zeros`). A plain `-inf`
+#   works in the interpreter and does not compile for a GPU.
 # - the body of the loop: the seven lines of lesson 03, `s`, `m_new`, `alpha`, `p`, `l_sum`, `acc`,
 #   `m`;
 # - after the loop, the division by `l_sum`: once is enough.
@@ -267,8 +267,8 @@ check(ragged_attention)
 # - The mask: inside the loop, a key that a row may not see gets the score -inf.
 # - **The end of the loop.** No row of this tile sees past its last row's key, so the tiles beyond
 #   are skipped: they are not even loaded. Set `end`, the first key that *no* row of the tile sees,
-#   and never more than `n_k`. (If that is 0 or less, the loop runs not once: no row of the tile sees a key.)
-#   The lesson's staircase has an example: read `end` off it, for each tile of queries.
+#   and never more than `n_k`. It may be 0 or less: then no row of the tile sees a key, and the
+#   loop does not run. The lesson's staircase (*The code, side by side*) shows one `end`.
 #   This is the whole gain of causal attention, and the ledger proves it: the check counts that
 #   K and V are loaded exactly once per visited tile.
 #
@@ -352,8 +352,9 @@ def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
 check(my_flash_attention)
 
 # %% about-export [markdown]
-# That is FlashAttention. In a terminal, `course export 7.4` writes your kernel into one file that
-# checks and times itself beside PyTorch's own on any NVIDIA GPU.
+# That is FlashAttention. In a terminal, in the folder `notebooks`, `course export 7.4` writes your
+# kernel into one file that checks and times itself beside PyTorch's own on any NVIDIA GPU. Lesson
+# 07, *Your own mark*, runs it there.
 
 # %% about-7-5 [markdown]
 # ## 7.5 Look at a score after all

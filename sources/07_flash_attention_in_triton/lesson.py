@@ -9,7 +9,7 @@
 # what it moves and what it does not; say what `lse` is for; place your own
 # kernel on a chart beside PyTorch's.
 #
-# **Time:** 40 minutes for this lesson, 46 for its exercises, and 30 more for
+# **Time:** 50 minutes for this lesson, 59 for its exercises, and 40 more for
 # the empty cell, 7★.
 
 # %% question [markdown]
@@ -56,20 +56,19 @@ from course_lib.widgets import HBMAccountant, Race, TileStepper
 # (4 bytes).
 #
 # - There are 512 / 64 = 8 tiles of queries, so 8 programs.
-# - Each program loads 8 tiles of K. A tile is 64 × 16 × 4 = 4096 bytes.
-# - K is loaded 8 × 8 × 4096 = 262,144 bytes in all: **8 times** its own size.
 # - Q and O cross once: 512 × 16 × 4 = 32,768 bytes each.
+# - The scores would be 512 × 512 × 4 = 1,048,576 bytes. They never leave a desk.
 #
-# The scores would be 512 × 512 × 4 = 1,048,576 bytes. How many of those bytes
-# cross? Write a number down before you go on.
+# K has as many bytes as Q. How many bytes of K are *loaded*? Write a number down
+# before you go on.
 
-# %% predict-scores
-p_scores = Predict(
-    "7-score-bytes",
-    "How many bytes of scores does the kernel write, N = 512, d = 16?",
+# %% predict-loads
+p_loads = Predict(
+    "7-k-bytes",
+    "How many bytes of K does the kernel load, N = 512, d = 16?",
     unit="bytes",
 )
-p_scores
+p_loads
 
 # %% count-course
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -81,11 +80,14 @@ q, k, v = (
 ledger = count(flash_attention_with_lse, q, k, v)
 ledger
 
-# %% reveal-scores
+# %% reveal-loads
 scores = ledger.total - sum(
     ledger.read[name] + ledger.written[name] for name in ("q", "k", "v", "o", "lse")
 )
-p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
+p_loads.reveal(
+    ledger.read["k"],
+    f"8 programs, each past all 8 tiles of K. Of scores, {scores} bytes were moved.",
+)
 
 # %% side-by-side [markdown]
 # ## The code, side by side
@@ -95,7 +97,7 @@ p_scores.reveal(scores, "No tensor of scores exists, so none is moved.")
 # aloud. Nearly all that differs is the names of the functions.
 #
 # Five places on the right are **yours**. Write them on paper before you open the
-# exercises: lesson 06 has all that they need.
+# exercises, whose texts repeat some: lesson 06 has all that they need.
 #
 # | what happens | lesson 04, NumPy | Triton |
 # |---|---|---|
@@ -140,8 +142,7 @@ draw_staircase(5, 9, block_q=2, block_k=4, tile=1)
 # %% staircase-say [markdown]
 # Read `end` off the staircase for the first and the third tile of queries too. Then
 # find what it is made of: the tile's number, `BLOCK_Q`, and the numbers of queries and
-# keys. Does your formula hold for the third tile, which is short? (`boundary` is for 8.2:
-# the tiles of keys before it need no mask.)
+# keys. Does your formula hold for the third tile, which is short? Keep it: 7.4 asks for it.
 
 # %% right [markdown]
 # ## Is it right?
@@ -165,16 +166,6 @@ print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1
 # A ledger records each load and each store of each program. So we can look at
 # the order in which the tiles were visited.
 
-# %% predict-causal
-p_causal = Predict(
-    "7-causal-loads",
-    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
-    "of the K loads is left?",
-    options=["one half", "more than half", "less than half"],
-)
-p_causal
-
-
 # %% count-causal
 causal = count(flash_attention_with_lse, q, k, v, causal=True)
 
@@ -186,13 +177,9 @@ from course_lib.figures.visits import draw_visits
 draw_visits({"all keys": ledger, "causal": causal}, n=512, block=64)
 
 
-# %% reveal-causal
+# %% part-causal
 part = causal.read["k"] / ledger.read["k"]
-print(f"loads of K left: {part:.2%}, and (T + 1) / 2T = {(8 + 1) / 16:.2%}")
-p_causal.reveal(
-    "more than half",
-    "The tiles on the diagonal are half empty, but they are loaded whole.",
-)
+print(f"loads of K left: {part:.2%}, and lesson 04's (T + 1) / 2T = {(8 + 1) / 16:.2%}")
 
 # %% replay-text [markdown]
 # ### One program, line by line
@@ -211,8 +198,8 @@ TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0))
 # %% to-the-byte [markdown]
 # ## The formula and the ledger agree to the byte
 #
-# Lesson 04's model of the tile loads, on the left, was written before anyone ran
-# this kernel. The ledger, on the right, counted what the kernel did.
+# Lesson 04's model of the tile loads, on the left, predicts. The ledger, on the
+# right, counted what the kernel did.
 
 # %% model-and-ledger
 shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
@@ -282,13 +269,17 @@ p_grow.reveal(
 # least possible. Here is the accountant at this lesson's size. The grey area is
 # what the ledger counted; the formula for
 # [tile loads](#fac-accountant-flash_tile_loads) lacks only the 2 kB of lse.
-# Predict, then double [N](#fac-accountant-n): which areas become four times as
-# large?
+# Predict, then double [N](#fac-accountant-n): which areas become nearly four times
+# as large, and why only nearly?
 
 # %% chart-traffic
 accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64, block_k=64)
 accountant.add_ledger(ledger, "this kernel, counted at N = 512")
 accountant
+
+# %% chart-say [markdown]
+# Naive attention and the tile loads: what goes with N × N grows four times, what crosses
+# once (Q and O) twice. The least doubles.
 
 # %% gpu-heading [markdown]
 # ## On a real GPU
@@ -300,9 +291,7 @@ accountant
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
 # comparison must name the one it means: here FlashAttention-2 and the one from
-# cuDNN, NVIDIA's own library. (Which one runs if nobody names it depends on
-# versions: with PyTorch 2.11 on an H100 it was cuDNN. PyTorch's source puts cuDNN
-# first on an H100 or a B200 if it is newer than 9.15, else FlashAttention-2.)
+# cuDNN, NVIDIA's own library.
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100
@@ -338,30 +327,28 @@ rows = [(f"{b_q}x{b_k}", x.registers, x.stack_bytes) for (b_q, b_k), x in zip(si
 Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 
 # %% gpu-say [markdown]
-# Read four things from it. (What Python needs to start the kernels is left out:
-# at N = 1024 it is as much as the kernels take, or more.)
+# Read four things from the chart and the tables.
 #
 # 1. **Memory:** naive grows like N², the others like N.
-# 2. **Time:** several times faster, not hundreds. The bytes of HBM are no longer
-#    what the GPU waits for, and the arithmetic did not shrink. But the products
-#    alone (8 heads of 4 N² d FLOPs) would take this GPU 278 us at N = 8192, by its data
-#    sheet, and the kernel takes 704. What it waits for in the rest is the question of lesson 08.
-# 3. **Forty lines are enough.** At N = 16384, with 8 heads, this kernel is a little
-#    faster than FlashAttention-2. (Lesson 08 races 16 heads, in a record of another
-#    day: compare within a table, not across.) The race is not quite fair:
-#    FlashAttention-2 was written for the A100, and Triton's compiler uses the H100's
-#    own matrix instructions. cuDNN uses this GPU better, and is well ahead of both.
-# 4. **Bigger tiles are not always better.** Tiles of 128 × 128 re-read half as
-#    much and take twice as long. They spill; but that is not the whole reason:
-#    128 × 64 is nearly as slow, and spills less than half as much.
+# 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
+#    least bytes take 20 us, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 us.
+#    The kernel takes 704. What it waits for in the rest is the question of lesson 08.
+#    (The gain is largest at 8192 because naive is unusually slow there; why, we did not
+#    measure.)
+# 3. **Forty lines are enough.** At all three N this kernel is about a tenth faster than
+#    FlashAttention-2. cuDNN is well ahead of both.
+# 4. **In this kernel larger tiles lose.** Tiles of 128 × 128 re-read half as much and take
+#    twice as long. They spill; but 128 × 64 is nearly as slow, and spills less than half
+#    as much.
 
 # %% own-heading [markdown]
 # ## Your own mark
 #
-# When you have solved 7.4, run `course export 7.4` in this folder. It writes
-# your kernel into one file, `my_flash_attention.py`, that needs the course no more
-# (`python my_flash_attention.py --check` tries it without a GPU). Then run this cell
-# again: it counts *your* kernel. On a machine with a GPU it also times it.
+# When you have solved 7.4, open a terminal in this notebook's folder and run
+# `course export 7.4`. It writes your kernel into one file, `my_flash_attention.py`, that
+# needs the course no more (`python my_flash_attention.py --check` tries it without a GPU).
+# Then run these cells again: they count *your* kernel and play it beside the course's,
+# load by load; the first that differs flashes. On a machine with a GPU it is timed, too.
 
 # %% own-mark
 try:
@@ -369,7 +356,7 @@ try:
 
     whose = "your kernel"
 except ModuleNotFoundError:
-    mine, whose = flash_attention_with_lse, "the course's kernel (export yours)"
+    mine, whose = flash_attention_with_lse, "the course's kernel"
 
 books = count(mine, q, k, v, causal=True)
 model = flash_tile_loads.bytes(**shape, causal=True)
@@ -387,12 +374,8 @@ if torch.cuda.is_available():
 else:
     print("No GPU here: the bytes are exact, a time would mean nothing.")
 
-# %% own-race-text [markdown]
-# Play your kernel's loads and stores, in the order in which they ran, beside
-# what the formula's tiles would do. If a load differs, the first one flashes.
-
 # %% own-race
-Race.replay(books, beside="model", causal=True)
+Race.replay(books, beside=causal, causal=True, whose=whose)
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -418,7 +401,7 @@ Quiz(
         (
             "False: it differs by rounding only.",
             True,
-            "The cell 'compare' shows errors of the size of eager PyTorch's.",
+            "The cell under *Is it right?* shows errors of the size of eager PyTorch's.",
         ),
         (
             "True with small tiles, false with large ones.",

@@ -1,13 +1,13 @@
 # %% title [markdown]
 # # 08 · Make it fast: exercises
 #
-# Three exercises, about 28 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
+# Three exercises, about 37 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
 #
 # | | you write | minutes |
 # |---|---|---|
-# | 8.1 | a rule that picks tiles from x-rays | 8 |
-# | 8.2a | a prediction: tiles loaded, tiles masked | 8 |
-# | 8.2b | the loop in two parts: only boundary tiles are masked | 12 |
+# | 8.1 | a rule that picks tiles from x-rays | 9 |
+# | 8.2a | a prediction: tiles loaded, tiles masked | 10 |
+# | 8.2b | the loop in two parts: only boundary tiles are masked | 18 |
 #
 # `hint(choose_tiles)` gives a hint, three at most for each exercise.
 
@@ -22,7 +22,7 @@ from course_lib.kernels.ladder import edge_masks, skip_tiles
 from course_lib.kernels.tiles import Tiles
 
 # %% about-8-1 [markdown]
-# ## 8.1 · Choose tiles by x-ray (★★, 8 minutes)
+# ## 8.1 · Choose tiles by x-ray (★★, 9 minutes)
 #
 # The compiler knows what each choice of tiles costs, and it needs no GPU. The record `xray_tiles`
 # holds what it made of one kernel (rung 3 of the ladder, float16, causal) for three GPUs. A row is
@@ -80,15 +80,16 @@ check(choose_tiles)
 # The causal kernel of 7.4 masks every tile it visits. Most need no mask: each row of the tile sees
 # each key of it.
 #
-# **8.2a · Predict (★, 8 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
+# **8.2a · Predict (★, 10 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
 # of `block_q` and of `block_k`, and both are powers of two. Return two numbers:
 #
 # 1. how many tiles of keys are **loaded**, over all tiles of queries: those in which at least one
 #    row sees at least one key;
 # 2. how many of these must be **masked**: at least one row does not see at least one key.
 #
-# A tile can be as small as one query or one key. Query `i` sees the keys `0` to `i`. Example: `n = 16` in tiles of 4 × 4 gives `(10, 4)`: 10 of 16
-# tiles, 62.5 %, are loaded, and only the 4 on the diagonal need a mask.
+# A tile can be as small as one query or one key. Query `i` sees the keys `0` to `i`. Example:
+# `n = 16` in tiles of 4 × 4 gives `(10, 4)`: 10 of 16 tiles, 62.5 %, are loaded, and only the 4 on
+# the diagonal need a mask.
 
 
 # %% ex-8-2a
@@ -126,21 +127,29 @@ for rung in (skip_tiles, edge_masks):
     print(f"{rung.__name__:11} {len(ledger.rows_of('k'))} tiles of K loaded, {masks // 2} masked")
 
 # %% about-8-2b [markdown]
-# **8.2b · Split the loop (★★, 12 minutes).** Start from your 7.4. The loop over the keys becomes
+# **8.2b · Split the loop (★★, 18 minutes).** Start from your 7.4. The loop over the keys becomes
 # two, in either order (a helper that you call twice will do as well):
 #
 # - from 0 to `boundary`: tiles that *every* row of this program sees whole. No mask at all, not
 #   even for keys past the end: there are none here.
 # - from `boundary` to `end`: the rest, with the mask.
 #
-# `boundary` is a multiple of `BLOCK_K` (lesson 07's staircase shows one). If the call is not causal, only a short last tile has to be
-# masked. If it is, the program's **first** row decides: it sees the fewest keys. The mask is
-# aligned at the end: query `i` sees key `j` if `j <= i + n_k - n_q`.
+# `boundary` is a multiple of `BLOCK_K`. If the call is not causal, only a short last tile has to be
+# masked. If it is, the program's **first** row decides: it sees the fewest keys, and with more
+# queries than keys perhaps none. The mask is aligned at the end: query `i` sees key `j` if
+# `j <= i + n_k - n_q`.
 #
 # Given are `load_tile` and `store_tile` as in lesson 07, `hide`, which is the whole mask, and
 # `add_keys`, the seven lines of 7.2 with the guard of 7.4. The check looks at the results, at the
 # loads (Q once, K and V once per visited tile, as in 7.4), and at the comparisons that each program
 # makes on a tile of scores. `input_precision="ieee"` in every `tl.dot`, as before.
+
+
+# %% staircase
+# @title A picture: where the second tile of queries stops, and where its masks begin
+from course_lib.figures.staircase import draw_staircase
+
+draw_staircase(5, 9, block_q=2, block_k=4, tile=1, boundary=True)
 
 
 # %% given

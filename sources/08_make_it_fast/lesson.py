@@ -10,8 +10,8 @@
 # step from a plain kernel to a faster one gains, and why; choose tiles with the
 # compiler's own figures; decide which attention to call.
 #
-# **Time:** 45 minutes for this lesson, 28 for its exercises. A second half, for
-# whoever wants to know the rest, is optional: 60 minutes.
+# **Time:** 55 minutes for this lesson, 37 for its exercises. A second half, for
+# whoever wants to know the rest, is optional: 90 minutes.
 
 # %% question [markdown]
 # ## The question
@@ -98,15 +98,12 @@ draw_overlap(d=128, block=64)
 
 # %% timeline-say [markdown]
 # One after the other, the tensor cores stand still for a third of the time, by the
-# data sheet alone. So that is what the slow kernel waits for: **its own
-# exponentials**, and all else that stands between two products (comparisons,
-# rescales, addresses), which this picture leaves out. And the remedy is not to make
-# them cheaper, but to have **something else to multiply** meanwhile: another program
-# on the SM, another group of warps, or the next tile. The copies are not drawn: with
-# two or more tiles in flight they run beside all this, so reason 1 should be gone.
+# data sheet alone. A suspect: **the exponentials between two products**. The remedy is not
+# to make them cheaper, but to have **something else to multiply** meanwhile.
 #
-# This picture is computed. In rung 4 of the ladder below, your 7.4 with fewer masks, two
-# programs share an SM, as in its lower half. So a kernel can reach the tensor cores' peak?
+# This picture is computed, and leaves out comparisons, rescales, addresses and copies. Now a
+# real kernel: your 7.4 with `exp2` and fewer masks (rung 4 of the ladder below). Two of its
+# programs share an SM, as in the lower half.
 
 # %% predict-timeline
 p_timeline = Predict(
@@ -123,31 +120,40 @@ p_timeline.reveal(100 * share_of_peak("edge_masks"))
 draw_timeline("edge_masks")
 
 # %% timeline-cycles
-from course_lib.figures.timeline import cycles, cycles_of_a_tile
+from course_lib.figures.timeline import cycles, cycles_of_a_tile, share_of_peak
 
 display(cycles("edge_masks"))
-one_tile = 4 * 64 * 64 * 128 / 4096  # its FLOPs, by the FLOPs of an SM's tensor cores a clock
-_, took = cycles_of_a_tile("edge_masks")
-print(
-    f"products of two programs: 2 x {one_tile:.0f} of {took:,.0f} cycles, {2 * one_tile / took:.0%}"
-)
+# an SM's tensor cores do 4096 FLOPs a clock: 989 TFLOP/s / 132 SMs / 1.83 GHz
+products, took = cycles_of_a_tile("edge_masks")
+print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
+print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} of the peak")
 
 # %% timeline-measured-say [markdown]
-# The same rows and colours, **measured**: a copy of the kernel writes down the SM's clock after
-# each step. Yellow now holds the rescaling of O too, and waiting is inside the bars. A program's
-# own exponentials and rescaling take twice as long as its wait for S. Two programs cannot fill
-# what each leaves empty: often both take exponentials at once. The last line counts it: of the
-# cycles of one tile, both programs' products need less than half at the data sheet's rate. That
-# is about the share of the peak that the whole call reaches.
+# **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
+# is no busy tensor core: from asking for S until it is there, and no clock tells multiplying
+# from waiting. Exponentials and rescaling take twice as long as that, and often both programs
+# are at them at once. Of the cycles of one tile, both programs' products need less than half
+# at the data sheet's rate. (What this call loses beside the loop we did not take apart.)
+#
+# So between two products of this kernel stand **its own exponentials, and nearly as long the
+# rescaling of O** (whose bar may hold other waiting).
 
 # %% ladder-heading [markdown]
 # ## The ladder
 #
-# Eight kernels, in `course_lib/kernels/ladder.py` and `gluon_forward.py`. Each
-# rung stands for one idea. All were timed in one run. A TFLOP/s figure
-# for causal attention counts half of the FLOPs, whatever the kernel did. The two
-# lines are kernels that PyTorch's SDPA can call: FA2 (FlashAttention-2) and
-# NVIDIA's cuDNN. Here we climb rungs 2 to 4; 5 to 8 are in the second half.
+# Eight kernels, in `course_lib/kernels/ladder.py` and `gluon_forward.py`, timed in one run.
+# A program runs as *warps* of 32 threads, here most often 4.
+#
+# | rung | its idea |
+# |---|---|
+# | 1 | your 7.3 with a causal mask: every tile, every mask |
+# | 2 | `exp2` for `exp`: the chip has no eˣ, so its factor log₂ e goes into the scale |
+# | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future |
+# | 4 | mask boundary tiles only (exercise 8.2) |
+# | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles |
+# | 6 | rung 4, and a unit of its own copies the tiles, which may be larger |
+# | 7 | rung 6, the longest tiles first |
+# | 8 | one warp only copies, two groups of warps compute, and overlap by hand |
 
 # %% ladder-record
 record = load_measurements("h100_ladder")
@@ -165,12 +171,11 @@ def tflops(way, d=128, n=16384, causal=False):
 # %% predict-rung
 p_rung = Predict(
     "8-rung",
-    "Causal, N = 16384, d = 128. Which single idea gains most over the rung it builds on?",
+    "Causal, N = 16384, d = 128. Which step above rung 3 gains most?",
     options=[
-        "exp2 in place of exp",
-        "skip the tiles of the future",
         "mask boundary tiles only",
         "copies by a unit of their own",
+        "the longest tiles first",
         "one warp only for copies, overlap by hand",
     ],
 )
@@ -204,69 +209,24 @@ from course_lib.figures.ladder import gains
 gains(builds_on)
 
 # %% reveal-rung
-ideas = dict(zip((names[i] for i in (1, 2, 3, 5, 7)), p_rung.options))
+ideas = dict(zip((names[i] for i in (3, 5, 6, 7)), p_rung.options))
 best = max(ideas, key=lambda rung: gain(rung, causal=True))
 p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
-# The largest gain is work that is not done. Three warnings before we climb. The slowest
-# kernel, rung 1 for all keys, took 5.1 to 5.9 ms in 15 rounds: there a gain below 5 % is
-# noise, and rung 2's 1.13 may be 1.06 to 1.21. A rung can gain at one size and lose at
-# another. And a step that gains nothing *here* may be what makes the next one possible.
-
-# %% diff
-import difflib
-import inspect
-
-
-def show_change(before, after):
-    """Print the lines in which two kernels differ, docstrings left out."""
-    old, new = (inspect.getsource(x.fn).splitlines() for x in (before, after))
-    for line in difflib.ndiff(old, new):
-        if line[0] in "+-" and '"""' not in line and "def " not in line:
-            print(line)
-
-
-# %% rung-2-text [markdown]
-# ### Rungs 1 to 2: exp2, with the scale folded in
+# A TFLOP/s figure for causal attention counts half of the FLOPs, whatever the kernel did; the
+# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. The step to rung 3, work
+# that is not done, gains more than any above it: you have it.
 #
-# **Idea.** The chip has an instruction for 2ˣ and none for eˣ, so each `exp`
-# first multiplies by log₂ e. We multiply *once*, in the scale that s is
-# multiplied by anyway.
-#
-# **Expected.** At least N² multiplications fewer, of the slow hands' work.
-#
-# Not among the lines below: the launcher now gives `scale * LOG2_E`. In all rungs `dot`
-# is `tl.dot` with `"ieee"`, `finish` divides and stores, and `LN_2` turns m and lse from
-# base 2 to base e, or back.
-
-# %% rung-2
-show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
-print(inspect.getsource(rungs.add_keys.fn))
-measured(2)
-
-# %% rung-3-text [markdown]
-# ### Rung 3: skip the tiles of the future
-#
-# **Idea.** Your 7.4, in base 2: the loop ends at the last key that the tile's last row
-# sees (`last_key` is your `end`). **Expected.** With T × T tiles (T + 1) / 2T of the work is left. At
-# N = 16384 in tiles of 64, T = 256: 50.2 %, so nearly twice as fast. Without a
-# causal mask: nothing.
-
-# %% rung-3
-show_change(rungs.base_two_kernel, rungs.skip_tiles_kernel)
-measured(3)
+# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.6 to 5.1 ms: do not rank
+# them. The causal times are steadier: rung 3 took 2.59 to 2.62 ms, rung 4 2.39 to 2.42.
 
 # %% rung-4-text [markdown]
 # ### Rung 4: mask boundary tiles only
 #
 # **Idea.** Two loops: the first over tiles that every row sees whole, without a
-# mask; the second over the rest. You write it in exercise 8.2; how the ladder has it,
-# the second half of this lesson shows.
-#
-# **Expected.** Per tile of queries at least one tile of keys keeps its mask, the
-# others lose one comparison and one selection per score. How many tiles is
-# that?
+# mask; the second over the rest. **Expected.** Most tiles lose one comparison and one
+# selection per score. How many tiles?
 
 # %% predict-masked
 p_masked = Predict(
@@ -278,7 +238,7 @@ p_masked
 
 # %% masked-tiles
 rows = []
-for n in (256, 1024, 4096, 16384):
+for n in (1024, 4096, 16384):
     tiles = derived_counts(n, n, 64, 64, causal=True)
     loaded, masked = tiles["visited_tiles"], tiles["partial_tiles"]
     rows.append((n, loaded, loaded / tiles["t_q"] ** 2, masked, masked / loaded))
@@ -288,19 +248,61 @@ display(Table(columns, rows, formats, {"of all": "flash", "of those loaded": "na
 tiles = derived_counts(4096, 4096, 64, 64, causal=True)
 p_masked.reveal(
     100 * tiles["partial_tiles"] / tiles["visited_tiles"],
-    "One per tile of queries: 64 of 2080. Causal never saves quite half, either: "
-    "62.5 % are left at 4 × 4 tiles, towards one half as N grows.",
+    "One per tile of queries: 64 of 2080. Causal never saves quite half, either.",
 )
 
 # %% rung-4
 measured(4)
 
+# %% rung-6-text [markdown]
+# ### Rung 6: tensor descriptors
+#
+# **Idea.** Until now all threads compute addresses, one for every 16 bytes. A
+# *descriptor* tells the hardware once: here is a tensor, so many rows, this far
+# apart. Then one thread asks for a tile, and a unit of its own (TMA, *Tensor
+# Memory Accelerator*) copies it into shared memory. Addresses, and the masks of loads
+# past the end, disappear from the loop. **Expected.** Less work between two products.
+
+# %% rung-6-gain
+measured(6)
+
+# %% rung-8-text [markdown]
+# ### Rung 8: what FlashAttention-3 adds
+#
+# **One warp does nothing but ask for copies.** Groups of four warps do nothing but
+# compute, each for 64 query rows of its own, and all read the *same* tiles of K and V.
+#
+# **Overlap between groups, and inside one.** While one group takes exponentials, another
+# has the tensor cores. And a group starts two products together: the scores of this tile,
+# and P V of the tile *before*. It waits for the scores only; while it takes their
+# exponentials, P V still runs. The price is registers, for both tiles at once.
+#
+# **Expected.** Products and exponentials in turn take 1.5 times as long as the products
+# alone: 1.5 at best, and less, as two programs on an SM overlap some already.
+
+# %% rung-8-timeline
+from course_lib.figures.timeline import draw_timeline
+
+display(draw_timeline("specialised"), cycles("specialised"))
+products, took = cycles_of_a_tile("specialised")
+print(f"products of two groups: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
+longer = tflops("8 specialised") / H100.tflops_half
+print(f"the whole call: {share_of_peak('specialised'):.0%}; at N = 16384 {longer:.0%}")
+measured(8)
+
+# %% rung-8-say [markdown]
+# The two groups' products need three quarters of a tile's cycles, where rung 4's need
+# half. The wait for P V is the shortest of the table,
+# that for K a twentieth of the cycles. Rung 4 rescales as many rows of O in three times the
+# cycles; why, we do not know.
+
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
 #
-# Rung 5 is rung 3 with tiles from a table: on the H100 the same ones, on other GPUs others.
-# Rung 6 is rung 4 whose tiles a copy unit brings, and can have larger ones. Larger tiles
-# load K and V less often. So, the larger the better?
+# Larger tiles load K and V less often. In lesson 07's kernel they lost all the same: 128 × 64
+# took twice as long as 64 × 64, and spilled. Rung 6 is another kernel. There, the larger
+# the better? (*Stages*: how many tiles of K and V have a place in shared memory, so that the
+# next are copied while this one is multiplied.)
 
 # %% predict-tiles
 p_tiles = Predict(
@@ -329,8 +331,9 @@ p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray
 # %% xray-text [markdown]
 # ### X-ray, without a GPU
 #
-# A compiler needs no GPU. `xray` compiles a kernel for one and reads the machine
-# code. Here are the two that raced, for an H100. It takes some seconds.
+# Here are the two that raced, compiled for an H100, which takes some seconds. *stack B*:
+# bytes that a thread spills. *tensor-core*, *async copies*: instructions of that kind in the
+# machine code, not how often they run. (A *block* is CUDA's word for a program.)
 
 
 # %% xray-tiles
@@ -353,9 +356,8 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 #
 # **Occupancy** is how many warps an SM holds at once: here two programs, 8 warps of at
 # most 64. It is limited by registers (65,536 an SM), shared memory (228 KiB an SM, of
-# which one program may have 227), and warps. With two programs on an SM one can compute
-# while the other waits. More occupancy is not better as such: rung 8 has one
-# program an SM, and covers its waiting by hand. (CUDA calls a program a *block*.)
+# which one program may have 227), and warps. More is not better as such: rung 8 has one
+# program an SM, and covers its waiting by hand.
 #
 # The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
 # not run):
@@ -370,9 +372,7 @@ draw_spills()
 # %% t4-say [markdown]
 # A **T4** has tensor cores, and this Triton emits no instruction for them: there
 # `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
-# from shared memory sit in registers. So even 32 × 32 tiles can spill. Some of the
-# H100's tiles do not fit a T4 at all. Others fit, spill thousands of bytes, and
-# give a right answer, slowly.
+# from shared memory sit in registers. Even 32 × 32 tiles can spill.
 
 # %% decide-heading [markdown]
 # ## Which attention should you call?
@@ -381,7 +381,6 @@ draw_spills()
 # |---|---|---|
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
 # | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
-# | the same, with FlashAttention-4 installed | SDPA after `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`) | its flash backend calls the newer kernels instead; the second table has FA4 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
 # | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
@@ -405,8 +404,7 @@ display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attentio
 # %% live-text [markdown]
 # ## On your GPU
 #
-# The next cell climbs the first five rungs on your machine, if it has a GPU.
-# Expect other ratios: tiles and units differ.
+# The first five rungs on your machine, if it has a GPU. Expect other ratios.
 
 # %% live
 import triton
@@ -419,24 +417,19 @@ if torch.cuda.is_available():
         ms = triton.testing.do_bench(lambda: rung(*x, causal=True), return_mode="median")
         print(f"rung {number}: {flops / ms / 1e9:6.1f} TFLOP/s on {torch.cuda.get_device_name()}")
 else:
-    print("No GPU here. The same kernels, in the interpreter, for their numbers:")
-    x = [torch.randn(1, 1, 128, 16) for _ in range(3)]
-    right = rungs.by_mask(*x, causal=True)[0]
-    for number in range(2, 5):
-        other = rungs.RUNGS[number](*x, causal=True)[0]
-        print(f"rung {number} differs from rung 1 by {(other - right).abs().max():.1e}")
+    print("No GPU here: nothing to time.")
 
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
 # **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
 # N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
-# for causal attention. Of that 2.0 times is work not done (rungs 3 and 4). Tiles are chosen by what the compiler says and decided by a clock.
+# for causal attention. Rung 4 is 2.0 times rung 2 there: work that is not done.
 #
-# **Not shown.** That the order of the rungs is the same on your GPU: it need not
-# be. That the gains multiply: a step changes what the next one is worth. That the
-# rest of the gain is waiting: clocks were read in rungs 4 and 8 alone. And
-# nothing here makes a model as a whole as many times faster (lesson 02, Amdahl).
+# **Not shown.** That the order of the rungs is the same on your GPU. That the gains
+# multiply: a step changes what the next one is worth. That the rest of the gain is
+# waiting: clocks were read in rungs 4 and 8 alone. And nothing here makes a model as a
+# whole as many times faster (lesson 02, Amdahl).
 
 # %% quiz-bigger
 Quiz(
@@ -452,11 +445,11 @@ Quiz(
 # %% quiz-exp
 Quiz(
     "At d = 128 the tensor cores stand still for a third of the time, if products and "
-    "exponentials come one after the other. And at d = 64?",
-    answer=50,
+    "exponentials come one after the other. And at d = 256?",
+    answer=20,
     tolerance=0.05,
     unit="%",
-    explanation="Half as many FLOPs, as many exponentials: both take as long.",
+    explanation="Twice the FLOPs, as many exponentials: a quarter of the products' time.",
 )
 
 # %% quiz-heads
@@ -474,8 +467,8 @@ Quiz(
 #
 # 8.1 picks tiles from x-rays, 8.2 splits the loop.
 #
-# **Next:** Part I and its speed end here. Part II begins with the backward pass: keep the
-# receipt, not the goods. What follows below is optional.
+# **Next:** Part I and its speed end here. Part II begins with the backward pass, for which
+# the kernel stores `lse`. What follows below is optional.
 #
 # **To read:**
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
@@ -486,9 +479,41 @@ Quiz(
 # %% optional [markdown]
 # ## Optional: the second half
 #
-# Rungs 5 to 8, what else FlashAttention-2 and 3 changed, and where bytes go when N
+# The rungs' code, what else FlashAttention-2 and 3 changed, and where bytes go when N
 # grows. Part II needs none of it. Read what you are curious about, in any order; run
 # the cells above first.
+
+# %% diff
+import difflib
+import inspect
+
+
+def show_change(before, after):
+    """Print the lines in which two kernels differ, docstrings left out."""
+    old, new = (inspect.getsource(x.fn).splitlines() for x in (before, after))
+    for line in difflib.ndiff(old, new):
+        if line[0] in "+-" and '"""' not in line and "def " not in line:
+            print(line)
+
+
+# %% rung-2-text [markdown]
+# ### Rungs 1 to 3, line by line
+#
+# To rung 2 the loop's body moves into `add_keys`. Look there for `tl.exp2`, where rung 1 has
+# `tl.exp`; the launcher gives `scale * LOG2_E`, and `LN_2` turns m and lse back.
+
+# %% rung-2
+show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
+print(inspect.getsource(rungs.add_keys.fn))
+measured(2)
+
+# %% rung-3-text [markdown]
+# To rung 3 the loop ends at the last key that the tile's last row sees: `last_key` is your
+# `end`.
+
+# %% rung-3
+show_change(rungs.base_two_kernel, rungs.skip_tiles_kernel)
+measured(3)
 
 # %% rung-4-change [markdown]
 # ### Rung 4, line by line
@@ -501,10 +526,6 @@ show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
 # %% rung-5-text [markdown]
 # ### Rung 5: tiles, warps and stages from a table
 #
-# **Stages**: how many tiles of K and
-# V have a place in shared memory. With 3, the copies of the next two tiles run
-# while this one is being multiplied (reason 1 of the picture).
-#
 # On the H100 the table wins nothing: it holds the very tiles that the first rungs
 # have. That is no reason to leave the table out: on a T4 those tiles spill.
 
@@ -515,25 +536,16 @@ for name, sm in (("T4", 75), ("A100", 80), ("H100", 90)):
         print(f"{name:5} causal {causal!s:5}", tiles_for(x, causal=causal, sm=sm))
 measured(5)
 
-# %% rung-6-text [markdown]
-# ### Rung 6: tensor descriptors
+# %% rung-6-code-text [markdown]
+# ### Rung 6: its loop, and its tiles
 #
-# **Idea.** Until now all threads compute addresses, one for every 16 bytes. A
-# *descriptor* tells the hardware once: here is a tensor, so many rows, this far
-# apart. Then one thread asks for a tile, and a unit of its own (TMA, *Tensor
-# Memory Accelerator*, new in Hopper) copies it into shared memory. Addresses, and
-# the masks of loads past the end, disappear from the loop.
-#
-# **Expected.** The same products and exponentials. What shrinks is the work
-# between them. Rung 6 changes its tiles as well: 128 rows of queries. Another
-# record tells the two apart, below.
+# How much is the descriptors', how much the larger tiles'? Another record tells the two apart.
 
 # %% rung-6
 print(inspect.getsource(rungs.block.fn))
 source = inspect.getsource(rungs.descriptors_kernel.fn)
 start = source.index("    for start in range(0, boundary")
 print(source[start : source.index("    if not WHOLE")])
-measured(6)
 tuning = load_measurements("h100_tiles")
 
 
@@ -586,31 +598,14 @@ note = "The end of the last program, as a multiple of the ideal."
 display(Table(columns, rows, dict.fromkeys(columns[2:], ".3f"), note=note))
 measured(7)  # 16 heads
 
-# %% rung-8-text [markdown]
-# ### Rung 8: what FlashAttention-3 adds
-#
-# **Asynchronous copies and warp specialisation.** One warp does nothing but
-# ask for copies; groups of four warps do nothing but compute, each for 64 query rows
-# of its own, and all read the *same* tiles of K and V. They talk through *barriers*
-# in shared memory: "this tile is full", "this tile may be overwritten".
-#
-# **Overlap between groups.** While one group takes exponentials, another has the
-# tensor cores. That attacks reason 2.
-#
-# **Overlap inside a group.** The tensor cores work asynchronously: a warp can start
-# a product and go on. A group starts two products together: the scores of this
-# tile, and P V of the tile *before*. It waits for the scores only. While it takes
-# their exponentials, P V of the tile before still runs. The price is registers: the
-# scores of one tile and P of another are there at once.
-#
-# **Expected.** At d = 128 products and exponentials one after the other take 1.5
-# times as long as the products alone. Perfect overlap alone could win a factor of
-# 1.5. Expect less: rung 7 overlaps some already, because two programs share an SM.
+# %% rung-8-code-text [markdown]
+# ### Rung 8: its code, its groups
 #
 # Triton 3.6 could not do this on an H100 by itself (with our two loops its compiler
 # failed, with one the kernel was slower), so rung 8 is written in *Gluon*, a lower
-# level of Triton, which still lives in `triton.experimental`: `gluon_forward.py`. Here is the warp that asks for copies. You need
-# not follow each line.
+# level of Triton, which still lives in `triton.experimental`: `gluon_forward.py`. Its warps
+# talk through *barriers* in shared memory: "this tile is full", "this tile may be
+# overwritten". Here is the warp that asks for copies. You need not follow each line.
 
 # %% rung-8
 import importlib.util
@@ -620,23 +615,8 @@ file = importlib.util.find_spec("course_lib.kernels.gluon_forward").origin
 source = Path(file).read_text()
 start = source.index("def copy_tiles")
 print(source[start : source.index("@gluon.jit", start)].rstrip())
-measured(8)
 
-# %% rung-8-timeline
-from course_lib.figures.timeline import cycles, cycles_of_a_tile, draw_timeline, share_of_peak
-
-display(draw_timeline("specialised"), cycles("specialised"))
-products, took = cycles_of_a_tile("specialised")
-print(f"products of two groups: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
-longer = tflops("8 specialised") / H100.tflops_half
-print(f"the whole call: {share_of_peak('specialised'):.0%}; at N = 16384 {longer:.0%}")
-
-# %% rung-8-say [markdown]
-# The wait for P V is the shortest of the table, and that for K a twentieth of a tile's
-# cycles. What the whole call loses beside the loop (starting and ending, the last wave, the
-# clock) we did not take apart. Nor do we know why rung 4 rescales as many rows of O in three
-# times the cycles; its figure may contain other waiting.
-#
+# %% rung-8-groups-text [markdown]
 # How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys:
 
 # %% rung-8-groups
@@ -659,24 +639,6 @@ Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s
 # `benchmarks/NOTES.md`): each of the programs copies its own K and V, the groups
 # share one copy. L2 is busy 69 % of what it can do in rung 6, 32 % in rung 8, and
 # rung 8 needs 4 % fewer clock cycles.
-#
-# Rung 6 taught us one more thing. It needs as many cycles as cuDNN and was still
-# slower, by 0.2 % on one H100 and 1.4 % on another: its clock was lower. Called
-# again and again, both reach the chip's limit of 700 W, where it slows down to stay
-# below. Copies take power too. (That the copies are the reason is our reading; we
-# did not measure it.)
-#
-# With few keys rung 8 loses to rung 7. How many times as fast as rung 7 it is, at
-# d = 64, 16,384 tokens in all, 32 heads:
-
-# %% rung-8-few-keys
-rows = load_measurements("h100_short_keys")["rows"]
-rows = [r for r in rows if r["way"] == "8 specialised" and r["batch"] > 1]
-faster = {(r["n"], r["causal"]): r["vs_rung_7"] for r in rows}
-rows = [(n, faster[n, False], faster[n, True]) for n in sorted({n for n, _ in faster})]
-columns = ("N", "all keys ×", "causal ×")
-formats = {"N": ","} | dict.fromkeys(columns[1:], ".2f")
-Table(columns, rows, formats, dict.fromkeys(columns[1:], "flash"))
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
@@ -841,9 +803,7 @@ print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
 print("split Q: 0 KiB")
 
 # %% moves-three [markdown]
-# In Triton you do not write this: the compiler shares out the tile, and it
-# splits the rows of a `tl.dot` first. It is why more warps want *more query
-# rows*, not more keys.
+# In Triton you do not write this: the compiler shares out the tile.
 
 # %% coalescing-heading [markdown]
 # ### Coalescing and banks: as far as Triton lets you
@@ -992,10 +952,7 @@ p_drift.reveal(
 )
 
 # %% drift-say [markdown]
-# What was **asked of L2** follows the upper line, the tile loads. (From N = 8192 on
-# it is 7 to 22 % above, and we do not know why. At 1024 it is above as well: there
-# PyTorch runs other kernels, two instead of one. It is below at 2048 only, without
-# a mask.) What came from **DRAM**
+# What was **asked of L2** follows the upper line, the tile loads. What came from **DRAM**
 # begins on the lower line and leaves it as N grows. Our reading of these rows, as
 # in lesson 04:
 #
@@ -1028,8 +985,7 @@ orders()
 # %% better-order-say [markdown]
 # No order is best for all. Longest first helps causal attention most. For all keys
 # rung 8 takes *more* from DRAM than the others (the last mark of the upper chart;
-# we did not measure why). It is the fastest all the same: at these lengths DRAM is
-# not what it waits for.
+# we did not measure why), and is the fastest all the same.
 
 # %% quiz-drift
 Quiz(

@@ -20,6 +20,7 @@ from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import attention_flops
 from course_lib.authoring.percent import read_cells
+from course_lib.figures.timeline import cycles_of_a_tile
 
 LESSONS = {path.parent.name[:2]: path for path in sorted((ROOT / "sources").glob("*/lesson.py"))}
 CLOCKED = re.compile(
@@ -58,6 +59,12 @@ def step(name: str, value: str) -> float:
 def lane(what: str) -> float:
     (rung_4,) = rows("h100_timeline", kernel="edge_masks")
     return {one["what"]: one["cycles"] for one in rung_4["medians"]}[what]
+
+
+def loop_share(kernel: str) -> float:
+    """Return the share of a tile's cycles that the products of an SM's lanes need."""
+    products, took = cycles_of_a_tile(kernel)
+    return products / took
 
 
 def us(value: str, n: int) -> float:
@@ -106,19 +113,17 @@ def products_us() -> float:
     return attention_flops(8192, 8192, 128, 8) / gpu("H100").tflops_half / 1e6
 
 
+def least_us() -> float:
+    """Return the microseconds of its inputs and outputs, bf16, at the nominal bandwidth."""
+    return 8 * 4 * 8192 * 128 * 2 / gpu("H100").hbm_gb_per_s / 1e3
+
+
 def decode(way: str, batch: int = 1, n: int = 65536) -> float:
     return one("h100_decode", "median_us", batch=batch, n=n, kv_heads=8, way=way)
 
 
 def fused(version: str, value: str) -> float:
     return one("h100_compile_fusion", value, version=version)
-
-
-def beyond(n: int, causal: bool) -> float:
-    """Return by how many percent SDPA flash asked L2 for more than the model's tile loads."""
-    key = {"kernel": "SDPA flash", "n": n, "causal": causal}
-    (row,) = rows("h100_dram_traffic", "sweep", **key)
-    return 100 * row["l2_asked_gb"] / row["tile_loads_gb"] - 100
 
 
 def twice_walked() -> float:
@@ -132,7 +137,7 @@ def twice_walked() -> float:
 
 OFF, EAGER = "torch.compile(naive), pattern off", "eager naive"
 FLASH, OURS = "SDPA flash", "flash_attention"
-LONG = [beyond(n, c) for n in (8192, 16384, 32768, 65536, 131072) for c in (False, True)]
+MIDDLE = ("2 base_two", "3 skip_tiles", "4 edge_masks", "5 tuned")
 SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("01", "The division moves its {:.2f} GB in {:.2f} ms: {:.1f} TB/s",
      step("/ sqrt(d)", "dram_gb"), step("/ sqrt(d)", "median_us") / 1e3,
@@ -156,18 +161,25 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("04", "about {:.0f} times as much", round(long_call(True) / long_call(False), -1)),
     ("06", "the emulation lie {:.6f} apart",
      load_measurements("h100_ceilings")["dot_errors"]["tf32_from_emulation"]),
-    ("07", "{:.0f} us at N = 8192, by its data sheet, and the kernel takes {:.0f}.", products_us(),
+    ("07", "At N = 8192, by the data sheet, the least bytes take {:.0f} us", least_us()),
+    ("07", "take this GPU {:.0f} us. The kernel takes {:.0f}.", products_us(),
      forward("course_64x64")),
-    ("08", "exponentials and rescaling take {} as long as its wait for S",
+    ("07", "is about {} faster than FlashAttention-2", {0.9: "a tenth"}.get(
+        round(forward("course_64x64") / forward("sdpa_flash"), 1))),
+    ("08", "Exponentials and rescaling take {} as long as that",
      {2: "twice"}.get(round((lane("exponentials") + lane("rescales O")) / lane("product")))),
-    ("08", "took {:.1f} to {:.1f} ms", rung("1 by_mask", False, "min_us") / 1e3,
-     rung("1 by_mask", False, "max_us") / 1e3),
-    ("08", "rung 2's {:.2f} may be {:.2f} to {:.2f}",
-     *(rung("1 by_mask", False, us) / rung("2 base_two", False, "median_us")
-       for us in ("median_us", "min_us", "max_us"))),
-    ("08", "Of that {:.1f} times is work not done",
+    ("08", "rungs 2 to 5 all took {:.1f} to {:.1f} ms",
+     *(f(rung(way, False, us) for way in MIDDLE) / 1e3
+       for f, us in ((min, "min_us"), (max, "max_us")))),
+    ("08", "rung 3 took {:.2f} to {:.2f} ms, rung 4 {:.2f} to {:.2f}",
+     *(rung(way, True, us) / 1e3 for way in MIDDLE[1:3] for us in ("min_us", "max_us"))),
+    ("08", "products need {} of a tile's cycles", {75: "three quarters"}.get(
+        5 * round(20 * loop_share("specialised")))),
+    ("08", "where rung 4's need {}.", {50: "half"}.get(5 * round(20 * loop_share("edge_masks")))),
+    ("08", "128 × 64 took {} as long as 64 × 64", {2.0: "twice"}.get(
+        round(forward("course_128x64") / forward("course_64x64"), 1))),
+    ("08", "Rung 4 is {:.1f} times rung 2 there",
      rung("4 edge_masks", True) / rung("2 base_two", True)),
-    ("08", "it is {:.0f} to {:.0f} % above", min(LONG), max(LONG)),
     ("08", "fetch {:.0f} GB at N = 131072, and {:.0f} GB if", side_by_side(False),
      side_by_side(True)),
     ("08", "{:.1f} times as fast as the first for all keys, and {:.1f} times for causal",

@@ -150,8 +150,9 @@ def test_other_numbers_give_another_finding(draw, one, other, found):
 
 def test_the_boundary_of_a_staircase_is_a_whole_number_of_tiles():
     assert "Query 2 sees 7 keys; rounded down to tiles of 4, boundary = 4." in (
-        staircase.draw_staircase(5, 9, 2, 4, 1).note
+        staircase.draw_staircase(5, 9, 2, 4, 1, boundary=True).note
     )
+    assert "boundary" not in staircase.draw_staircase(5, 9, 2, 4, 1).note
 
 
 def test_findings_of_records_are_what_the_records_say():

@@ -453,3 +453,12 @@ def test_what_was_not_attempted_needs_no_display(monkeypatch):
     monkeypatch.setattr("course_lib.judging.report.display_in_notebook", lambda _: 1 / 0)
     (line,) = CheckFailed(Report(FLASH, Verdict.NOT_ATTEMPTED))._render_traceback_()
     assert "not attempted" in line
+
+
+def test_turns_past_the_end_are_told_from_turns_that_only_come_twice():
+    """A load whose mask lets no lane pass says which: the loop walked on past its rows."""
+    walks_on = function_of(sample("7.4/wrong/causal_end_past_the_keys"))
+    past = report_for(walks_on, seed=1).text(width=999)
+    assert "tl.dot multiplies" in past
+    assert "loads have no lane that passes the mask" in past
+    assert "does a turn of a loop begin past the last row?" in past

@@ -87,6 +87,15 @@ def test_a_wrong_kernel_beside_the_right_one_shows_the_first_load_that_differs()
     assert Race.replay(counted(), beside="model", causal=True).difference() == 3
 
 
+def test_a_replay_is_called_by_whose_kernel_it_was():
+    race = Race.replay(counted(), beside=counted(causal=True), whose="the course's kernel")
+    assert race.data["titles"]["replay"] == "the course's kernel"
+    table = race.to_table()
+    assert "the course's kernel (counted: replayed from the course's kernel)" in table
+    assert "event 3 of the course's kernel" in table
+    assert "your kernel" not in table
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"rows": 3}, "no setting 'rows'"), ({"lanes": ["split"]}, "lanes must be of")],
