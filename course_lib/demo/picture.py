@@ -28,7 +28,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline, as wide as naive's prediction.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 4.7) if presenter else (7, 2.35), narrow_height=2.1)
+    figure, axes = new_figure(figsize=(14, 4.9) if presenter else (7, 2.45), narrow_height=2.1)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
     limit = sqrt(limit_bytes / 2) if limit_bytes else 0.0
