@@ -273,8 +273,8 @@ def rounded_on_a_gpu(exercise: Exercise) -> Report:
     """Return the report on a kernel that is right when interpreted and multiplies in TF32."""
     lines = (
         "The interpreter multiplies in float32, and every answer is right. A GPU rounds the "
-        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first, and the "
-        "answers are off by about 1e-3.",
+        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first: each "
+        "number may be off by about 1e-3 of itself, and an answer adds up many of them.",
         'Next: write tl.dot(a, b, input_precision="ieee") in every tl.dot.',
         f"Stuck? hint({exercise.function}) gives a hint.",
     )
