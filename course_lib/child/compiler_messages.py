@@ -54,7 +54,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"is not string|Cannot evaluate f-string",
-        '`print` cannot show a tensor on a GPU: use tl.device_print("name", tensor), or remove it',
+        'on a GPU `print` takes a plain text first: print("name", tensor); or remove it',
     ),
     (
         r"object has no attribute append|.append. is not in list",

@@ -10,6 +10,8 @@ pytest.importorskip("triton")
 
 from helpers import changed, words_of
 
+from course_lib.child.compiler_messages import explain
+
 NUMPY = ("import triton\n", "import numpy as np\nimport triton\n")
 BOTH = "(rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
 ZEROS = "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"
@@ -85,3 +87,9 @@ def test_no_other_word_is_said_of_a_right_mask_or_a_right_cast():
 def test_a_table_of_numbers_in_a_message_is_left_out():
     report = changed(6, "tile_scores", (CAST, "q_tile = q_tile.to(k.dtype)"))
     assert "cannot cast [...] to" in words_of(report)
+
+
+def test_print_is_told_the_form_that_compiles():
+    """`print("tile", tile)` compiles for a GPU; without the text, or with an f-string, it fails."""
+    assert 'print("name", tensor)' in explain("AssertionError: 1 is not string")
+    assert "device_print" not in explain("Cannot evaluate f-string containing non-constexpr")
