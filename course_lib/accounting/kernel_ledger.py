@@ -35,6 +35,7 @@ from course_lib.accounting.launch_arguments import (
     unwrapped,
 )
 from course_lib.accounting.ledger import Ledger, LedgerUnavailable, Visit
+from course_lib.accounting.outside import Access, told_places, where_to_look
 from course_lib.accounting.pointer_tables import PointerTable, with_targets
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class OutOfBounds(IndexError):
         count: how many addresses are outside.
         kind: "load", "store" or "atomic".
         line: the kernel's source line.
+        look: one sentence (no full stop) on where to look, from what was measured.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class OutOfBounds(IndexError):
         count: int = 0,
         kind: str = "",
         line: str = "",
+        look: str = "",
     ) -> None:
         super().__init__(message)
         self.tensor, self.program, self.count = tensor, tuple(program), count
-        self.kind, self.line = kind, line
+        self.kind, self.line, self.look = kind, line, look
 
 
 class KernelLedger(Ledger):
@@ -232,7 +235,7 @@ class KernelLedger(Ledger):
                 if kind == "load":
                     self.widest[view.name] = max(self.widest[view.name], ptrs.size)
                 return
-        self._access_mixed(kind, addresses, width)
+        self._access_mixed(kind, addresses, width, ptrs, mask)
 
     def undefined_lanes(self, ptrs: np.ndarray, mask: np.ndarray) -> None:
         """Note of which tensor a load leaves lanes undefined."""
@@ -311,7 +314,14 @@ class KernelLedger(Ledger):
             self.visits.append(Visit(program, view.name, rows, "store", n_bytes))
             self._owner[view.name].dirty = True
 
-    def _access_mixed(self, kind: str, addresses: np.ndarray, width: int) -> None:
+    def _access_mixed(
+        self,
+        kind: str,
+        addresses: np.ndarray,
+        width: int,
+        ptrs: np.ndarray,
+        mask: np.ndarray | None,
+    ) -> None:
         """Book an access whose addresses lie in several tensors, or outside all of them.
 
         One load from two tensors can be meant (pointers chosen by tl.where), but not from two that
@@ -328,25 +338,36 @@ class KernelLedger(Ledger):
             if self._owner[view.name] is self._owner[parts[0][0].name]:
                 left = np.concatenate([left, part])
         if left.size:
-            raise self._out_of_bounds(kind, left, parts[0][0] if parts else self._nearest(left))
+            near = parts[0][0] if parts else self._nearest(left)
+            raise self._out_of_bounds(kind, left, near, Access(ptrs, mask))
         for view, part in parts:
             self._book(kind, view, part, width)
 
-    def _out_of_bounds(self, kind: str, outside: np.ndarray, view: View | None) -> OutOfBounds:
+    def _out_of_bounds(
+        self, kind: str, outside: np.ndarray, view: View | None, access: Access
+    ) -> OutOfBounds:
         program, line = self._hooks.program(), self._hooks.student_line()
-        name, where = None, "lie in no tensor of this launch"
+        name, where, look = None, "in no tensor of this launch", ""
         if view is not None:
-            name, where = view.name, f"lie outside the tensor ({view.where(outside)})"
+            name, where = view.name, f"outside the tensor ({view.where(outside)})"
+            where += told_places(view, outside)
+            look = where_to_look(view, outside, access, program)
         message = (
             f"{kind} {'from' if kind == 'load' else 'to'} "
             f"{f'`{name}`' if name else 'memory'} by program {program}: {outside.size} "
-            f"{'address' if outside.size == 1 else 'addresses'} {where}; "
-            "a mask is missing or wrong (or a stride, or an offset)."
+            f"{'address lies' if outside.size == 1 else 'addresses lie'} {where}; "
+            f"{access.told()}."
         )
         if line:
             message += f" The line: {line}"
         return OutOfBounds(
-            message, tensor=name, program=program, count=int(outside.size), kind=kind, line=line
+            message,
+            tensor=name,
+            program=program,
+            count=int(outside.size),
+            kind=kind,
+            line=line,
+            look=look,
         )
 
     def _nearest(self, outside: np.ndarray) -> View | None:

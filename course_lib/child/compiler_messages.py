@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import re
 
+from course_lib.child.kernel_slips import two_dtypes
+
 NOT_ATTEMPTED = "not attempted"
 
 _CARRIED = (
@@ -52,7 +54,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"is not string|Cannot evaluate f-string",
-        '`print` cannot show a tensor on a GPU: use tl.device_print("name", tensor), or remove it',
+        'on a GPU `print` takes a plain text first: print("name", tensor); or remove it',
     ),
     (
         r"object has no attribute append|.append. is not in list",
@@ -101,7 +103,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
-        "`tl.dot` got {a} and {b}: cast one to the other's dtype, p.to(v.dtype)",
+        "`tl.dot` got {a} and {b}: cast one to the other's dtype, a.to(b.dtype) of two tiles a, b",
     ),
     (
         r"unsupported tensor index",
@@ -134,6 +136,13 @@ _NAMES = {
     "a torch dtype in a kernel": "a dtype of torch",
     "boundary_check is no tuple": "`boundary_check` wants a tuple",
     "a block pointer in `while`": "cannot be carried through `while`",
+    "a function of NumPy's or PyTorch's in a kernel": "takes its functions from triton.language",
+    "Python's sum or max of a tile": "does not work on a tile",
+    "a pointer taken for an array": "is a pointer, no array",
+    "the dtype of a pointer": "the type of an address",
+    "a pointer asked for its shape": "is a pointer, which has no",
+    "a pointer where numbers are meant": "is a pointer, and only whole numbers",
+    "the shape is no tuple": "is one tuple, in brackets of its own",
     "two shapes that do not broadcast": "do not broadcast",
 }
 
@@ -143,6 +152,8 @@ def explain(message: str, line: str = "") -> str:
 
     ``line`` is the student's, or all of their program, where the compiler names no line.
     """
+    if found := re.search(r"operands must be same dtype. Got (\w+) and (\w+)", message):
+        return two_dtypes(found[1], found[2], line)
     if known := known_trap(f"{message}\n{line}"):
         return known
     return re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", message.strip().split("\n")[-1]).rstrip(".")

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.child.kernel_slips import explain_frame, mask_slip
+
 # Triton wraps what happens in a kernel, once per helper; the reason stands at the end.
 _WRAPPERS = {"InterpreterError", "CompilationError"}
 MOST_TEXT = 4000  # characters of a message
@@ -40,11 +42,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception, as text: what it is (and what that is), what it says, the student's lines."""
+    """An exception, as text: what it is (and what that is), what it says, the student's lines.
+
+    ``look`` is a sentence on what to look at, where the place of the error tells it.
+    """
 
     kinds: tuple[str, ...]
     text: str
     lines: tuple[str, ...] = ()
+    look: str = ""
 
     @classmethod
     def of(cls, error: BaseException, function: Callable[..., Any] | None) -> Failure:
@@ -52,16 +58,32 @@ class Failure:
 
         ``function`` is the student's, whose file tells which lines are theirs. Nothing raises.
         """
-        cause, lines = root_cause(error), list[str]()
+        cause, lines, look = root_cause(error), list[str](), ""
         if function is not None:
             with contextlib.suppress(Exception):
                 lines = student_lines(error, function)
+                look = _look(error, function)
         try:
             text = describe(cause)
         except BaseException:  # a message that cannot be printed
             text = type(cause).__name__
         kinds = tuple(kind.__name__ for kind in type(cause).__mro__)
-        return cls(kinds, text[:MOST_TEXT], tuple(lines))
+        return cls(kinds, text[:MOST_TEXT], tuple(lines), look[:MOST_TEXT])
+
+
+def _look(error: BaseException, function: Callable[..., Any]) -> str:
+    """Return what the innermost of the student's frames tells about an exception, or nothing."""
+    cause, file = root_cause(error), inspect.getfile(inspect.unwrap(function))
+    theirs = [
+        (frame, line)
+        for one in _chain(error)
+        for frame, line in traceback.walk_tb(one.__traceback__)
+        if frame.f_code.co_filename == file or _is_cell(frame.f_code.co_filename)
+    ]
+    said = str(getattr(cause, "look", ""))  # by a ledger
+    if type(cause).__name__ == "OutOfBounds":
+        return (mask_slip(*theirs[-1]) if theirs else "") or said
+    return explain_frame(*theirs[-1], cause, in_kernel=cause is not error) if theirs else ""
 
 
 def note_copy(file: str, origins: Origins) -> None:
@@ -71,9 +93,15 @@ def note_copy(file: str, origins: Origins) -> None:
 
 def root_cause(error: BaseException) -> BaseException:
     """Follow ``__cause__`` through Triton's wrappers to the exception that started it."""
-    while type(error).__name__ in _WRAPPERS and error.__cause__ is not None:
-        error = error.__cause__
-    return error
+    return _chain(error)[-1]
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return Triton's wrappers from the outermost to the exception that started it."""
+    chain = [error]
+    while type(chain[-1]).__name__ in _WRAPPERS and chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    return chain
 
 
 def describe(error: BaseException) -> str:
@@ -99,15 +127,13 @@ def as_lines(frames: list[Frame]) -> list[str]:
 def student_frames(error: BaseException, file: str) -> list[Frame]:
     """Return the frames of an error, and of what Triton wrapped, in ``file`` or a notebook cell."""
     frames = []
-    while True:
-        for entry in traceback.extract_tb(error.__traceback__):
+    for one in _chain(error):
+        for entry in traceback.extract_tb(one.__traceback__):
             if entry.filename == file or _is_cell(entry.filename):
                 text = entry.line or linecache.getline(entry.filename, entry.lineno or 0)
                 where = _original(entry.filename, entry.lineno or 1)
                 frames.append(Frame(*where, entry.name, text.strip()))
-        if type(error).__name__ not in _WRAPPERS or error.__cause__ is None:
-            return frames
-        error = error.__cause__
+    return frames
 
 
 def _is_cell(file: str) -> bool:

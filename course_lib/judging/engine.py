@@ -228,7 +228,11 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
         return error(exercise, SIGNATURE, f"{called}; yours cannot be: {text}.")
     if kinds[0] == "OutOfBounds":
         says = text.partition(": ")[2] or text
-        return incorrect(exercise, case, Finding("stays inside its tensors", says))
+        return incorrect(
+            exercise,
+            case,
+            Finding("stays inside its tensors", says, look=_stopped(failure.look)),
+        )
     if kinds[0] == "TookTooLong":
         says = f"your function did not finish within {exercise.seconds:g} seconds"
         endless = Finding("comes to an end", f"{says}: does every loop move on?")
@@ -237,13 +241,15 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     lines += [_cut(text), *failure.lines]
     if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
-    known = exercise.kind == "kernel" and known_trap("\n".join([text, *failure.lines[-1:]]))
+    known = failure.look
+    if not known and exercise.kind == "kernel":
+        known = known_trap("\n".join([text, *failure.lines[-1:]]))
     if not known:
         return error(exercise, kinds[0], *lines)
     name = name_of_trap(known)
     if name:
         lines.insert(0, f"This looks like a known mistake: {name}.")
-    report = error(exercise, kinds[0], *lines, f"Next: {known}{'' if known.endswith('?') else '.'}")
+    report = error(exercise, kinds[0], *lines, f"Next: {_stopped(known)}")
     return replace(report, misconception=name)
 
 
@@ -267,8 +273,8 @@ def rounded_on_a_gpu(exercise: Exercise) -> Report:
     """Return the report on a kernel that is right when interpreted and multiplies in TF32."""
     lines = (
         "The interpreter multiplies in float32, and every answer is right. A GPU rounds the "
-        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first, and the "
-        "answers are off by about 1e-3.",
+        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first: each "
+        "number may be off by about 1e-3 of itself, and an answer adds up many of them.",
         'Next: write tl.dot(a, b, input_precision="ieee") in every tl.dot.',
         f"Stuck? hint({exercise.function}) gives a hint.",
     )
@@ -290,8 +296,14 @@ def not_on_a_gpu(exercise: Exercise, message: str) -> Report:
     )
 
 
+def _stopped(text: str) -> str:
+    """Return a sentence with a full stop, unless it asks or there is none."""
+    return text if not text or text.endswith("?") else f"{text}."
+
+
 def _cut(text: str) -> str:
     """Return a message without the pages of numbers that it may quote."""
+    text = re.sub(r"\[[-+\d.eEnaif\s\[\],]{60,}\]", "[...]", text)  # a tile
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} ... {text[-100:]}"
 
 

@@ -65,7 +65,11 @@ def _array_fault(result: Any, expected: Any, name: str) -> Finding | None:
     except ValueError:
         return Finding("the shape", f"{name} is a ragged list, not one array.")
     if shape != tuple(expected.shape):
-        return Finding("the shape", f"{name} has shape {shape}, not {tuple(expected.shape)}.")
+        wanted = tuple(expected.shape)
+        alike = [n for n in shape if n != 1] == [n for n in wanted if n != 1]
+        look = f"the entries are as many as they should be: .reshape({wanted}) gives that shape."
+        says = f"{name} has shape {shape}, not {wanted}."
+        return Finding("the shape", says, look=look if alike and hasattr(result, "reshape") else "")
     return None
 
 

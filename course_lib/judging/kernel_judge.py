@@ -17,6 +17,8 @@ from course_lib.judging.spec import STORED, UNDEFINED, Case, Observed
 from course_lib.judging.tolerance import as_float64, far_apart
 from course_lib.sandbox.inputs import is_tensor
 
+MINUS_INF = 'float("-inf")'  # as a kernel writes it
+
 
 def in_turn(*judges: Judge) -> Judge:
     """Return a judge that asks each judge in turn and reports the first finding."""
@@ -28,11 +30,11 @@ def in_turn(*judges: Judge) -> Judge:
     return judge
 
 
-def stored_whole(judge: Judge, *names: str) -> Judge:
+def stored_whole(judge: Judge, *names: str, fill: str = "0.0 (for scores -inf)") -> Judge:
     """Return ``judge``, which says so where NaN stands because a kernel stored nothing there.
 
-    Or because it loaded lanes that nothing defines. ``names`` are what the results are called in
-    the report: by default `o` and `lse`.
+    Or because it loaded lanes that nothing defines, which should be ``fill``. ``names`` are what
+    the results are called in the report: by default `o` and `lse`.
     """
 
     def ask(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -42,18 +44,24 @@ def stored_whole(judge: Judge, *names: str) -> Judge:
         unstored = _stored_in_part(observed, finding.where, names or ("`o`", "`lse`"))
         if unstored:
             return replace(unstored, picture=finding.picture)
-        return _undefined(observed, finding)
+        return _undefined(observed, finding, fill)
 
     return ask
 
 
 def float32_judge(
-    name: str, relative: float, axes: tuple[str, ...] = (), *, of_scores: bool = False
+    name: str,
+    relative: float,
+    axes: tuple[str, ...] = (),
+    *,
+    of_scores: bool = False,
+    fill: str = "0.0",
 ) -> Judge:
     """Judge one float32 tensor, on whatever device: formal faults, values, was it a kernel.
 
     ``name`` is what the report calls it; ``axes`` are its dimensions, as far as it has them.
     ``of_scores``: each number is an exponential of the first argument, and as inexact as that.
+    ``fill``: what places that do not exist are loaded as, so that they change nothing.
     """
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -69,7 +77,7 @@ def float32_judge(
             axes=axes[: expected.ndim],
         )
 
-    return in_turn(stored_whole(judge, name), was_launched)
+    return in_turn(stored_whole(judge, name, fill=fill), was_launched)
 
 
 def formal_fault(got: Any, expected: Any, dtype: Any) -> Finding | None:
@@ -87,7 +95,7 @@ def formal_fault(got: Any, expected: Any, dtype: Any) -> Finding | None:
     return find_fault(got, tuple(likes) if several else likes[0])
 
 
-def _undefined(observed: Observed, finding: Finding) -> Finding:
+def _undefined(observed: Observed, finding: Finding, fill: str) -> Finding:
     """Return ``finding``, or if there is NaN and a load has a mask and no ``other``, that."""
     results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
     if not observed.ledger.undefined or not any(bool(x.isnan().any()) for x in results):
@@ -97,7 +105,7 @@ def _undefined(observed: Observed, finding: Finding) -> Finding:
         f"{finding.says} {names} is loaded with a mask and without `other=`: what the mask leaves "
         "out is undefined on a GPU, and NaN during a check"
     )
-    look = "write other=0.0 (for scores -inf) into that load."
+    look = f"write other={fill} into that load."
     return replace(finding, property=UNDEFINED, says=says, look=look)
 
 

@@ -13,6 +13,8 @@ from course_lib.judging.spec import Exercise, Mistake
 def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> str:
     """Return one sentence: the judge's own, or where to begin, the nearest place first."""
     picture = finding.picture
+    if finding.property == "stays inside its tensors":
+        return _about_addresses(finding)
     if finding.look:
         return finding.look
     if mistake:
@@ -22,8 +24,6 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_traffic(picture)
     if isinstance(picture, ErrorMap):
         return _about_values(picture)
-    if finding.property == "stays inside its tensors":
-        return _about_addresses(finding.says)
     if finding.property == "comes to an end":
         return "print the loop variable in every turn: does it get to its end?"
     if exercise.signature == "()":  # there is no smaller input to try
@@ -33,8 +33,9 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
     return "mend this first; what else there is to check comes after it."
 
 
-def _about_addresses(says: str) -> str:
-    """Name the program that left its tensors, and what lets such addresses through."""
+def _about_addresses(finding: Finding) -> str:
+    """Say what lets such addresses through: what was measured, but for block pointers."""
+    says = finding.says
     program = re.search(r"program \([\d, ]+\)", says)
     where = program.group() if program else "the last program"
     if "boundary_check=(0)" in says.replace(" ", ""):
@@ -44,6 +45,8 @@ def _about_addresses(says: str) -> str:
             f"print where the block of that line begins and ends in {where}: a block pointer "
             "checks only the dimensions that boundary_check names, and plain pointers need a mask."
         )
+    if finding.look:
+        return finding.look
     if "before its start" in says:
         return f"print the offsets of that line in {where}: which of them are negative, and why?"
     return f"print the addresses of that line in {where}: which of them does the mask let through?"

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import Case, Exercise, Mistake
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 
 def wrong_answer(answer: Any, name: str, says: str) -> Mistake:
     """Return the mistake that is recognised by this one wrong answer."""
     return Mistake(name, says, lambda: answer)
+
+
+def _texts(*answers: Any) -> set[str]:
+    """Return the texts that stand in answers as values."""
+    found = set[str]()
+    for answer in answers:
+        if isinstance(answer, str):
+            found.add(answer)
+        elif isinstance(answer, dict | tuple | list):
+            found |= _texts(*(answer.values() if isinstance(answer, dict) else answer))
+    return found
+
+
+def _exactly(texts: set[str], case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Judge an answer exactly, and say which texts there are to one that has another."""
+    finding = exactly(case, observed, expected)
+    strange = sorted(_texts(observed.result) - texts)
+    if finding is None or len(texts) < 2 or not strange:
+        return finding
+    known = ", ".join(f'"{text}"' for text in sorted(texts))
+    return replace(finding, look=f'"{strange[0]}" is none of the texts of this answer: {known}.')
 
 
 def question(id: str, answer: Any, *, wrong: Sequence[Mistake] = ()) -> Exercise:
@@ -20,7 +44,7 @@ def question(id: str, answer: Any, *, wrong: Sequence[Mistake] = ()) -> Exercise
         id,
         cases=lambda _rng: [Case("")],
         truth=lambda: answer,
-        judge=exactly,
+        judge=partial(_exactly, _texts(answer, *(one.model() for one in wrong))),
         kind="question",
         mistakes=tuple(wrong),
     )

@@ -31,7 +31,7 @@ TRAPS = {
     "growing_dtype": ("`acc` starts as fp16 and becomes fp32", "acc = tl.zeros((16,), tl.float16)"),
     "growing_shape": ("`acc` changes its shape in the loop, from (1) to (16)", "acc = tl.zeros"),
     "breaks": ("`break` does not exist on a GPU", "break"),
-    "prints": ("`print` cannot show a tensor", "print(value)"),
+    "prints": ("`print` takes a plain text first", "print(value)"),
     "appends": ("a list cannot grow in a kernel", "parts.append"),
     "small_dot": ("too small for tensor cores", "tl.store(o + j"),
     "tries": ("this piece of Python (Try) does not exist", "try:"),

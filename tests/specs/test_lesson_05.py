@@ -130,3 +130,20 @@ def test_an_endless_loop_ends_with_a_sentence(monkeypatch):
         ("for start in range(0, n_cols, BLOCK):", "start = 0\n    while start < n_cols:"),
     )
     assert found.failed_property == "comes to an end"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("row_softmax", (', other=float("-inf")', "")),
+        ("long_logsumexp", ('mask=inside, other=float("-inf")', "mask=inside")),
+    ],
+)
+def test_places_without_a_score_are_to_be_minus_infinity(name, change):
+    assert 'Next: write other=float("-inf") into that load.' in words_of(changed(5, name, change))
+
+
+def test_a_launcher_that_starts_too_few_programs_is_told_so():
+    found = words_of(changed(5, "vector_add", ("triton.cdiv(n, block)", "triton.cdiv(n, 64)")))
+    assert "Only 1 program of 16 numbers was started: the launcher's number of programs" in found
+    assert "first block?" not in found

@@ -164,3 +164,25 @@ def test_a_wrong_signature_gets_a_sentence():
 
     found = report_for(mended_total, seed=1)
     assert "mended_total(x, *, block=64); yours cannot be" in words_of(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("copy_tiles", (", other=0.0", ""), "Next: write other=0.0 into that load."),
+        ("mended_total", ("torch.zeros(1,", "torch.zeros((),"), ".reshape((1,)) gives that shape."),
+        ("which_fail_on_a_gpu", ('"races"', '"race"'),
+         'Next: "race" is none of the texts of this answer: "does not compile", "fine", "races".'),
+        ("matmul", ("b + steps[:, None] * b_row + cols[None, :] * b_col",
+                    "b + cols[:, None] * b_col + steps[None, :] * b_row"),
+         "tiles of 64 and of 32 elements meet in one expression"),
+    ],
+)  # fmt: skip
+def test_what_is_next_says_what_to_write(name, change, says):
+    assert says in words_of(changed(6, name, change))
+
+
+def test_no_two_sides_of_the_first_product_are_alike():
+    first = SPECS["matmul"].cases(np.random.default_rng(1))[0]
+    (m, k), (_, n) = (x.shape for x in first.args)
+    assert len({m, n, k}) == len(set(first.kwargs.values())) == 3

@@ -23,7 +23,8 @@ def failure_of(answer: dict[str, Any]) -> Failure | None:
         return None
     error = error if isinstance(error, dict) else {}
     kinds = tuple(_texts(error.get("kinds"))) or ("Error",)
-    return Failure(kinds, str(error.get("text", ""))[:4000], tuple(_texts(error.get("lines"))))
+    text, look = str(error.get("text", ""))[:4000], str(error.get("look", ""))[:600]
+    return Failure(kinds, text, tuple(_texts(error.get("lines"))), look)
 
 
 def tampering_of(said: Any) -> Finding | None:

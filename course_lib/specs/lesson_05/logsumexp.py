@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LOW_NUMBERS, SLIPS, stream
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import (
     ALL_NAN,
@@ -141,7 +141,7 @@ LONG_LOGSUMEXP = Exercise.of(
     "5.4",
     cases=_long_cases,
     truth=_logsumexp,
-    judge=in_turn(float32_judge("the log-sum-exp", 2e-6), counted(_once)),
+    judge=in_turn(float32_judge("the log-sum-exp", 2e-6, fill=MINUS_INF), counted(_once)),
     kind="kernel",
     mistakes=(
         *_long(

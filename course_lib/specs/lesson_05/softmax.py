@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import float32_judge, in_turn
+from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -101,7 +101,9 @@ ROW_SOFTMAX = Exercise.of(
     "5.3",
     cases=_row_cases,
     truth=_softmax,
-    judge=in_turn(float32_judge("the softmax", 1e-5, of_scores=True), counted(_once)),
+    judge=in_turn(
+        float32_judge("the softmax", 1e-5, of_scores=True, fill=MINUS_INF), counted(_once)
+    ),
     kind="kernel",
     mistakes=(
         Mistake(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,14 @@ def _all_written(case: Case, observed: Observed, expected: np.ndarray) -> Findin
         block - 1 + -(-n // block): "Blocks start at program_id * BLOCK, not at program_id: a "
         "program is not a thread.",
     }
+    books = observed.ledger
+    started = max((math.prod(run.grid) for run in books.launches), default=0) if books else 0
+    if 0 < started * block <= missing[0] and started != n // block:
+        one = "program" if started == 1 else "programs"
+        reasons[int(missing[0])] = (
+            f"Only {started} {one} of {block} numbers {'was' if started == 1 else 'were'} started: "
+            "the launcher's number of programs must be n / block, rounded up."
+        )
     to_the_end = missing.size == n - missing[0]
     return Finding(
         "writes every entry",

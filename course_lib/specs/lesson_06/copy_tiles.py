@@ -128,7 +128,7 @@ COPY_TILES = Exercise.of(
     "6.1",
     cases=_copy_cases,
     truth=_copies,
-    judge=in_turn(stored_whole(_judge_copies, *_COPIES), was_launched, counted(_once)),
+    judge=in_turn(stored_whole(_judge_copies, *_COPIES, fill="0.0"), was_launched, counted(_once)),
     spared=dict.fromkeys((JUMPS, FAR), "numbers are copied as they are"),
     kind="kernel",
     mistakes=(

@@ -168,7 +168,8 @@ def _matmul_cases(rng: Generator) -> list[Case]:
 
     a, b = pair(50, 40, 90)
     return [
-        Case("32 x 64 times 64 x 48, whole tiles of 16", pair(32, 48, 64), tiles(16, 16, 16)),
+        Case("32 x 96 times 96 x 64, whole tiles: no two sides are alike",
+             pair(32, 64, 96), tiles(16, 64, 32)),
         Case("16 x 32 times 32 x 16, one step of 32", pair(16, 16, 32), tiles(16, 16, 32)),
         Case("37 x 50 times 50 x 29: everything is short", pair(37, 29, 50), tiles(16, 32, 16)),
         Case("transposed views, 50 x 90 times 90 x 40",

@@ -1,0 +1,98 @@
+"""What is wrong with an access that leaves its tensor: the mask, a stride, or the tensor's size.
+
+Told apart by what was measured: the addresses, the mask, and the tensor's own strides.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from course_lib.accounting.guard_band import View
+
+_TOLD = 3  # places that are named
+
+
+class Access(NamedTuple):
+    """The addresses of one load or store, all lanes, and the mask; None: every lane."""
+
+    ptrs: np.ndarray
+    mask: np.ndarray | None
+
+    @property
+    def lanes(self) -> np.ndarray:
+        """Return which lanes are touched, in the shape of the addresses."""
+        mask = True if self.mask is None else np.asarray(self.mask).astype(bool, copy=False)
+        return np.broadcast_to(mask, self.ptrs.shape)
+
+    def told(self) -> str:
+        """Say how many lanes the mask lets through."""
+        n, of = int(self.lanes.sum()), self.ptrs.size
+        if n == of:
+            return f"no mask leaves {'it' if of == 1 else f'any of the {of}'} out"
+        return f"the mask lets {n} of {of} addresses through"
+
+    def steps(self) -> list[tuple[int, int]]:
+        """Return per axis with several touched lanes (bytes from lane to lane, touched lanes).
+
+        Nothing if the addresses are no regular grid.
+        """
+        found = []
+        for axis, n in enumerate(self.ptrs.shape):
+            if n < 2:
+                continue
+            gaps = np.diff(self.ptrs.astype(np.int64), axis=axis)
+            if (gaps != gaps.flat[0]).any():
+                return []
+            others = tuple(a for a in range(self.ptrs.ndim) if a != axis)
+            found.append((int(gaps.flat[0]), int(self.lanes.any(axis=others).sum())))
+        return [step for step in found if step[1] > 1]
+
+
+def told_places(view: View, outside: np.ndarray) -> str:
+    """Name a few of the addresses as numbers of elements from the tensor's first."""
+    places = np.unique((outside.astype(np.int64) - view.lo) // view.itemsize)
+    told = ", ".join(map(str, places[:_TOLD])) + (", ..." if len(places) > _TOLD else "")
+    end = (view.hi - view.lo) // view.itemsize - 1
+    one = "element" if len(places) == 1 else "elements"
+    has = "it has none" if end < 0 else "it has number 0 only" if end == 0 else f"it has 0 to {end}"
+    return f": {one} {told}, and {has}"
+
+
+def where_to_look(view: View, outside: np.ndarray, access: Access, program: tuple[int, ...]) -> str:
+    """Return one sentence (no full stop) on what to look at, "" if the numbers do not tell."""
+    name, item = f"`{view.name}`", view.itemsize
+    strides = {stride: size for stride, size, _ in view.axes}
+    elements = prod(size for _, size, _ in view.axes)
+    if access.ptrs.size == 1:
+        has = "1 element" if elements == 1 else f"{elements} elements"
+        place = (int(outside[0]) - view.lo) // item
+        return (
+            f"{name} has {has}, and program {program} is at number {place}: is {name} to be "
+            "larger, or the address another?"
+        )
+    steps = access.steps()
+    strange = [step // item for step, _ in steps if step not in strides]
+    if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well
+        own = " and ".join(str(s // item) for s in strides)
+        word = "strides" if len(strides) > 1 else "stride"
+        return (
+            f"from lane to lane these addresses move by {strange[0]}, and {name} has the {word} "
+            f"{own}: which stride is meant?"
+        )
+    if access.lanes.all():
+        return f"which of these addresses is a mask to leave out in program {program}?"
+    fits = steps and all(n <= strides.get(step, 0) for step, n in steps)
+    start = int(access.ptrs[access.lanes].astype(np.int64).min()) - view.lo
+    if fits and len(steps) == 1 and len(strides) == 2 and steps[0][1] == strides[steps[0][0]]:
+        (step, n), other = steps[0], next(s for s in strides if s != steps[0][0])
+        if start % other >= step:
+            return (
+                f"the mask lets through as many as that axis of {name} has, {n}; but the first is "
+                f"number {start // item}, and the stride of its other axis is {other // item}: "
+                "how is the start of the block worked out?"
+            )
+    return f"which of these addresses is the mask to leave out in program {program}?"

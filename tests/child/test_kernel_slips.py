@@ -1,0 +1,95 @@
+"""What Triton's interpreter says of NumPy, pointers and masks in a kernel gets a next step."""
+
+from __future__ import annotations
+
+import pytest
+
+import course_lib  # noqa: F401  (before triton: it chooses the mode)
+
+pytest.importorskip("triton")
+
+from helpers import changed, words_of
+
+from course_lib.child.compiler_messages import explain
+
+NUMPY = ("import triton\n", "import numpy as np\nimport triton\n")
+BOTH = "(rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
+ZEROS = "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"
+LOAD = "tl.load(x + offsets, mask=mask)"
+CAST = "q_tile = q_tile.to(k_tile.dtype)"
+SLIPS = {
+    "np.exp": (5, "long_logsumexp", [NUMPY, ("tl.exp(m - m", "np.exp(m - m")], "write tl.exp."),
+    "np.zeros": (6, "matmul", [NUMPY, (ZEROS, "np.zeros((BLOCK_M, BLOCK_N))")], "write tl.zeros."),
+    "torch.exp": (5, "row_softmax", [("tl.exp(", "torch.exp(")], "`torch.exp` is PyTorch's"),
+    "torch.zeros": (6, "matmul", [(ZEROS, "torch.zeros((BLOCK_M, BLOCK_N))")], "write tl.zeros."),
+    "sum": (5, "row_softmax", [("tl.sum(p, 0)", "sum(p)")], "write tl.sum(p, 0)"),
+    ".exp()": (5, "row_softmax", [("tl.exp(s - tl.max(s, 0))", "(s - tl.max(s, 0)).exp()")],
+               "as a method, .exp() does not run here"),
+    "zeros": (6, "matmul", [(ZEROS, "tl.zeros(BLOCK_M, BLOCK_N)")], "(BLOCK_M, BLOCK_N)."),
+    "x[]": (5, "vector_add", [(LOAD, "x[offsets]")], "tl.load(x + offsets, mask=...)"),
+    "out[] =": (5, "vector_add", [("tl.store(out + offsets, total, mask=mask)",
+                                   "out[offsets] = total")], "tl.store(out + offsets, ..."),
+    "k.dtype": (6, "tile_scores", [(CAST, "q_tile = q_tile.to(k.dtype)")],
+                "`k` is a pointer, and k.dtype the type of an address: write k_tile.dtype, or"),
+    "two dtypes": (6, "tile_scores", [(CAST, "pass")],
+                   "cast one to the other's dtype, q_tile.to(k_tile.dtype)."),
+    "x * 2": (5, "vector_add", [(LOAD, "x * 2.0")], "`x` is a pointer, and only whole numbers"),
+    "exp(x)": (5, "row_softmax", [("exp(s -", "exp(x -")], "`x` is a pointer, and only whole"),
+    "trans(k)": (6, "tile_scores", [("trans(k_tile)", "trans(k)")], "`k` is a pointer, and only"),
+    "max(x)": (5, "row_softmax", [("tl.max(s, 0)", "tl.max(x, 0)")], "`x` is a pointer, and only"),
+    "shape": (6, "tile_scores", [(CAST, "d = q.shape[0]")], "`q` is a pointer, which has no .sh"),
+    "stride": (6, "tile_scores", [(CAST, "d = q.stride(0)")], "`q` is a pointer, which has no .s"),
+    "misspelt": (6, "matmul", [(ZEROS, "load_tiel(a)")], "and `load_tile` is: is that what you"),
+    "elsewhere": (6, "matmul", [(ZEROS, "fetch(a)")], "copy it into this file if it belongs to"),
+    "brackets": (6, "copy_tiles", [(BOTH, "rows[:, None] < n_rows & cols[None, :] < n_cols")],
+                 "put each comparison into brackets"),
+    "and": (6, "copy_tiles", [(BOTH, BOTH.replace("&", "and"))], "`and` keeps one of the two"),
+    "another stride": (6, "copy_tiles", [("None] * stride_row", "None] * n_cols")],
+                       "move by 32, and `out` has the strides 64 and 1: which stride is meant?"),
+    "another start": (5, "row_softmax", [("row * out_row", "row * x_row")],
+                      "how is the start of the block worked out?"),
+    "too small": (6, "mended_total", [("tl.atomic_add(out,", "tl.store(out + tl.program_id(0),")],
+                  "`out` has 1 element, and program (1, 0, 0) is at number 1: is `out` to be"),
+    "no mask": (5, "vector_add", [("total, mask=mask", "total")],
+                "is a mask to leave out in program (4, 0, 0)?"),
+    "mask too long": (5, "vector_add", [("offsets < n ", "offsets < n + 1 ")],
+                      "is the mask to leave out in program (4, 0, 0)?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_what_is_next_names_what_stands_in_the_kernel(slip):
+    lesson, name, changes, says = SLIPS[slip]
+    report = changed(lesson, name, *changes)
+    assert not report.passed
+    (line,) = [line for line in report.lines if line.startswith("Next: ")]
+    assert says in line, report.text()
+    assert line.endswith((".", "?"))
+    assert not line.endswith("?.")
+
+
+def test_a_few_of_the_addresses_are_told():
+    found = words_of(changed(5, "vector_add", ("total, mask=mask", "total")))
+    assert (
+        "elements 70, 71, 72, ..., and it has 0 to 69; no mask leaves any of the 16 out." in found
+    )
+
+
+def test_no_other_word_is_said_of_a_right_mask_or_a_right_cast():
+    """`&` with brackets, and a NumPy constant, are no mistakes: nothing is said of them."""
+    constant = ('other=float("-inf")', "other=-np.inf")
+    report = changed(5, "row_softmax", NUMPY, constant, ("tl.exp(s -", "tl.exp(undefined_one -"))
+    assert "NumPy" not in report.text()
+    report = changed(6, "copy_tiles", ("None] * stride_row", "None] * n_cols"))
+    assert "brackets" not in report.text()
+
+
+def test_a_table_of_numbers_in_a_message_is_left_out():
+    report = changed(6, "tile_scores", (CAST, "q_tile = q_tile.to(k.dtype)"))
+    assert "cannot cast [...] to" in words_of(report)
+
+
+def test_print_is_told_the_form_that_compiles():
+    """`print("tile", tile)` compiles for a GPU; without the text, or with an f-string, it fails."""
+    assert 'print("name", tensor)' in explain("AssertionError: 1 is not string")
+    assert "device_print" not in explain("Cannot evaluate f-string containing non-constexpr")
