@@ -166,6 +166,16 @@ print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1
 # A ledger records each load and each store of each program. So we can look at
 # the order in which the tiles were visited.
 
+# %% predict-causal
+p_causal = Predict(
+    "7-causal-loads",
+    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
+    "of the K loads is left?",
+    options=["one half", "more than half", "less than half"],
+)
+p_causal
+
+
 # %% count-causal
 causal = count(flash_attention_with_lse, q, k, v, causal=True)
 
@@ -177,9 +187,10 @@ from course_lib.figures.visits import draw_visits
 draw_visits({"all keys": ledger, "causal": causal}, n=512, block=64)
 
 
-# %% part-causal
+# %% reveal-causal
 part = causal.read["k"] / ledger.read["k"]
 print(f"loads of K left: {part:.2%}, and lesson 04's (T + 1) / 2T = {(8 + 1) / 16:.2%}")
+p_causal.reveal("more than half", "The tiles on the diagonal are half empty, but loaded whole.")
 
 # %% replay-text [markdown]
 # ### One program, line by line

@@ -107,6 +107,20 @@ def test_an_answer_of_another_form_gets_a_sentence(answer):
 # 8.2 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("off", "says"),
+    [((2, 0), "loaded: 12 tiles are too many."), ((0, -1), "masked: 3 tiles are too few.")],
+)
+def test_a_wrong_count_says_which_it_is_and_on_which_side(off, says):
+    right = find("8.2a").truth
+
+    def causal_tiles(n, block_q, block_k):
+        return tuple(a + b for a, b in zip(right(n, block_q, block_k), off, strict=True))
+
+    report = report_for(causal_tiles, seed=1)
+    assert (says in report.text(), report.misconception) == (True, ""), report.text()
+
+
 def test_four_by_four_tiles_load_five_eighths_and_many_tiles_one_half():
     """62.5 % at 4 x 4, towards one half; the masked share goes to nothing."""
     causal_tiles = solutions(8).causal_tiles

@@ -8,8 +8,9 @@ from typing import Any
 from numpy.random import Generator
 
 from course_lib.accounting.traffic import derived_counts
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 
 
 def _counts(n: int, block_q: int, block_k: int) -> tuple[int, int]:
@@ -30,6 +31,17 @@ def _count_cases(rng: Generator) -> list[Case]:
         (64, 64, 64),
     ]
     return [Case(f"n = {n}, tiles {b_q} x {b_k}", (n, b_q, b_k)) for n, b_q, b_k in sizes]
+
+
+def _judge(case: Case, observed: Observed, expected: tuple[int, int]) -> Finding | None:
+    """Judge two whole numbers, and say which is off and on which side."""
+    finding = exactly(case, observed, expected)
+    if finding is None or finding.property != "the answer":
+        return finding
+    counts = zip(("loaded", "masked"), observed.result, expected, strict=True)
+    name, got, right = next(count for count in counts if count[1] != count[2])
+    side = "many" if got > right else "few"
+    return Finding("the answer", f"{name}: {got:g} tiles are too {side}.")
 
 
 Count = Callable[..., float]  # of T_q, T_k, the right counts, n, block_q, block_k
@@ -138,7 +150,7 @@ COUNT = Exercise.of(
     "8.2a",
     cases=_count_cases,
     truth=_counts,
-    judge=exactly,
+    judge=_judge,
     spared=dict.fromkeys(HARD, "counts whole tiles, by a formula"),
     mistakes=_COUNT_MISTAKES,
 )
