@@ -146,8 +146,7 @@ check(row_softmax)
 # The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
-# `exp(score - m)` so far. This is lesson 03's walk. (A pair for the whole row, or a pair for each
-# place of the block, put together at the end: both are right.)
+# `exp(score - m)` so far. This is lesson 03's walk.
 #
 # - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.

@@ -17,7 +17,7 @@ from course_lib import check, hint, progress
 # %% about-6-1 [markdown]
 # ## 6.1 · Load and store a tile (9 minutes)
 #
-# Write the two helpers that every later kernel uses.
+# Write two helpers; kernels to come begin and end with such lines.
 #
 # - `load_tile` returns the entries of a matrix at the given `rows` and
 #   `cols`, as a tile of shape `(R, C)`. Entries past the last row or past the
@@ -114,11 +114,10 @@ check(copy_tiles)
 #   by the square root of `d` here.
 # - The two tiles are loaded already. You write the product and the store.
 # - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
-#   dtype: convert the q tile to the k tile's dtype first (both to float32 is
-#   right too). Never round a float32 `k` to `q`'s float16.
+#   dtype: convert the q tile to the k tile's dtype first, as p to v's in the
+#   lesson (both to float32 is right too). Never round a float32 `k`.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
-#   TF32, and the check says so. (`"tf32x3"`, three products that together are
-#   as exact as float32, is right too, in every exercise.)
+#   TF32, and the check says so.
 # - The check counts: `q` and `k` are loaded once, each score is stored once,
 #   and there is one `tl.dot`, of the whole tiles.
 #
@@ -367,18 +366,15 @@ check(which_fail_on_a_gpu)
 #
 # Keep one program per block, of the `block` that the check chooses; each number
 # of `x` is loaded once, by one program. There may be a thousand blocks and
-# more. You may change anything in this cell, the launcher too. Two good ways:
-# let the hardware add in one step that nobody can interrupt, or give every
-# program a place of its own to write to and add up the places after the launch,
-# in PyTorch or with a second kernel. (Any other way in which no two programs
-# race passes as well, compare-and-swap in which atomics alone touch `out`, say; a
-# lock of your own does not: whether it holds on a GPU cannot be tried here.)
+# more. You may change anything in this cell, the launcher too: each way in which no two
+# programs race is right. (A lock of your own is not taken: whether it holds on a GPU cannot
+# be tried here.)
 
 
 # %% ex-6-4b
 @triton.jit
 def mended_kernel(x, out, n, BLOCK: tl.constexpr):
-    """One program: add the sum of one block of x, (n,), to out, (1,)."""
+    """One program: the sum of one block of x, (n,)."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
     part = tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0)
     ### BEGIN SOLUTION

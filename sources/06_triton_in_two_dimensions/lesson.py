@@ -1,8 +1,8 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions
 #
-# **You need:** lesson 05 (programs, offsets, masks, `other`). (macOS and
-# Windows: the compiler's words are a record; your kernels are compiled when graded.)
+# **You need:** lesson 05 (programs, offsets, masks, `other`). (On macOS and Windows there is
+# no compiler: you see what it said elsewhere.)
 #
 # **You will be able to:** build the addresses of a tile from two strides; read a
 # transposed matrix without moving it; multiply two tiles with `tl.dot` in the
@@ -36,12 +36,11 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% picture [markdown]
 # ## The picture: a street and a house number
 #
-# A city has straight streets. All houses are numbered in one line: street 0 has
-# the numbers 0 to 9, street 1 has 10 to 19, and so on. To find the house in
-# street 2, place 5, you need no map: 2 · 10 + 5 = 25.
+# Street 0 has the house numbers 0 to 9, street 1 has 10 to 19, and so on. To find the house
+# in street 2, place 5, you need no map: 2 · 10 + 5 = 25.
 #
-# A matrix lies in memory in the same way. Two numbers, its **strides**, say
-# how far apart things are, in entries:
+# A matrix lies in memory in the same way. Its **strides** say how far apart things are, in
+# entries:
 #
 # - `stride_row`: from one row to the next. Here 10.
 # - `stride_col`: from one column to the next. Here 1.
@@ -146,18 +145,19 @@ print("strides", turned.stride(), "->", contiguous(turned).stride())
 
 # %% mask-2d [markdown]
 # The mask has two parts, joined with `&`: this row exists *and* this column
-# exists. 37 × 21 in tiles of 16 × 8 is short on both sides. As in lesson 05, masked
+# exists. (The brackets are needed, for `&` binds closer than `<`; Python's `and` does not do
+# it.) 37 × 21 in tiles of 16 × 8 is short on both sides. As in lesson 05, masked
 # places cost nothing:
 
 # %% run-bytes
 print("bytes loaded:", count(contiguous, turned).read["x"], "of 37 * 21 * 4 =", 37 * 21 * 4)
 
 # %% forgotten-mask [markdown]
-# ## A mistake that no guard band sees
+# ## A mistake that a guard band sees in the last row only
 #
 # Forget the column half of the mask in a row-major matrix. The place after the
 # end of a row is not outside the tensor. It is the **start of the next row**.
-# Below, the tile should hold 2 rows of 3 numbers. How many bytes should it load?
+# Below, the tile is to hold the first 2 of 3 rows, so that there is always a next one.
 
 
 # %% half-mask
@@ -182,12 +182,10 @@ print("no complaint:", count(half_mask, x).read["x"], "bytes loaded, 2 * 3 * 4 =
 
 # %% half-mask-say [markdown]
 # The fourth column should hold zeros only. It holds 4 and 7, real numbers from the
-# wrong place. No address was outside the tensor; only the number of bytes gives it
-# away. So the checks look at addresses, bytes *and* values, with tiles that are short
+# wrong place. No address was outside the tensor; the number of bytes gives it away. So the checks look at addresses, bytes *and* values, with tiles that are short
 # on both sides.
 #
-# In exercise 6.1 you put these lines into two helpers, `load_tile` and
-# `store_tile`, and never write them again.
+# In exercise 6.1 you put these lines into two helpers, `load_tile` and `store_tile`.
 
 # %% quiz-hardcoded
 Quiz(
@@ -209,8 +207,7 @@ Quiz(
 #
 # **What is a tensor core?** It is a part of the GPU that multiplies two small
 # matrices of 16-bit numbers and adds the result to a matrix of 32-bit numbers,
-# in one instruction. Nearly all of a modern GPU's arithmetic power sits there
-# (H100: 989 TFLOP/s in bfloat16, by its data sheet), and `tl.dot` is how Triton reaches it.
+# in one instruction. `tl.dot` is how Triton reaches it.
 #
 # So the dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
 # small and many, the sums need room.
@@ -267,12 +264,13 @@ except Exception as error:
 # %% reveal-mixed
 p_mixed.reveal(
     "it refuses",
-    "Which rounding you want is for you to say: `p.to(v.dtype)`. FlashAttention "
-    "rounds p to v's dtype in each step; m, l and the accumulator stay float32.",
+    "Which rounding you want is for you to say: `p_tile.to(v_tile.dtype)`. (The dtype of a tile; "
+    "`v` is a pointer.) FlashAttention rounds p to v's dtype in each step; m, l and the "
+    "accumulator stay float32.",
 )
 
 # %% transpose-trap [markdown]
-# ## The transpose that nobody misses
+# ## A transpose that is missing, and nobody notices
 #
 # Scores are q times k *transposed*: (block_q, d) times (d, block_k). Without
 # `tl.trans(k_tile)` the shapes do not fit, and Triton says so. Except in one
@@ -343,9 +341,8 @@ p_tf32.reveal(
 # %% tf32-gpu [markdown]
 # The emulation stands against hardware. The next cell runs the real thing where
 # there is a GPU, one tile of 64 × 64 with d = 64, and where there is none it
-# shows what an H100 gave. Its numbers are other ones than above, so its error has only
-# the same size. The proof is the distance: on the same numbers the H100 and the emulation
-# lie 0.000008 apart. It cuts, as we do.
+# shows what an H100 gave, for other numbers than above. **On the same numbers the H100 and
+# the emulation lie 0.000008 apart**: it cuts, as we do.
 
 
 # %% tf32-measure
@@ -387,7 +384,7 @@ else:
 # %% tools [markdown]
 # ## Four small tools
 #
-# The kernel below needs them, and so will yours in lesson 07.
+# The kernel below needs them for lesson 04's causal rule, and so will yours in lesson 07.
 #
 # - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
 # - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector
@@ -442,13 +439,12 @@ p_tools.reveal(
 # along the inner size and adds up: `acc += tl.dot(...)`. The value `acc` is
 # **carried** from step to step.
 #
-# Here is a small example, the column sums of a tall matrix, written twice. Look
-# for the one line in which the two kernels differ.
+# Here is a small example, the column sums of a tall matrix, written twice. One line differs.
 
 
 # %% untyped-kernel
 @triton.jit
-def untyped_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+def kernel_a(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
     acc = 0.0
     for start in range(0, n_rows, ROWS):
@@ -460,7 +456,7 @@ def untyped_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
 
 
 @triton.jit
-def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+def kernel_b(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
     acc = tl.zeros((COLS,), tl.float32)
     for start in range(0, n_rows, ROWS):
@@ -472,30 +468,30 @@ def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
 
 
 # %% column-sums
-def untyped_sums(x):
+def sums_a(x):
     """Return the sum of each column, (n_cols,). x: (n_rows, n_cols)"""
     out = torch.empty(x.shape[1], device=x.device)
-    untyped_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    kernel_a[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
     return out
 
 
-def typed_sums(x):
-    """The same, with a typed start."""
+def sums_b(x):
+    """Return the same."""
     out = torch.empty(x.shape[1], device=x.device)
-    typed_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    kernel_b[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
     return out
 
 
 x = torch.randn(50, 32, device=device)
 if device == "cpu":
-    for sums in (untyped_sums, typed_sums):
+    for sums in (sums_a, sums_b):
         print(sums.__name__, (sums(x) - x.sum(0)).abs().max().item())
 
 # %% predict-untyped
 p_untyped = Predict(
     "6-untyped",
     "Both are right in the interpreter. Which of them compile for a GPU?",
-    options=["both", "only the typed one", "neither"],
+    options=["both", "only `sums_a`", "only `sums_b`", "neither"],
 )
 p_untyped
 
@@ -503,11 +499,11 @@ p_untyped
 # ## Green here, not on a GPU
 #
 # `compile_for` compiles a launcher's kernels for a GPU, in a process of its own,
-# on a machine that has no GPU. Every check of this course that ends in *right
-# here, not on a GPU* has used it. `sm_80` is NVIDIA's name for the A100.
+# on a machine that has no GPU. Most checks that end in *right here, not on a GPU* have used
+# it. `sm_80` is NVIDIA's name for the A100.
 
 # %% run-compile
-for sums in (untyped_sums, typed_sums):
+for sums in (sums_a, sums_b):
     report = compile_for(sums, x.cpu(), target="sm_80")
     print(f"{sums.__name__}: {'compiles' if report.ok else 'does not compile'}")
     if not report.ok:
@@ -515,8 +511,8 @@ for sums in (untyped_sums, typed_sums):
 
 # %% reveal-untyped
 p_untyped.reveal(
-    "only the typed one",
-    "acc starts as a float and becomes a block. Python does not mind. A "
+    "only `sums_b`",
+    "In `sums_a` acc starts as a float and becomes a block. Python does not mind. A "
     "compiled loop cannot change the type of a value half-way.",
 )
 
@@ -538,7 +534,7 @@ p_untyped.reveal(
 # | `break` in a loop | not in the language | a loop bound, or a mask |
 # | `print(tile)` | a GPU's print begins with a text | `print("tile", tile)` |
 # | a list and `append` | a list cannot grow | one accumulator |
-# | `tl.dot` with K below 16 | too small for the hardware | pad with zeros to 16 |
+# | `tl.dot` with K below 16 | the compiler asks for 16 | pad with zeros to 16 |
 #
 # A scalar start is fine where the value *stays* a scalar: lesson 05's
 # `m = float("-inf")` met `tl.max(s, 0)`, one number, in every step.
@@ -573,8 +569,8 @@ Quiz(
 # that one program *stores* to while another program loads it or stores to it.
 # Two programs that only *read* the same address never race.
 #
-# **Where it happens.** A product with a long inner size can be split: program 0
-# takes the first half of k, program 1 the second half, and both add to the same
+# **Where it happens.** A product with a long inner size K (of `tl.dot`; no keys) can be
+# split: program 0 takes the first half, program 1 the second, and both add to the same
 # tile of the result. This is called **split-K**. Here it is for a dot product
 # of two vectors, with load, add, store.
 
@@ -613,8 +609,8 @@ print("right:", ones.numel(), " split_dot:", split_dot(ones, ones).item())
 print("compiles:", compile_for(split_dot, ones.cpu(), ones.cpu()).ok)
 
 # %% race-measured [markdown]
-# In the interpreter the answer is right, because it runs program 0, then 1,
-# then 2. It also compiles. And on a GPU?
+# The interpreter gets it right: it runs program 0, then 1, then 2. It also compiles. And on
+# a GPU?
 
 # %% race-recorded
 print(f"{RECORD['device']}, 65536 ones, {RECORD['shapes']['programs']} programs")
@@ -624,35 +620,17 @@ for result, runs in RECORD["racing_sums"].items():
 # %% race-reveal
 p_race.reveal(
     "a tiny part of 65536",
-    "Each part is 64: one or two of 1024 are in it. Programs load the same old number, and "
-    "nearly all stores are overwritten.",
+    "Each part is 64: one or two of 1024 are in it. The others were overwritten.",
 )
 
 # %% race-order [markdown]
 # **Programs do not run in order.** A GPU starts as many as it has room for, and
 # nothing says which is first.
 #
-# Here is the cash book in Python, with the two orders written out.
-
-# %% interleave
-parts = [3.0, 4.0]
-
-book = 0.0
-for part in parts:  # in order: load, add, store, then the next
-    book = book + part
-print("one after the other:", book)
-
-book = 0.0
-loaded = [book for part in parts]  # both load first
-for old, part in zip(loaded, parts):
-    book = old + part  # then both store
-print("both load first:    ", book)
-
-# %% race-ledger [markdown]
 # ## The instrument: a ledger for races
 #
-# A race can be found without a GPU, because it does not depend on the order in
-# which things *did* happen. `RaceLedger` notes, for every address, which
+# A race can be found without a GPU and without bad luck: it is enough to know who touches
+# what. `RaceLedger` notes, for every address, which
 # programs load it and which store to it.
 
 # %% run-race-ledger
@@ -702,7 +680,8 @@ except LedgerUnavailable as error:
 # %% why-flash-is-safe [markdown]
 # FlashAttention's forward pass has no race at all: each program owns a tile of
 # Q rows and alone writes those rows of O. Many programs read the same K and V,
-# which is allowed. This is the reason to split Q over programs and not K.
+# which is allowed. If the *keys* were split over programs, several would share rows of O,
+# and need one of the two ways out. (Lesson 10 takes the second.)
 #
 # ## What was shown, and what was not
 #
