@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Four exercises, about 28 minutes. You need lesson 05. No GPU is needed: on a
+# Four exercises, about 38 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -46,7 +46,7 @@ def offsets_of_program_2():
 check(offsets_of_program_2)
 
 # %% about-5-2 [markdown]
-# ## 5.2 · Add two vectors of any length (7 minutes)
+# ## 5.2 · Add two vectors of any length (8 minutes)
 #
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
@@ -92,7 +92,7 @@ def vector_add(x, y, *, block=64):
 check(vector_add)
 
 # %% about-5-3 [markdown]
-# ## 5.3 · The softmax of each row (7 minutes)
+# ## 5.3 · The softmax of each row (12 minutes)
 #
 # `row_softmax(x)` returns the softmax of each row of `x`.
 #
@@ -141,7 +141,7 @@ def row_softmax(x):
 check(row_softmax)
 
 # %% about-5-4 [markdown]
-# ## 5.4 · The log-sum-exp of a long row (11 minutes)
+# ## 5.4 · The log-sum-exp of a long row (15 minutes)
 #
 # The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two

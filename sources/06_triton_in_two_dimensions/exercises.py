@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Five exercises, about 41 minutes. You need lesson 06. No GPU is needed: on a
+# Five exercises, about 55 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (9 minutes)
+# ## 6.1 · Load and store a tile (12 minutes)
 #
 # Write two helpers; kernels to come begin and end with such lines.
 #
@@ -103,7 +103,7 @@ def copy_tiles(x, *, block_rows, block_cols):
 check(copy_tiles)
 
 # %% about-6-2 [markdown]
-# ## 6.2 · One tile of scores (8 minutes)
+# ## 6.2 · One tile of scores (12 minutes)
 #
 # `tile_scores(q, k)` returns `q @ k.T`, computed by one program with one
 # `tl.dot`.
@@ -163,7 +163,7 @@ def tile_scores(q, k):
 check(tile_scores)
 
 # %% about-6-3 [markdown]
-# ## 6.3 · A matrix product, tile by tile (12 minutes)
+# ## 6.3 · A matrix product, tile by tile (17 minutes)
 #
 # `matmul(a, b)` returns `a @ b`, a float32 tensor, whatever the inputs' dtype.
 #
@@ -227,7 +227,7 @@ def matmul(a, b, *, block_m, block_n, block_k):
 check(matmul)
 
 # %% about-6-4 [markdown]
-# ## 6.4 · Five kernels, all green here (12 minutes)
+# ## 6.4 · Five kernels, all green here (14 minutes)
 #
 # Read the five kernels below and run the cell after them: in the interpreter
 # each one gives the right answer.

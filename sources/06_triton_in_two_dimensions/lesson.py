@@ -9,7 +9,7 @@
 # right dtype; carry an accumulator through a loop; say which kernels work in
 # the interpreter and fail on a GPU, and why.
 #
-# **Time:** 50 minutes for this lesson, 41 for its five exercises.
+# **Time:** 60 minutes for this lesson, 55 for its five exercises.
 
 # %% question [markdown]
 # ## The question

@@ -206,7 +206,6 @@ SAID = {  # what CLOCKED finds and no record holds: lesson -> a pattern of the p
         "97 times fewer bytes 97 times faster": "a question",
         "the whole is 1.33 times as fast": "Amdahl's formula",
     },
-    "06": {"989 TFLOP/s in bfloat16": "nominal"},
     "08": {
         "At 989 TFLOP/s: 35 µs": "nominal, formula",
         "a second: 17 µs": "formula",
