@@ -74,6 +74,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
             f"{name} has {has}, and program {program} is at number {place}: is {name} to be "
             "larger, or the address another?"
         )
+    if outside.min() < view.lo:
+        return f"print the offsets in program {program}: which of them are negative, and why?"
     steps = access.steps()
     strange = [step // item for step, _ in steps if step not in strides]
     if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well

@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (12 minutes)
+# ## 6.1 · Load and store a tile (13 minutes)
 #
 # Write two helpers; kernels to come begin and end with such lines.
 #
@@ -227,7 +227,7 @@ def matmul(a, b, *, block_m, block_n, block_k):
 check(matmul)
 
 # %% about-6-4 [markdown]
-# ## 6.4 · Five kernels, all green here (14 minutes)
+# ## 6.4 · Five kernels, all green here (13 minutes)
 #
 # Read the five kernels below and run the cell after them: in the interpreter
 # each one gives the right answer.
