@@ -60,7 +60,7 @@ class Failure:
         """
         cause, lines, look = root_cause(error), list[str](), ""
         if function is not None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(BaseException):  # what the student's exception does when asked
                 lines = student_lines(error, function)
                 look = _look(error, function)
         try:
