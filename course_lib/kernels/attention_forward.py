@@ -18,13 +18,20 @@ import triton
 import triton.language as tl
 
 from course_lib.kernels.ladder import descriptors
-from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
+from course_lib.kernels.launch import (
+    cdiv,
+    launch,
+    likeness,
+    multiprocessors,
+    on_device_of,
+    power_of_2,
+)
 from course_lib.kernels.scores import LN_2, LOG2_E, Extras, capped, slope_of, sloped, span
-from course_lib.kernels.tiles import BY_HAND, sm_of, tiles_for
+from course_lib.kernels.tiles import BY_HAND, by_hand_for, sm_of, tiles_for
 
 SMALL = {64: 2**31, 96: 2**31, 128: 2**31, 256: 2**27}
 """From this many q.numel() * n_k on (a quarter of the FLOPs) rungs 7 and 8 are worth it."""
-MANY_KEYS = 2560
+MANY_KEYS = 1024
 """From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``)."""
 
 
@@ -306,7 +313,8 @@ def _on_hopper(q, k, v, causal, scale):
 
     if q.shape[-1] == 64 and k.shape[2] < MANY_KEYS:
         return descriptors(q, k, v, causal=causal, longest_first=causal, scale=scale)
-    return specialised(q, k, v, causal=causal, scale=scale, **BY_HAND[q.shape[-1]])
+    choice = by_hand_for(q, k, causal, multiprocessors(q))
+    return specialised(q, k, v, causal=causal, scale=scale, **choice)
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
