@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 from course_lib.authoring.notebook import EXERCISE, to_json
 from course_lib.authoring.originals import GIVEN_BLANKS
+from course_lib.authoring.repository import RELEASE, REPOSITORY
 
 # files and folders that students get; `course_lib` is thinned out below
 GIVEN = (
@@ -40,12 +42,13 @@ _LEFT_OUT = re.compile(
 )
 _SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\) \(\[Colab\]\([^)]*\)\)")
 _SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
+_FILE_LINK = re.compile(r"(?<=\]\()([\w/.]+)(?=\))")
 _KERNEL = re.compile(r"course_lib\.kernels(?:\.| import )(\w+)")
 # in a module, where a docstring may name its neighbours
 _KERNEL_IMPORT = re.compile(r"^\s*(?:from|import) " + _KERNEL.pattern, re.MULTILINE)
 _NOTE = """\
 > This is the students' copy of the course. `solutions/`, `sources/`, the pages for instructors, the
-> tests and the benchmarks are not part of it.
+> tests, the benchmarks and the `Dockerfile` are not part of it.
 
 """
 
@@ -87,8 +90,14 @@ def write(root: Path, out: Path) -> list[str]:
         notebook.write_text(_without_solutions(notebook), encoding="utf-8")
     shutil.copytree(out / EXERCISE, out / GIVEN_BLANKS / EXERCISE)  # for `course reset`
     readme = out / "README.md"
-    readme.write_text(_NOTE + readme.read_text(encoding="utf-8"), encoding="utf-8")
+    text = _FILE_LINK.sub(partial(_where, out), readme.read_text(encoding="utf-8"))
+    readme.write_text(_NOTE + text, encoding="utf-8")
     return list(GIVEN)
+
+
+def _where(out: Path, link: re.Match[str]) -> str:
+    """Return a link's file, or its page in the repository if the copy in ``out`` has no such file."""
+    return link[0] if (out / link[0]).exists() else f"{REPOSITORY}/blob/{RELEASE}/{link[0]}"
 
 
 def shown_kernels(root: Path) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from course_lib.accounting.format import bytes_decimal
+from course_lib.accounting.format import bytes_binary
 from course_lib.demo import picture
 from course_lib.demo.peak import COLUMNS, HEADER, METHODS, Peak, cells, row
 from course_lib.demo.worker import Worker
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CPU_LENGTHS = (512, 1024, 2048, 4096)
 _GPU_LENGTHS = (4096, 8192, 16384, 32768)
-_CPU_LIMIT_GB = 1.0
+_CPU_LIMIT = 768 * 2**20  # bytes: naive attention fits at N = 2048, and not at 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class PeakMemory:
 
     def caption(self) -> str:
         """Return device, shape, limit and the backends that ran, in two or three lines."""
-        limit = f", limit {bytes_decimal(self.limit_bytes)}" if self.limit_bytes else ""
+        limit = f", limit {bytes_binary(self.limit_bytes)}" if self.limit_bytes else ""
         lines = [
             f"Peak memory above the inputs on {self.device}: {self.dtype}, {self.heads} heads, "
             f"head_dim {self.head_dim}{limit}",
@@ -98,8 +98,8 @@ def peak_memory(
         heads: query heads; the batch is 1.
         head_dim: 128 on a GPU, else 64.
         dtype: a torch dtype or its name. bfloat16 on a GPU (float16 before Ampere), else float32.
-        limit_gb: what one call may hold above its inputs, GB (powers of ten). 1 on a CPU, all that
-            the GPU has.
+        limit_gb: what one call may hold above its inputs, GB (powers of ten). Without it 768 MiB on
+            a CPU, and all that the GPU has.
         presenter: large type for a room.
 
     Returns:
@@ -115,15 +115,13 @@ def peak_memory(
         workers = {method: stack.enter_context(Worker(method)) for method in METHODS}
         hello = workers["naive"].ask({})
         on_gpu = hello["on_gpu"]
-        if limit_gb is None and not on_gpu:
-            limit_gb = _CPU_LIMIT_GB
         state = {
             "device": hello["device"],
             "source": hello["source"],
             "dtype": str(dtype or hello["dtype"]).removeprefix("torch."),
             "heads": heads,
             "head_dim": head_dim or (128 if on_gpu else 64),
-            "limit_bytes": None if limit_gb is None else int(limit_gb * 1e9),
+            "limit_bytes": int(limit_gb * 1e9) if limit_gb else None if on_gpu else _CPU_LIMIT,
         }
         if state["dtype"] not in hello["dtypes"]:
             raise ValueError(

@@ -59,7 +59,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    says = "areas: measured peaks; dots: where the ledger's area ends"
+    says = "areas: measured peaks; points: where the ledger's area ends"
     axes.set_title(says, loc="left", fontsize=size, fontweight="normal")
     return figure
 

@@ -244,8 +244,8 @@ progress()
 # ## What was shown, and what was not
 #
 # You saw that this machine is ready, what a check says, and when an
-# answer counts as right. You did not see any attention yet, and nothing was
-# claimed about speed.
+# answer counts as right. You did not see how attention works, and nothing was
+# timed: the Race shows bytes.
 #
 # ## Questions
 
@@ -273,8 +273,8 @@ Quiz(
 Quiz(
     "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
     [
-        ("Yes", True, "Twice PyTorch's own error is allowed: 0.0012 here."),
-        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012."),
+        ("Yes", True, "Twice PyTorch's own error is allowed: at least 0.0012 here."),
+        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012 at least."),
         (
             "No, only exact answers count",
             False,

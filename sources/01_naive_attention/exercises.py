@@ -26,10 +26,11 @@ from course_lib import EagerLedger, check, hint, progress
 # ## 1.1 · What grows, and what costs most? (3 minutes)
 #
 # Somebody writes attention in five lines. Each token pair has a `bias`, a number
-# that is added to its score. The division has been moved to `q`:
+# that is added to its score. Each query is first multiplied by a row `gain`
+# of d numbers, and nothing is divided by `sqrt(d)`:
 #
 # ```python
-# q = q / sqrt(d)            # line 1: (N, d)
+# q = q * gain               # line 1: (N, d)
 # scores = q @ k.T           # line 2: (N, N)
 # scores = scores + bias     # line 3: (N, N); bias is (N, N), too
 # weights = softmax(scores)  # line 4: (N, N)

@@ -28,7 +28,7 @@ from course_lib.widgets import Race
 # A language model reads a text as a row of *tokens*: words and pieces of words.
 # Let **N** be how many there are. In attention every token looks at every token.
 #
-# **What do they cost, and where exactly?**
+# **What do all these looks cost, and where exactly?**
 #
 # Two predictions first, before you read on. Nobody grades them. Here are the
 # three lines that this lesson is about; you do not have to understand them yet.
@@ -468,7 +468,7 @@ dearest.reveal(
 )
 
 # %% flops-text [markdown]
-# Most people say line 1 or line 3, for a good reason: matrix products *are*
+# Many would say line 1 or line 3, for a good reason: matrix products *are*
 # nearly all of the arithmetic. Let us count that too. A *FLOP* is one
 # arithmetic operation on two numbers, or one exp. Line 2 needs about 6 per score: one
 # division, one comparison for the maximum, one subtraction, one exp, one addition, one
@@ -503,9 +503,8 @@ Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
 # all that slows this kernel down.
 #
 # Your machine can say, too. The next cell takes the time of each step; on a CPU
-# it uses a smaller size. Read it with care: a CPU does arithmetic far more
-# slowly than a GPU, so there the matrix products take a larger share. But on
-# either, line 2 takes far more than its share of the arithmetic.
+# it uses a smaller size. There the matrix products may take a larger share than on
+# the H100. Is line 2 still far above its share of the arithmetic?
 
 # %% timing
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -572,7 +571,8 @@ peak
 # with a limit on its memory. Where naive attention runs out of memory, you see
 # two hatched squares, as large as they wanted to be. All areas have one scale.
 # Naive attention holds two squares, the fused one a line. Where a pair of squares
-# is higher than the dotted line, it is larger than the limit.
+# is higher than the dotted line, it is larger than the limit. (A black point stands
+# where the ledger's area ends.)
 
 # %% peak-memory
 found = demo.peak_memory()
@@ -610,7 +610,8 @@ for attend in (naive_torch, fused_attention):
 # | four trips: 4 N² b + 4 N d b bytes | predicted (a model) |
 # | eager PyTorch makes six trips | counted in your own code |
 # | line 2 moves about two thirds of the bytes | counted, and measured on an H100 |
-# | naive memory grows four times per doubling, fused two times | counted and measured here |
+# | naive memory grows four times per doubling | counted and measured here |
+# | fused memory grows two times per doubling | counted here |
 #
 # Not shown:
 #

@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 
 from course_lib import cli
+from course_lib.authoring.repository import RELEASE, REPOSITORY
 from course_lib.authoring.student_copy import ANSWERS, GIVEN, NoCourse, shown_kernels, write
 from course_lib.handin.course_file import notebook_of, source_of
 
@@ -71,6 +72,13 @@ def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, "PYTHONPATH": str(copy), "COURSE_STORE": str(copy / "s.json")}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+
+
+def test_the_readme_links_to_files_that_are_there_or_to_the_repository(copy):
+    text = (copy / "README.md").read_text(encoding="utf-8")
+    files = [link for link in re.findall(r"\]\((.*?)\)", text) if not link.startswith("http")]
+    assert files and all((copy / link).exists() for link in files)
+    assert f"{REPOSITORY}/blob/{RELEASE}/TEACHING.md" in text
 
 
 def test_commands_and_checks_work_in_the_copy(copy):
