@@ -1,6 +1,6 @@
 """Rung 8: what stock Triton does not do on Hopper, written by hand in Gluon.
 
-The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
+Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608) and a common one:
 
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
   shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
@@ -10,8 +10,8 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
   are started together; the group waits for the scores alone, and takes their exponentials while
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
   128 two groups have them; at head_dim 64 three groups without this overlap are faster.
-* *A program stays* (the FA3 paper's persistent kernel): one program an SM works through a list of
-  query tiles. While its groups end one tile, the copies for the next are under way.
+* *A program may stay* (a persistent kernel): one program an SM works through a list of query
+  tiles. While its groups end one tile, the copies for the next are under way.
 
 Who waits for whom (one tile of K; V has two barriers of its own, and both have one for each slot):
 
