@@ -77,7 +77,8 @@ def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess:
 def test_the_readme_links_to_files_that_are_there_or_to_the_repository(copy):
     text = (copy / "README.md").read_text(encoding="utf-8")
     files = [link for link in re.findall(r"\]\((.*?)\)", text) if not link.startswith("http")]
-    assert files and all((copy / link).exists() for link in files)
+    assert files
+    assert all((copy / link).exists() for link in files)
     assert f"{REPOSITORY}/blob/{RELEASE}/TEACHING.md" in text
 
 
