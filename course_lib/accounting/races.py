@@ -40,7 +40,8 @@ READ = (
 class Race(NamedTuple):
     """One tensor for which programs of one launch race.
 
-    ``addresses`` is how many of its elements are raced for, ``programs`` two of the programs.
+    ``addresses`` is how many of its elements are raced for, ``programs`` two of the programs,
+    ``others`` how many more there are, where that is known.
     ``atomic``: each access is atomic, but not what a program does from one to the next.
     ``locked``: it is not, but both programs did something atomic to one other address.
     ``read``: what changes it is atomic, and only what reads it is not.
@@ -53,13 +54,15 @@ class Race(NamedTuple):
     atomic: bool = False
     locked: bool = False
     read: bool = False
+    others: int = 0
 
     def __str__(self) -> str:
-        first, second = (p[0] if p[1:] == (0, 0) else p for p in self.programs)
+        who = [str(p[0] if p[1:] == (0, 0) else p) for p in self.programs]
+        who += [f"{self.others} more"] if self.others else []
         what = "element" if self.addresses == 1 else "elements"
         return (
-            f"{self.kernel}: programs {first} and {second} race for {self.addresses} {what} "
-            f"of `{self.tensor}`"
+            f"{self.kernel}: programs {', '.join(who[:-1])} and {who[-1]} race for "
+            f"{self.addresses} {what} of `{self.tensor}`"
             + (": one may come between two atomic steps of the other" if self.atomic else "")
             + (f" ({NO_LOCKS})" if self.locked else "")
             + (f" ({READ})" if self.read else "")
@@ -73,7 +76,7 @@ class RaceLedger(KernelLedger):
         >>> with RaceLedger() as ledger:
         ...     total(x)
         >>> print(*ledger.races, sep="\\n")  # doctest: +SKIP
-        total_kernel: programs 0 and 1 race for 1 element of `out`
+        total_kernel: programs 0, 1 and 2 more race for 1 element of `out`
     """
 
     def __init__(self) -> None:
@@ -130,6 +133,7 @@ class RaceLedger(KernelLedger):
     def _judge(self, kernel: str) -> bool:
         """Note the races of a launch; return whether there are any."""
         raced: dict[str, list[tuple[Program, Program]]] = {}
+        racing: dict[str, set[Program]] = {}
         at: set[int] = set()
         load, store, atomic = self._met_by_several()
         for address in sorted(store.keys() | (atomic.keys() & load.keys())):
@@ -137,7 +141,9 @@ class RaceLedger(KernelLedger):
             changers = store.get(address, set()) | atomic.get(address, set())
             pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
             if pair := next(pairs, None):
-                raced.setdefault(self._owner_of(address), []).append((min(pair), max(pair)))
+                name = self._owner_of(address)
+                raced.setdefault(name, []).append((min(pair), max(pair)))
+                racing.setdefault(name, set()).update(plain | changers)
                 at.add(address)
         stored = {self._owner_of(address) for address in at & store.keys()}
         self.races += [
@@ -148,6 +154,7 @@ class RaceLedger(KernelLedger):
                 min(pairs),
                 locked=self._share_an_atomic(min(pairs), at),
                 read=name not in stored,
+                others=len(racing[name]) - 2,
             )
             for name, pairs in raced.items()
         ]

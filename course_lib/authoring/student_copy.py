@@ -96,7 +96,7 @@ def write(root: Path, out: Path) -> list[str]:
 
 
 def _where(out: Path, link: re.Match[str]) -> str:
-    """Return a link's file, or its page in the repository if the copy ``out`` lacks it."""
+    """Return a link's file, or its page in the repository if ``out`` has no such file."""
     return link[0] if (out / link[0]).exists() else f"{REPOSITORY}/blob/{RELEASE}/{link[0]}"
 
 

@@ -84,6 +84,10 @@ _RULES: tuple[tuple[str, str], ...] = (
         "`tl.arange` needs a power of two: take the next one and mask what is too much",
     ),
     (
+        r"arange's arguments must be of type tl.constexpr(?=[\s\S]*\barange\(\s*(?!0\s*,))",
+        "`tl.arange` takes constants: write start + tl.arange(0, BLOCK)",
+    ),
+    (
         r"arange's arguments must be of type tl.constexpr",
         "the bounds of `tl.arange` must be known when compiling: declare the parameter as "
         "tl.constexpr",
@@ -183,10 +187,10 @@ def carried_variable(message: str) -> str | None:
 def _explain_carried(name: str, old: str, new: str) -> str:
     before, after = re.fullmatch(_BLOCK, old), re.fullmatch(_BLOCK, new)
     if after and not before:
-        shape = ", ".join(re.findall(r"\d+", after["shape"]))
+        shape = tuple(map(int, re.findall(r"\d+", after["shape"])))
         return (
             f"`{name}` starts as a plain number and becomes a tile in the loop, and on a GPU a "
-            f"variable keeps one type: start it with tl.zeros or tl.full, shape ({shape},), "
+            f"variable keeps one type: start it with tl.zeros or tl.full, shape {shape}, "
             "tl.float32"
         )
     if before and after and before["shape"] == after["shape"]:

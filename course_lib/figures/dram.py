@@ -26,7 +26,7 @@ def calls(bounds_gb: Callable[[int, bool], tuple[float, float]]) -> Table:
     return Table(
         columns,
         rows,
-        formats={"N": ",", "K and V": ".3f", **dict.fromkeys(columns[3:], ".3f")},
+        formats={"N": ",", **dict.fromkeys(columns[2:], ".3g")},
         bars=dict.fromkeys(columns[3:], "flash"),
         note=f"GB; 8 heads, d = 128; of several runs the most. {record['device']}, "
         f"{record['dtype']}, {record['source']}.",

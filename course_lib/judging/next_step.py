@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from course_lib.judging.finding import Finding
-from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars
+from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars, plural
 from course_lib.judging.report_text import span
 from course_lib.judging.spec import Exercise, Mistake
 
@@ -68,7 +68,8 @@ def _about_values(picture: ErrorMap) -> str:
     if wrong and len(wrong) < len(tiles):
         last = len(tiles) - 1
         if wrong == (last,) and tiles[last][1] - tiles[last][0] + 1 < picture.height:
-            return f"follow {place} by hand: it is short, so which of its rows and keys exist?"
+            parts = plural(picture.word) if picture.is_strip else "rows and keys"
+            return f"follow {place} by hand: it is short, so which of its {parts} exist?"
         right = next(t for t in range(len(tiles)) if t not in wrong)
         name = picture.tile_name
         return f"compare {place} with {name} {right}, which is right: what is different there?"

@@ -147,21 +147,24 @@ p_flops
 # %% counted
 shape_512 = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
-fused = F.scaled_dot_product_attention
-models = {eager: eager_six_trips, scaled_first: naive_four_trips, fused: flash_compulsory}
-books = {"fused" if f is fused else f.__name__: count(f) for f in models}
-predicted = [model.bytes(lse=f is fused, **shape_512) / 1e6 for f, model in models.items()]
-rows = [(name, book.trips(s_bytes), book.total / 1e6, mb, book.flops / 1e9)
-        for (name, book), mb in zip(books.items(), predicted)]  # fmt: skip
-names = ("", "trips", "counted MB", "model MB", "GFLOP")
+fused, rows = F.scaled_dot_product_attention, []
+for name, attention, model in (
+    ("eager, counted", eager, eager_six_trips.bytes(**shape_512)),
+    ("scaled_first, counted", scaled_first, naive_four_trips.bytes(**shape_512)),
+    # lse: a number for each row, which training needs
+    ("fused, booked", fused, flash_compulsory.bytes(lse=True, **shape_512)),
+):
+    book = count(attention)
+    rows.append((name, book.trips(s_bytes), book.total / 1e6, model / 1e6, book.flops / 1e9))
+names = ("", "trips", "ledger MB", "model MB", "GFLOP")
 Table(names, rows, dict.fromkeys(names[2:], ".3f"), dict.fromkeys(names[2:4], "naive"))
 
 
 # %% reveal-flops
 p_flops.reveal(
     "none",
-    "The last column is the same three times: 4 N² d a head. Fused attention "
-    "saves trips, no multiplications.",
+    "Both products need 4 N² d FLOPs a head, however they are cut: every score is "
+    "computed, every value weighted. Fused attention saves trips.",
 )
 
 # %% counted-say [markdown]
@@ -170,10 +173,9 @@ p_flops.reveal(
 # `scaled_first` makes the four trips, and moves half a MB more than the model: q
 # is read, and its scaled copy is written.
 #
-# The last line was *booked*. Nothing can look inside a fused operation from
-# outside, so the ledger enters the lower bound (with 4 bytes a row for a number that
-# training needs). Counting inside such a kernel has to wait for lesson 07. There it
-# will be your own kernel.
+# The last line was *booked*, its FLOPs too. Nothing can look inside a fused operation
+# from outside, so the ledger enters the lower bound and the formula. Counting inside such
+# a kernel has to wait for lesson 07. There it will be your own kernel.
 
 # %% factor [markdown]
 # ## How much less is the least?
@@ -206,6 +208,7 @@ p_factor.reveal(naive / least, "8192 / 128 + 1.")
 # ## The instrument
 #
 # The three prices as areas at one scale, one square for each trip of the scores.
+# (FLOP/byte, and what *sets the pace*: the next two sections.)
 # (In **grouped-query attention**, GQA, several query heads share one head of K
 # and V.)
 
@@ -334,9 +337,9 @@ p_speed.reveal(
 # ## Three regimes, not two
 #
 # There is a third thing that takes time. Before anybody works, an order must be
-# written and carried to the workshop. Starting a kernel is a **launch**. It costs
-# roughly 5 microseconds, and PyTorch spends more on the way there. A small job
-# costs as much paper as a large one.
+# written and carried to the workshop. Starting a kernel is a **launch**. A round figure
+# for the least it costs is 5 microseconds, and PyTorch spends more on the way there. A
+# small job costs as much paper as a large one.
 #
 # So each piece of work has three least times:
 #
@@ -384,8 +387,8 @@ draw_regimes()
 
 
 # %% plot-regimes-say [markdown]
-# On the left both measured lines are nearly flat, and far above every line of the
-# model. That is overhead, and the model's is a least: four launches of 5 us are 20 us,
+# On the left both measured lines are nearly flat, and far above both dotted lines.
+# That is overhead, more than the least: four launches of 5 us are 20 us,
 # and eager took 116 us at N = 512. On the right fused runs parallel to the arithmetic, and
 # eager stays above its traffic line.
 #
@@ -439,7 +442,7 @@ p_compile.reveal(
 
 # %% exhibit-say [markdown]
 # Times, peaks, kernels' names and DRAM bytes are **measured**, the trips are the
-# model's. (*SDPA flash* is one of PyTorch's own fused kernels.)
+# model's. (*SDPA flash* is one of PyTorch's own fused kernels, *nvjet* a matrix product.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
@@ -473,8 +476,8 @@ Quiz(
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
-# **Counted:** six trips, four trips, and the same FLOPs (PyTorch on the CPU,
-# N = 512). **By formula:** the least, N/d + 1, the ridge, the intensities.
+# **Counted:** six trips and four trips (PyTorch on the CPU, N = 512). **By formula:**
+# the FLOPs, the least, N/d + 1, the ridge, the intensities.
 # **Measured** on an H100: the times, the peaks, and the bytes of eager and
 # fused attention at N = 8192.
 #
@@ -624,10 +627,8 @@ for n in (1024, 8192, 32768, 131072):
     )
 
 # %% share-say [markdown]
-# Time is not FLOPs: naive attention runs at a lower speed than the weight
-# products, so its share of the *time* is larger. To know p, measure it. But
-# the two ends are certain: at short N attention hardly counts, and the longer
-# the text, the more it does. Attention is one step of a model, and K and V of all
+# Time is not FLOPs: to know p, measure it. But in FLOPs the two ends are certain: at
+# short N attention hardly counts, and the longer the text, the more it does. Attention is one step of a model, and K and V of all
 # earlier tokens, the **KV cache** (lesson 10), are input of that step.
 
 # %% quiz-cache

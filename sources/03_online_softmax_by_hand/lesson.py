@@ -476,7 +476,7 @@ from functools import reduce
 
 cuts = range(0, 4096, 64)  # row: (4096,), val: (4096, 8)
 states = [OnlineState.from_tile(row[j : j + 64], val[j : j + 64]) for j in cuts]
-empty = OnlineState.identity((), 8)  # no keys: (-inf, 0, zeros)
+empty = OnlineState.identity((), 8)  # (): one row. No keys: (-inf, 0, zeros)
 
 
 def tree(states):
@@ -561,8 +561,8 @@ p_masked.reveal(
 #
 # Two rows by hand first. Row A has the scores 1, 3 and then 2, 5; row B has 4, 0
 # and then 1, 2. Each key has a value of two numbers. The first pile is done, the
-# second arrives. Only row A meets a larger score, so each row needs an α of its
-# own.
+# second arrives. Only row A meets a larger score, so each row needs an alpha of
+# its own.
 
 # %% two-rows
 s1, s2 = np.array([[1.0, 3], [4, 0]]), np.array([[2.0, 5], [1, 2]])  # (2, 2)
@@ -594,7 +594,7 @@ p_column.reveal(
 )
 
 # %% block-text [markdown]
-# What belongs to a row (m, ℓ, α, the division) meets a matrix as a column, with
+# What belongs to a row (m, ℓ, alpha, the division) meets a matrix as a column, with
 # `[:, None]`. What belongs to a key lies along the columns. The class below does
 # all of it.
 

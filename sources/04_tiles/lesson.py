@@ -369,8 +369,8 @@ SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 # element   0,0 0,1 0,2 0,3  1,0 1,1 1,2 1,3  2,0 2,1 2,2 2,3
 # ```
 #
-# By hand: the matrix begins at address 64 (its **base**). From one row to the
-# next it is 4 elements (the **stride**). Where is row 2, column 1? At
+# By hand: the matrix begins at address 64 (its **base**; a gap that belongs to nobody
+# comes first). From one row to the next it is 4 elements (the **stride**). Where is row 2, column 1? At
 # 64 + 2 · 4 + 1 = 73.
 #
 # For a whole tile we want a table of addresses: rows as a column, columns as a
@@ -415,14 +415,14 @@ def carry_program(pid, memory, q, k, v, o, n, d, block_q, block_k):
     """Make the loads and stores of one Q tile; q, k, v, o are addresses."""
     cols = np.arange(d)  # (d,)
     rows = pid * block_q + np.arange(block_q)  # (block_q,)
-    q_tile = rows[:, None] * d + cols[None, :]  # (block_q, d)
-    memory.load(q + q_tile, mask=rows[:, None] < n)
+    q_at = rows[:, None] * d + cols[None, :]  # (block_q, d): places, counted from q or o
+    memory.load(q + q_at, mask=rows[:, None] < n)
     for start in range(0, n, block_k):
         keys = start + np.arange(block_k)  # (block_k,)
-        k_tile = keys[:, None] * d + cols[None, :]  # (block_k, d)
-        memory.load(k + k_tile, mask=keys[:, None] < n)
-        memory.load(v + k_tile, mask=keys[:, None] < n)
-    memory.store(o + q_tile, 0.0, mask=rows[:, None] < n)
+        k_at = keys[:, None] * d + cols[None, :]  # (block_k, d)
+        memory.load(k + k_at, mask=keys[:, None] < n)
+        memory.load(v + k_at, mask=keys[:, None] < n)
+    memory.store(o + q_at, 0.0, mask=rows[:, None] < n)
 
 
 def launch(n, d, block_q, block_k):
@@ -606,7 +606,7 @@ p_dram.reveal(
 # %% reveal-dram-causal
 p_dram_causal.reveal(
     "about 30 times as much",
-    f"{dram[True]:.3f} GB against {dram[False]:.3f} GB. Half of all tile loads now reach DRAM.",
+    f"{dram[True]:.3g} GB against {dram[False]:.3g} GB. Half of all tile loads now reach DRAM.",
 )
 print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
@@ -614,7 +614,8 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # Read the table from top to bottom.
 #
 # - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
-#   traffic is the lower bound: "Q, K, V, O once" is true here, of PyTorch's kernel.
+#   traffic is the lower bound, and a little less (a counter may miss what still lies in
+#   L2 when the kernel ends): "Q, K, V, O once" is true here, of PyTorch's kernel.
 #   (Not of every kernel: lesson 08 measures the course's own.)
 # - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
 #   1.5 times the bound. Programs that run at the same time walk over the same keys in
@@ -671,7 +672,6 @@ Quiz(
     "A Q tile meets 32 K/V tiles. How often is its output tile stored to HBM?",
     answer=1,
     tolerance=0,
-    unit="times",
     explanation="After the last tile, divided by ℓ. Before that, O lives on "
     "the chip. To store it after every tile would make 32 times the stores.",
 )

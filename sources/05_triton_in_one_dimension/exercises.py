@@ -6,6 +6,9 @@
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
 # for each exercise. Every check draws new numbers each time.
+#
+# A kernel that is not begun holds `tl.static_assert(False, "not attempted")`, which stops
+# while the kernel is *built*, before any program runs. The line goes when you write yours.
 
 # %% imports
 import torch

@@ -290,7 +290,8 @@ p_mask.reveal(
 #
 # A mask switches off the load. But the block still has a value in each place.
 # `other=` says which. **Without `other` the value is undefined.** The
-# interpreter puts 0 there, so you may not notice. On a GPU do not count on it.
+# interpreter puts 0 there, so you may not notice. On a GPU do not count on it. (`scale` has
+# none: its store leaves out the same places.)
 #
 # Which value is right? The one that changes nothing:
 #
@@ -325,7 +326,8 @@ def row_max(x, other):
 # New here: one program per *row*. The block must cover the row, and its
 # length must be a power of two: a row of 3 sits in a block of 4. Row i starts
 # at `x + i * x_row`. `x_row` is the **row stride**, the distance from one row
-# to the next, in entries.
+# to the next, in entries. `tl.max(s, 0)` is the largest entry of `s`: the 0 says along
+# axis 0, a block's only one.
 
 # %% predict-other
 p_other = Predict(
@@ -451,7 +453,8 @@ p_fusion.reveal(
 # million scores does not fit. So the program must **loop**: load a block, use it, forget it,
 # load the next.
 #
-# For a maximum that is easy. The value `m` is carried from step to step:
+# For a maximum that is easy. The value `m` is carried from step to step
+# (`tl.maximum(a, b)` is the larger of two):
 
 
 # %% long-max-kernel
@@ -477,7 +480,7 @@ print(out.item(), row.max().item())
 #
 # lse = log(sum of exp(score)) = m + log(ℓ)
 #
-# With lse each weight is exp(score − lse), and FlashAttention writes it down,
+# With lse each weight is exp(score − lse), and FlashAttention writes lse down,
 # one number per row. The obvious way is two loops: the first finds m, the
 # second sums.
 

@@ -185,7 +185,8 @@ print("no complaint:", count(half_mask, x).read["x"], "bytes loaded, 2 * 3 * 4 =
 # wrong place. No address was outside the tensor; the number of bytes gives it away. So the checks look at addresses, bytes *and* values, with tiles that are short
 # on both sides.
 #
-# In exercise 6.1 you put these lines into two helpers, `load_tile` and `store_tile`.
+# In exercise 6.1 you put these lines into two helpers, `load_tile` and `store_tile`: functions
+# with `@triton.jit` that a kernel calls, and that may `return` a tile.
 
 # %% quiz-hardcoded
 Quiz(
@@ -345,7 +346,8 @@ p_tf32.reveal(
 # The emulation stands against hardware. The next cell runs the real thing where
 # there is a GPU, one tile of 64 × 64 with d = 64, and where there is none it
 # shows what an H100 gave, for other numbers than above. **On the same numbers the H100 and
-# the emulation lie 0.000008 apart**: it cuts, as we do.
+# the emulation lie 0.000008 apart**: it cuts, as we do. (Rounding makes
+# less than half of the error.)
 
 
 # %% tf32-measure
@@ -392,13 +394,12 @@ else:
 # - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
 # - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector
 #   then; `[:, None]` makes it a column that a tile can meet.
-# - `tl.minimum(a, b)`: the smaller of two numbers (`tl.min` looks through a tile).
+# - `tl.minimum(a, b)`: the smaller of two, element by element (`tl.min` looks through a tile).
 # - `out.dtype.element_ty`: the type of what a pointer points to. A tile is
 #   converted to it before it is stored.
 #
-# And one for you: `tl.static_assert(condition, "words")` stops while the kernel is
-# *built*, before any program runs. An exercise that is not begun says so with it;
-# the line goes when you write yours.
+# And `tl.static_assert(condition, "words")`, which you know from the exercises: it stops
+# while the kernel is built, unless the condition holds.
 
 
 # %% tools-kernel
@@ -504,8 +505,7 @@ p_untyped
 # ## Green here, not on a GPU
 #
 # `compile_for` compiles a launcher's kernels for a GPU, in a process of its own,
-# on a machine that has no GPU. Most checks that end in *right here, not on a GPU* have used
-# it. `sm_80` is NVIDIA's name for the A100.
+# on a machine that has no GPU. The checks call it, too. `sm_80` is NVIDIA's name for the A100.
 
 # %% run-compile
 for sums in (untyped_sums, typed_sums):
@@ -693,7 +693,7 @@ except LedgerUnavailable as error:
 # - *Shown by running:* tiles from strides, masks in two dimensions, `tl.dot`, a
 #   carried accumulator.
 # - *Counted:* bytes of a tile copy; addresses that two programs race for.
-# - *Compiled, not run:* the column sums and the split product, for sm_80.
+# - *Compiled* for sm_80: the column sums and the split product.
 # - *Emulated:* TF32, by cutting bits. *Measured* on one H100: TF32's error, and
 #   the lost sums of the race.
 # - *Not shown:* speed, and which tile sizes are good. Lesson 08 is about that.

@@ -150,7 +150,7 @@ def races(kernel, n=40, block=16, out=64):
 def test_load_add_store_races_for_its_one_element():
     (race,) = races(load_add_store)
     assert (race.tensor, race.addresses) == ("out", 1)
-    assert str(race) == "load_add_store: programs 0 and 1 race for 1 element of `out`"
+    assert str(race) == "load_add_store: programs 0, 1 and 1 more race for 1 element of `out`"
 
 
 @pytest.mark.parametrize("kernel", [atomic, own_slots])

@@ -39,6 +39,7 @@ TRAPS = {
     "assigned_in_loop": ("`value` is not defined at this point", "tl.store(o"),
     "calls_python": ("only triton.language and @triton.jit functions, not `numel`", ""),
     "not_a_power": ("`tl.arange` needs a power of two", "at = tl.arange(0, 48)"),
+    "starts_at_a_variable": ("takes constants: write start + tl.arange(0, BLOCK)", "at = tl.ar"),
     "picks_one": ("a single element of a tile cannot be picked", "tl.store(o, value[3])"),
     "branches_on_a_tile": ("`if` needs one value, not a tile", "if value > 0:"),
     "calls_a_helper": ("`m` starts as a plain number", "m = 0.0"),

@@ -101,6 +101,13 @@ def calls_python(x, o):
 
 
 @triton.jit
+def starts_at_a_variable(x, o):
+    for start in range(0, 64, 16):
+        at = tl.arange(start, start + 16)
+        tl.store(o + at, tl.load(x + at))
+
+
+@triton.jit
 def not_a_power(x, o):
     at = tl.arange(0, 48)
     tl.store(o + at, tl.load(x + at))
@@ -192,6 +199,8 @@ def launch(x, name):
         assigned_in_loop[(1,)](x, o)
     elif name == "calls_python":
         calls_python[(1,)](x, o)
+    elif name == "starts_at_a_variable":
+        starts_at_a_variable[(1,)](x, o)
     elif name == "not_a_power":
         not_a_power[(1,)](x, o)
     elif name == "picks_one":

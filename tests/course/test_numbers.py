@@ -194,7 +194,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
 ]  # fmt: skip
 SAID = {  # what CLOCKED finds and no record holds: lesson -> a pattern of the prose, its origin
     "02": {
-        "roughly 5 microseconds": "nominal, LAUNCH_S",
+        "least it costs is 5 microseconds": "nominal, LAUNCH_S",
         "takes less than 10 us": "formula, N = 512",
         "four launches of 5 us are 20 us": "nominal, LAUNCH_S",
         "They take 1 us": "formula, N = 128",

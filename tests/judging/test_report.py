@@ -163,6 +163,7 @@ def test_a_vector_is_a_strip_with_its_blocks():
     report = incorrect(find("5.2"), Case("", (truth, truth), {"block": 64}), finding)
     assert report.picture.wrong_tiles == (2,)
     assert "tile 2  entries 128 to 149" in report.text()
+    assert "which of its entries exist" in " ".join(report.text().split())
 
 
 @pytest.mark.parametrize("strip", [False, True])
