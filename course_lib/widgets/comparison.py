@@ -113,7 +113,8 @@ class Comparison:
             marks = ["<b>✓ the answer</b>"] * happened + marks
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
-                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}"><b style="{_LETTER}">{letter}</b>'
+                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
+                f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto">{" ".join(marks)}</span></div>'
             )
         return cards
