@@ -105,14 +105,16 @@ class Comparison:
                 if guess == option
             ]  # fmt: skip
             happened = option in self.answers
-            look = f"border:1px solid {_TRUTH};background:{_TRUTH}2e" if happened else f"border:1px solid {_LINE}"
+            colour = _TRUTH if happened else _LINE
+            look = f"border:1px solid {colour}" + f";background:{_TRUTH}2e" * happened
             if marks:
                 look += f";box-shadow:inset 0 0 0 2px {_GUESS}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
             cards += (
-                f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;padding:8px 10px;'
-                f'margin:0 0 8px;border-radius:8px;{look}"><b style="{_LETTER}">{letter}</b>'
+                '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
+                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
+                f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto">{" ".join(marks)}</span></div>'
             )
         return cards
