@@ -105,8 +105,8 @@ class Comparison:
                 if guess == option
             ]  # fmt: skip
             happened = option in self.answers
-            look = f"border:1px solid {_TRUTH if happened else _LINE}"
-            look += f";background:{_TRUTH}2e" if happened else ""
+            colour = _TRUTH if happened else _LINE
+            look = f"border:1px solid {colour}" + f";background:{_TRUTH}2e" * happened
             if marks:
                 look += f";box-shadow:inset 0 0 0 2px {_GUESS}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)

@@ -150,7 +150,7 @@ function render({ model, el }) {
       add("pages", "text", { class: "fac-t-big", x: 1, y: 1.1 * fs }, `pages of ${get("page_size")}: ${percent(c.empty, c.slots)} empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
       add("reserved", "text", { class: "fac-t-big", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
-      y = drawReserved(add, now, { ...grid, top }, lines, fs);
+      y = drawReserved(add, now, { ...grid, gap: Math.min(gap, 0.35 * fs), top }, lines, fs);
     });
     links((add) => {
       for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {

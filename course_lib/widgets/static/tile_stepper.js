@@ -176,7 +176,7 @@ function render({ model, el }) {
   function where({ scores, sequence, right, column }, place, line) {
     if (place < 0) return ["Start", "no key seen yet."];
     if (place >= nTiles) return ["End", `${nTiles} of ${nTiles} tiles folded in, then one division.`];
-    const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 8 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 3))).join(", ")}]`);
+    const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 8 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;
     const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", factor = place ? x(by.l[place]) : "0";
     const says = [

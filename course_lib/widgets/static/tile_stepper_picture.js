@@ -27,7 +27,7 @@ function stepperPicture(model, data, now, says) {
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
     drawPiles({ ...at, x: 0, w: two ? width : 0.44 * width, y: head });
     const parts = [1.7, 1, 1, 1.7], unit = (room - gap * 3) / sum(parts), y = two ? 2 * head + at.tall + foot + 0.7 * fs : head;
-    let x = width - room;
+    let x = width - room - (two ? 0 : 1); // its frame stays whole
     const places = parts.map((size) => {
       const box = { x, w: size * unit, y };
       x += size * unit + gap;
@@ -71,7 +71,8 @@ function stepperPicture(model, data, now, says) {
     const slots = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + 0.2 * unit + 1.5;
     piles((add) => {
-      heading(add, "scores", `query ${model.get("row")}: its score with each key`, { x, y, fs });
+      const title = `query ${model.get("row")}: its score with each key`, long = data.fixed ? title : `${title} (drag one)`;
+      heading(add, "scores", wide(long, fs) < w + fs ? long : title, { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
@@ -179,7 +180,7 @@ function stepperPicture(model, data, now, says) {
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w * 0.4, y: floor + 2.3 * fs, ...middle }, last_ < 0 ? "" : what === "l" ? "sum of p" : "sum of p · V");
+    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, last_ < 0 ? "" : what === "l" ? "sum of p" : "sum of p · V");
     if (last_ < 0) return wait(add, what, what === "l" ? ["sum of", "weights", "so far"] : ["weighted", "sum", "so far"], { x, w, y, tall, fs });
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
@@ -196,7 +197,7 @@ function stepperPicture(model, data, now, says) {
       if (down) add(`${what} net ${bad}`, "path", { class: "fac-step-net", d: `M${bx} ${base - finiteOr0(total) * scale.unit}h${bw}` });
       return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
-    const half = slip ? 0.46 * w : w * 0.8, mine = pillar(right, x, half, false);
+    const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
     const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}`);
     label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
     if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
@@ -228,6 +229,7 @@ function stepperPicture(model, data, now, says) {
     path("right", right, `fac-step-path ${later}`, shown);
     if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
     right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: `fac-edge fac-step-dot ${later}`, style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
+    if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const [side, anchor] = shown > nTiles / 2 ? [x + 4, "start"] : [x + w - 4, "end"]; // where the last dot is not
     add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest V ${short(b, 3)}`);
     add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest V ${short(a, 3)}`);
