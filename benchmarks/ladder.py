@@ -35,7 +35,8 @@ def ways(q: Any, k: Any, v: Any, causal: bool) -> dict[str, Callable[[], Any]]:
     from course_lib.kernels import ladder
     from course_lib.kernels.attention_op import flash_attention
     from course_lib.kernels.gluon_forward import specialised
-    from course_lib.kernels.tiles import BY_HAND
+    from course_lib.kernels.launch import multiprocessors
+    from course_lib.kernels.tiles import by_hand_for
 
     n = q.shape[2]
     mask = None
@@ -49,7 +50,8 @@ def ways(q: Any, k: Any, v: Any, causal: bool) -> dict[str, Callable[[], Any]]:
     }
     for number, rung in ladder.RUNGS.items():
         found[f"{number} {rung.__name__}"] = partial(rung, q, k, v, causal=causal)
-    hand = partial(specialised, q, k, v, causal=causal, **BY_HAND[q.shape[-1]])
+    choice = by_hand_for(q, k, causal, multiprocessors(q))
+    hand = partial(specialised, q, k, v, causal=causal, **choice)
     found["8 specialised"] = hand
     found["flash_attention"] = lambda: flash_attention(q, k, v, causal=causal)
     return found

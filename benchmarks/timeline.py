@@ -101,12 +101,13 @@ def stamp(clocks, role: gl.constexpr, step, event: gl.constexpr):
 
 @gluon.jit
 def seen_as(""", 1),
-        ("o_desc, lse, smem, bars, n,", "o_desc, lse, clocks, smem, bars, n,", 6),
+        ("o_desc, lse, smem, bars, heads", "o_desc, lse, clocks, smem, bars, heads", 6),
         ("o_desc, lse, n_q, n_k, heads", "o_desc, lse, clocks, n_q, n_k, heads", 1),
         ("*(lse, n_q, n_k, batch", "*(lse, CLOCKS, n_q, n_k, batch", 1),
+        ("q_tile, room, turn, smem,", "q_tile, room, turn, clocks, smem,", 2),
         ("tile_overlapped(\n", "tile_overlapped(\n    clocks, group,\n", 3),
         ("    clocks, group,\n    i, q_tile", "    clocks, group: gl.constexpr,\n    i, q_tile", 1),
-        ("v_desc, smem, bars, n,", "v_desc, clocks, smem, bars, n,", 1),
+        ("v_desc, smem, bars, heads", "v_desc, clocks, smem, bars, heads", 1),
         ("v_desc, copied, bars,", "v_desc, clocks, copied, bars,", 2),
         ("    before = (i - 1) % STAGES\n", """    before = (i - 1) % STAGES
     stamp(clocks, group, i, 0)
@@ -121,16 +122,18 @@ def seen_as(""", 1),
     acc = finished(acc, (p, p_new))
     stamp(clocks, group, i, 4)
 """, 1),
-        ("        mbarrier.wait(k_empty.index(slot), free)\n", """        stamp(clocks, 3, i, 0)
-        mbarrier.wait(k_empty.index(slot), free)
-        stamp(clocks, 3, i, 1)
+        ("            mbarrier.wait(k_empty.index(slot), free)\n", """\
+            stamp(clocks, 3, i, 0)
+            mbarrier.wait(k_empty.index(slot), free)
+            stamp(clocks, 3, i, 1)
 """, 1),
-        ("        mbarrier.wait(v_empty.index(slot), free)\n", """        stamp(clocks, 3, i, 2)
-        mbarrier.wait(v_empty.index(slot), free)
-        stamp(clocks, 3, i, 3)
+        ("            mbarrier.wait(v_empty.index(slot), free)\n", """\
+            stamp(clocks, 3, i, 2)
+            mbarrier.wait(v_empty.index(slot), free)
+            stamp(clocks, 3, i, 3)
 """, 1),
         ("v_full.index(slot), v_smem.index(slot))\n", """v_full.index(slot), v_smem.index(slot))
-        stamp(clocks, 3, i, 4)
+            stamp(clocks, 3, i, 4)
 """, 1),
         ("worker_num_regs=[240, 24]", "worker_num_regs=[240, 40]", 1),
     ],

@@ -18,14 +18,21 @@ import triton
 import triton.language as tl
 
 from course_lib.kernels.ladder import descriptors
-from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
+from course_lib.kernels.launch import (
+    cdiv,
+    launch,
+    likeness,
+    multiprocessors,
+    on_device_of,
+    power_of_2,
+)
 from course_lib.kernels.scores import LN_2, LOG2_E, Extras, capped, slope_of, sloped, span
-from course_lib.kernels.tiles import BY_HAND, sm_of, tiles_for
+from course_lib.kernels.tiles import BY_HAND, by_hand_for, sm_of, tiles_for
 
 SMALL = {64: 2**31, 96: 2**31, 128: 2**31, 256: 2**27}
 """From this many q.numel() * n_k on (a quarter of the FLOPs) rungs 7 and 8 are worth it."""
-MANY_KEYS = 2560
-"""From about here on rung 8 beats rung 7 at head_dim 64 (record ``h100_short_keys``)."""
+MANY_KEYS, MANY_FOR_LISTS = 2560, 1024
+"""From here on rung 8 beats rung 7 at head_dim 64, without and with lists (``h100_short_keys``)."""
 
 
 # fmt: off
@@ -304,9 +311,11 @@ def _on_hopper(q, k, v, causal, scale):
     """Rung 8; at head_dim 64 and with few keys, where that was measured to be faster, rung 7."""
     from course_lib.kernels.gluon_forward import specialised
 
-    if q.shape[-1] == 64 and k.shape[2] < MANY_KEYS:
+    choice = by_hand_for(q, k, causal, multiprocessors(q))
+    many = MANY_FOR_LISTS if "stays" in choice else MANY_KEYS
+    if q.shape[-1] == 64 and k.shape[2] < many:
         return descriptors(q, k, v, causal=causal, longest_first=causal, scale=scale)
-    return specialised(q, k, v, causal=causal, scale=scale, **BY_HAND[q.shape[-1]])
+    return specialised(q, k, v, causal=causal, scale=scale, **choice)
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:

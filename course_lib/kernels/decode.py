@@ -17,6 +17,7 @@ import triton.language as tl
 
 from course_lib.kernels.attention_forward import LOG2_E, dot, store_rows
 from course_lib.kernels.flash_forward import DTYPES
+from course_lib.kernels.launch import multiprocessors
 from course_lib.kernels.tiles import decode_tiles_for, sm_of
 
 LN_2 = tl.constexpr(0.6931471805599453)
@@ -191,7 +192,7 @@ def launch_splits(
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = decode_tiles_for(q, rows)
     n_tiles = triton.cdiv(n_max, tiles.block_k)
-    splits = splits or splits_for(_multiprocessors(q), batch * kv_heads, n_tiles, page > 0)
+    splits = splits or splits_for(multiprocessors(q), batch * kv_heads, n_tiles, page > 0)
     n_splits = min(splits, n_tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
@@ -229,12 +230,6 @@ def launch_splits(
 def merge_warps(splits: int, block_d: int) -> int:
     """Return as many warps, at most 8, as leave a thread 64 numbers of a row's parts."""
     return max(1, min(8, splits * block_d // 2048))
-
-
-def _multiprocessors(q: torch.Tensor) -> int:
-    if not q.is_cuda:
-        return 1
-    return torch.cuda.get_device_properties(q.device).multi_processor_count
 
 
 def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False) -> int:

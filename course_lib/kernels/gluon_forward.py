@@ -1,6 +1,6 @@
 """Rung 8: what stock Triton does not do on Hopper, written by hand in Gluon.
 
-The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
+Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608) and a common one:
 
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
   shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
@@ -10,6 +10,8 @@ The two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608):
   are started together; the group waits for the scores alone, and takes their exponentials while
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
   128 two groups have them; at head_dim 64 three groups without this overlap are faster.
+* *A program may stay* (a persistent kernel): one program an SM works through a list of query
+  tiles. While its groups end one tile, the copies for the next are under way.
 
 Who waits for whom (one tile of K; V has two barriers of its own, and both have one for each slot):
 
@@ -20,6 +22,10 @@ Who waits for whom (one tile of K; V has two barriers of its own, and both have 
                      |               |                            |
     group 0          |   wait K full --> S = Q K_i, wait for S, arrive --> exponentials, P V ...
     group 1          |   wait K full --> (tensor cores busy) S = Q K_i, wait for S, arrive --> ...
+
+Barriers know no tiles: they count. A tile's number, for slot and phase, goes on from one tile of
+queries to the next (`walked`). Q has a slot and two barriers a group too, if there is room two
+slots; O leaves through the room of its Q, which is empty when the copy engine has read it.
 
 A head_dim of 96 is no power of two, and Gluon's tensors are. In shared memory its rows have room
 for 128 (the copy fills it up with zeros), and products are made of its PARTS, columns 0 to 63 and
@@ -50,7 +56,7 @@ from triton.experimental.gluon.language.nvidia.hopper.tma import store_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from course_lib.kernels.ladder import positive
-from course_lib.kernels.launch import cdiv, launch, likeness, power_of_2, with_base
+from course_lib.kernels.launch import cdiv, launch, likeness, multiprocessors, power_of_2, with_base
 
 try:  # what Triton 3.8 calls them
     from triton.experimental.gluon.language.nvidia.hopper.tma import async_load, async_store
@@ -65,6 +71,17 @@ except ImportError:
 LOG2_E = 1.4426950408889634
 LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
+# Which thread holds which of four parts of a row's sum: just those that hold the row's scores.
+# Column c of a product of 64 rows lies in lane 4 * (row % 8) + c % 8 // 2, row 8 more in the same.
+IN_FOUR = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[[8, 0]],
+        lane_bases=[[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0]],
+        block_bases=[],
+        shape=[64, 4],
+    )
+)
 PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
 
@@ -81,15 +98,32 @@ def seen_as(memory, shape: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def work_item(heads, tiles, TOGETHER: gl.constexpr, CAUSAL: gl.constexpr):
-    """Return (head, query tile) of this program: TOGETHER heads at a time, so that L2 holds their
-    K and V, and among these the longest tiles first, so that no SM ends late."""
-    t = gl.program_id(0)
-    first = t // (tiles * TOGETHER) * TOGETHER
+def turns(heads, tiles, STAYS: gl.constexpr, CAUSAL: gl.constexpr):
+    """Return how many tiles of queries this program takes, one after another."""
+    mine = 1
+    if STAYS:
+        items = heads * (gl.cdiv(tiles, 2) if CAUSAL else tiles)
+        mine = gl.cdiv(items - gl.program_id(0), gl.num_programs(0)) * (2 if CAUSAL else 1)
+    return mine
+
+
+@gluon.jit
+def work_item(turn, heads, tiles, TOGETHER: gl.constexpr, STAYS: gl.constexpr,
+              CAUSAL: gl.constexpr):
+    """Return (head, query tile) of a turn of this program: TOGETHER heads at a time, so that L2
+    holds their K and V. Causal tiles differ in length. Programs that come and go take the longest
+    first, so that no SM ends late; those that stay take a long and a short one in two turns (of an
+    odd number of tiles one then lies behind the last row, and is next to nothing)."""
+    PAIRS: gl.constexpr = STAYS and CAUSAL
+    t = (turn // 2 if PAIRS else turn) * gl.num_programs(0) + gl.program_id(0)
+    among = gl.cdiv(tiles, 2) if PAIRS else tiles
+    first = t // (among * TOGETHER) * TOGETHER
     width = gl.minimum(TOGETHER, heads - first)
-    t -= first * tiles
+    t -= first * among
     tile = t // width
-    if CAUSAL:
+    if PAIRS:
+        tile = tile if turn % 2 else 2 * among - 1 - tile
+    elif CAUSAL:
         tile = tiles - 1 - tile
     return first + t % width, tile
 
@@ -107,32 +141,49 @@ def key_tiles(first_row, ROW_COUNT: gl.constexpr, n_q, n_k,
 
 
 @gluon.jit
-def copy_tiles(q_desc, k_desc, v_desc, smem, bars, n, head, first_row,
-               GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr):
+def copy_tiles(
+    q_desc, k_desc, v_desc, smem, bars, heads, tiles, n_q, n_k,
+    GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
+    TOGETHER: gl.constexpr, STAYS: gl.constexpr, CAUSAL: gl.constexpr,
+):
     """The producer: one warp that starts every copy as soon as its target is free."""
     q_smem, k_smem, v_smem = smem
-    q_full, k_full, k_empty, v_full, v_empty = bars
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = bars
     BLOCK_K: gl.constexpr = k_desc.block_shape[1]
-    Q_BYTES: gl.constexpr = GROUPS * q_desc.block_type.nbytes
-    mbarrier.expect(q_full, Q_BYTES)
-    for g in gl.static_range(GROUPS):
-        async_load(q_desc, [head, first_row + g * ROWS, 0], q_full, q_smem.index(g))
-    for i in range(n):
-        slot = i % STAGES
-        free = ((i // STAGES) & 1) ^ 1  # a barrier that nobody has completed passes phase 1
-        start = (n - 1 - i) * BLOCK_K
-        mbarrier.wait(k_empty.index(slot), free)
-        mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
-        async_load(k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
-        mbarrier.wait(v_empty.index(slot), free)
-        mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
-        async_load(v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
+    BLOCK_Q: gl.constexpr = GROUPS * ROWS
+    Q_SLOTS: gl.constexpr = 2 if STAYS else 1
+    walked = 0
+    for turn in range(turns(heads, tiles, STAYS, CAUSAL)):
+        head, tile = work_item(turn, heads, tiles, TOGETHER, STAYS, CAUSAL)
+        n = key_tiles(tile * BLOCK_Q, BLOCK_Q, n_q, n_k, BLOCK_K, CAUSAL)
+        for i in range(n):
+            slot = (walked + i) % STAGES
+            free = (((walked + i) // STAGES) & 1) ^ 1  # one that nobody has completed passes 1
+            start = (n - 1 - i) * BLOCK_K
+            mbarrier.wait(k_empty.index(slot), free)
+            mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
+            async_load(k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
+            if i == 0:
+                for g in gl.static_range(GROUPS):
+                    room = g * Q_SLOTS + turn % Q_SLOTS
+                    row = tile * BLOCK_Q + g * ROWS
+                    mbarrier.wait(q_empty.index(room), ((turn // Q_SLOTS) & 1) ^ 1)
+                    mbarrier.expect(q_full.index(room), q_desc.block_type.nbytes)
+                    async_load(q_desc, [head, row, 0], q_full.index(room), q_smem.index(room))
+            mbarrier.wait(v_empty.index(slot), free)
+            mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
+            async_load(v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
+        walked += n
 
 
 @gluon.jit
 def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.constexpr,
                  MASK: gl.constexpr, CAUSAL: gl.constexpr, dtype: gl.constexpr):
-    """Turn scores into p under the new maximum; return (p, m, l_sum, alpha)."""
+    """Turn scores into p under the new maximum; return (p, m, l_sum, alpha).
+
+    l_sum has four parts a row, one for each thread that holds numbers of it (`IN_FOUR`): added up
+    once, in the end. The maximum must be that of the row at once.
+    """
     if MASK:
         s_layout: gl.constexpr = s.type.layout
         rows = first_row + gl.arange(0, s.shape[0], gl.SliceLayout(1, s_layout))
@@ -147,7 +198,10 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
         m_safe = gl.where(m_new == float("-inf"), 0.0, m_new)
     alpha = gl.exp2(m - m_safe)
     p = gl.exp2(s * scale - m_safe[:, None])
-    l_sum = l_sum * alpha + gl.sum(p, 1)
+    parts = gl.sum(gl.sum(gl.reshape(p, (p.shape[0], p.shape[1] // 8, 4, 2)), 3), 1)
+    parts = gl.convert_layout(parts, IN_FOUR, assert_trivial=True)
+    l_alpha = gl.convert_layout(alpha, gl.SliceLayout(1, IN_FOUR), assert_trivial=True)
+    l_sum = l_sum * l_alpha[:, None] + parts
     return gl.convert_layout(p.to(dtype), p_layout), m_new, l_sum, alpha
 
 
@@ -211,7 +265,7 @@ def scaled(acc, factor, PARTS: gl.constexpr):
 @gluon.jit
 def pass_by(i, bars, STAGES: gl.constexpr):
     """Give back tile i unread: no row of this group sees it."""
-    _, k_full, k_empty, v_full, v_empty = bars
+    _, _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     phase = (i // STAGES) & 1
     mbarrier.wait(k_full.index(slot), phase)
@@ -228,7 +282,7 @@ def tile_in_order(
 ):
     """S = Q K_i, then the exponentials, then acc += P V_i; other groups fill the gaps."""
     _, k_smem, v_smem = smem
-    _, k_full, k_empty, v_full, v_empty = bars
+    _, _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
     s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
@@ -251,7 +305,7 @@ def tile_overlapped(
 ):
     """Start S = Q K_i and acc += P V_(i-1) together; exponentiate S while the second runs."""
     _, k_smem, v_smem = smem
-    _, k_full, k_empty, v_full, v_empty = bars
+    _, _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     before = (i - 1) % STAGES
     s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
@@ -270,36 +324,38 @@ def tile_overlapped(
 
 
 @gluon.jit
-def compute(
-    group: gl.constexpr, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-    BLOCK_K: gl.constexpr, STAGES: gl.constexpr, OVERLAP: gl.constexpr,
-    CAUSAL: gl.constexpr, q_layout: gl.constexpr, PARTS: gl.constexpr,
+def walk(
+    q_tile, room, turn, smem, bars, walked, n, first_row, n_q, n_k, scale,
+    group: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr, STAYS: gl.constexpr,
+    OVERLAP: gl.constexpr, CAUSAL: gl.constexpr, PARTS: gl.constexpr,
 ):
-    """A consumer: four warps, 64 query rows, all their keys."""
-    q_smem, k_smem, v_smem = smem
-    q_full, k_full, k_empty, v_full, _ = bars
-    dtype: gl.constexpr = q_smem.dtype
-    WIDTH: gl.constexpr = o_desc.block_shape[2]
+    """Walk over the keys of 64 rows, last tile first; return (m, l_sum, acc), O not yet divided."""
+    _, k_smem, v_smem = smem
+    q_full, q_empty, k_full, k_empty, v_full, v_empty = bars
+    dtype: gl.constexpr = q_tile.dtype
+    Q_SLOTS: gl.constexpr = 2 if STAYS else 1
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])
     o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, PARTS[0], 16])
     p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
-    row_layout: gl.constexpr = gl.SliceLayout(1, s_layout)
-    first_row += group * ROWS
     own = key_tiles(first_row, ROWS, n_q, n_k, BLOCK_K, CAUSAL)
     whole = n_k  # key tiles from here on hide a key from some row of this group
     if CAUSAL:
         whole = gl.minimum(n_k, gl.maximum(first_row + n_k - n_q + 1, 0))
-    whole = gl.minimum(whole // BLOCK_K, own - 1 if OVERLAP else own)
+    # at least one tile has the mask: where that loop was left out, the assembler of Triton 3.6 left
+    # out the address of Q as well, that the next loop needs
+    whole = gl.minimum(whole // BLOCK_K, own - 1)
     for i in range(n - own):
-        pass_by(i, bars, STAGES)
+        pass_by(walked + i, bars, STAGES)
 
-    q_tile = seen_as(q_smem.index(group), [ROWS, WIDTH], q_layout)
-    m = gl.full((ROWS,), float("-inf"), gl.float32, row_layout)
-    l_sum = gl.zeros((ROWS,), gl.float32, row_layout)
+    m = gl.full((ROWS,), float("-inf"), gl.float32, gl.SliceLayout(1, s_layout))
+    l_sum = gl.zeros((ROWS, 4), gl.float32, IN_FOUR)
     acc = (empty(PARTS[0]),) if len(PARTS) == 1 else (empty(PARTS[0]), empty(PARTS[1]))
-    mbarrier.wait(q_full, 0)
+    mbarrier.wait(q_full.index(room), (turn // Q_SLOTS) & 1)
+    if STAYS and turn > 0:  # the other slot still held the O before this
+        store_wait(0)
+        mbarrier.arrive(q_empty.index(group * Q_SLOTS + (turn + 1) % Q_SLOTS))
     if OVERLAP:
-        first = n - own
+        first = walked + n - own
         slot = first % STAGES
         s = scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
         s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
@@ -307,34 +363,63 @@ def compute(
         p, m, l_sum, _ = softmax_step(s, m, l_sum, scale, first_row, (own - 1) * BLOCK_K,
                                       n_q, n_k, p_layout, True, CAUSAL, dtype)
         mbarrier.wait(v_full.index(slot), (first // STAGES) & 1)
-        for i in range(first + 1, n - whole):
+        for i in range(n - own + 1, n - whole):
             m, l_sum, acc, p = tile_overlapped(
-                i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, PARTS)
+                walked + i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row,
+                (n - 1 - i) * BLOCK_K, n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, PARTS)
         for i in range(n - whole, n):
             m, l_sum, acc, p = tile_overlapped(
-                i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, PARTS)
-        acc = add_values(p, v_smem.index((n - 1) % STAGES), acc, PARTS)
+                walked + i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row,
+                (n - 1 - i) * BLOCK_K, n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, PARTS)
+        slot = (walked + n - 1) % STAGES
+        acc = add_values(p, v_smem.index(slot), acc, PARTS)
         acc = finished(acc, (p,))
+        mbarrier.arrive(v_empty.index(slot))
     else:
         for i in range(n - own, n - whole):
             m, l_sum, acc = tile_in_order(
-                i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, p_layout, PARTS)
+                walked + i, q_tile, smem, bars, m, l_sum, acc, scale, first_row,
+                (n - 1 - i) * BLOCK_K, n_q, n_k, BLOCK_K, STAGES, True, CAUSAL, p_layout, PARTS)
         for i in range(n - whole, n):
             m, l_sum, acc = tile_in_order(
-                i, q_tile, smem, bars, m, l_sum, acc, scale, first_row, (n - 1 - i) * BLOCK_K,
-                n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, p_layout, PARTS)
-    l_safe = gl.where(l_sum == 0.0, 1.0, l_sum)
-    rows = first_row + gl.arange(0, ROWS, row_layout)
-    gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2, mask=rows < n_q)
-    acc = scaled(acc, 1.0 / l_safe, PARTS)
-    q_tile.slice(0, PARTS[0], 1).store(acc[0].to(dtype))  # Q is done with: its room for O
-    if len(PARTS) == 2:
-        q_tile.slice(PARTS[0], PARTS[1], 1).store(acc[1].to(dtype))
-    fence_async_shared()
-    async_store(o_desc, [head, first_row, 0], q_smem.index(group))
+                walked + i, q_tile, smem, bars, m, l_sum, acc, scale, first_row,
+                (n - 1 - i) * BLOCK_K, n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, p_layout, PARTS)
+    return m, l_sum, acc
+
+
+@gluon.jit
+def compute(
+    group: gl.constexpr, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+    BLOCK_K: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
+    TOGETHER: gl.constexpr, STAYS: gl.constexpr, OVERLAP: gl.constexpr, CAUSAL: gl.constexpr,
+    q_layout: gl.constexpr, PARTS: gl.constexpr,
+):
+    """A consumer: four warps, 64 query rows of each tile, all their keys."""
+    q_smem, _, _ = smem
+    WIDTH: gl.constexpr = o_desc.block_shape[2]
+    Q_SLOTS: gl.constexpr = 2 if STAYS else 1
+    walked = 0
+    for turn in range(turns(heads, tiles, STAYS, CAUSAL)):
+        head, tile = work_item(turn, heads, tiles, TOGETHER, STAYS, CAUSAL)
+        n = key_tiles(tile * GROUPS * ROWS, GROUPS * ROWS, n_q, n_k, BLOCK_K, CAUSAL)
+        first_row = (tile * GROUPS + group) * ROWS
+        room = group * Q_SLOTS + turn % Q_SLOTS
+        q_tile = seen_as(q_smem.index(room), [ROWS, WIDTH], q_layout)
+        m, l_sum, acc = walk(
+            q_tile, room, turn, smem, bars, walked, n, first_row, n_q, n_k, scale,
+            group, BLOCK_K, STAGES, STAYS, OVERLAP, CAUSAL, PARTS)
+        l_all = gl.convert_layout(gl.sum(l_sum, 1), m.type.layout)
+        l_safe = gl.where(l_all == 0.0, 1.0, l_all)
+        rows = first_row + gl.arange(0, ROWS, m.type.layout)
+        gl.store(lse + head.to(gl.int64) * n_q + rows, (m + gl.log2(l_safe)) * LN_2,
+                 mask=rows < n_q)
+        acc = scaled(acc, 1.0 / l_safe, PARTS)
+        q_tile.slice(0, PARTS[0], 1).store(acc[0].to(q_tile.dtype))  # Q is done with: room for O
+        if len(PARTS) == 2:
+            q_tile.slice(PARTS[0], PARTS[1], 1).store(acc[1].to(q_tile.dtype))
+        fence_async_shared()
+        async_store(o_desc, [head, first_row, 0], q_smem.index(room))
+        walked += n
     store_wait(0)
 
 
@@ -350,23 +435,20 @@ def barriers(count: gl.constexpr, arrivals: gl.constexpr):
 @gluon.jit
 def specialised_kernel(
     q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, tiles, scale,
-    GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr, TOGETHER: gl.constexpr,
-    OVERLAP: gl.constexpr, CAUSAL: gl.constexpr, q_layout: gl.constexpr, kv_layout: gl.constexpr,
-    PARTS: gl.constexpr,
+    GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
+    TOGETHER: gl.constexpr, STAYS: gl.constexpr, OVERLAP: gl.constexpr, CAUSAL: gl.constexpr,
+    q_layout: gl.constexpr, kv_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
     """Set up shared memory and barriers, then part: two or three consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
     BLOCK_K: gl.constexpr = k_desc.block_shape[1]
     WIDTH: gl.constexpr = k_desc.block_shape[2]
-    BLOCK_Q: gl.constexpr = GROUPS * ROWS
-    head, tile = work_item(heads, tiles, TOGETHER, CAUSAL)
-    first_row = tile * BLOCK_Q
-    n = key_tiles(first_row, BLOCK_Q, n_q, n_k, BLOCK_K, CAUSAL)
-    q_smem = gl.allocate_shared_memory(dtype, [GROUPS, 1, ROWS, WIDTH], q_desc.layout)
+    Q_SLOTS: gl.constexpr = 2 if STAYS else 1
+    q_smem = gl.allocate_shared_memory(dtype, [GROUPS * Q_SLOTS, 1, ROWS, WIDTH], q_desc.layout)
     k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], k_desc.layout)
     v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], v_desc.layout)
     bars = (
-        barriers(1, 1).index(0),  # Q is full
+        barriers(GROUPS * Q_SLOTS, 1), barriers(GROUPS * Q_SLOTS, 1),  # Q is full, is empty
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # K is full, is empty
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # V is full, is empty
     )
@@ -383,12 +465,15 @@ def specialised_kernel(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
-                (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
-                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
-                              GROUP, GROUPS, STAGES)),
+                (compute, (zero, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                           BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
+                           CAUSAL, q_layout, PARTS)),
+                (compute, (one, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                           BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
+                           CAUSAL, q_layout, PARTS)),
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, tiles, n_q, n_k,
+                              GROUP, GROUPS, STAGES, TOGETHER, STAYS,
+                              CAUSAL)),
             ],
             worker_num_warps=[4, 1],
             worker_num_regs=[240, 24],
@@ -396,14 +481,18 @@ def specialised_kernel(
     else:
         gl.warp_specialize(
             [
-                (compute, (zero, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
-                (compute, (one, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
-                (compute, (two, o_desc, lse, smem, bars, n, head, first_row, n_q, n_k, scale,
-                           BLOCK_K, STAGES, OVERLAP, CAUSAL, q_layout, PARTS)),
-                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, n, head, first_row,
-                              GROUP, GROUPS, STAGES)),
+                (compute, (zero, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                           BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
+                           CAUSAL, q_layout, PARTS)),
+                (compute, (one, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                           BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
+                           CAUSAL, q_layout, PARTS)),
+                (compute, (two, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                           BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
+                           CAUSAL, q_layout, PARTS)),
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, tiles, n_q, n_k,
+                              GROUP, GROUPS, STAGES, TOGETHER, STAYS,
+                              CAUSAL)),
             ],
             worker_num_warps=[4, 4, 1],
             worker_num_regs=[160, 160, 24],
@@ -432,7 +521,17 @@ def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
 
 
 def specialised(
-    q, k, v, *, causal=False, scale=None, groups=2, block_k=128, stages=2, overlap=True
+    q,
+    k,
+    v,
+    *,
+    causal=False,
+    scale=None,
+    groups=2,
+    block_k=128,
+    stages=2,
+    overlap=True,
+    stays=False,
 ):
     """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
@@ -446,6 +545,8 @@ def specialised(
         block_k: keys per tile.
         stages: K and V tiles in flight.
         overlap: let a group take exponentials while its last P V runs; else other groups' do.
+        stays: one program an SM, with a list of query tiles and room for the next Q; else each
+            program takes one tile.
 
     Returns:
         o (B, H, n_q, d) and lse (B, H, n_q) in float32.
@@ -462,15 +563,19 @@ def specialised(
     tiles = cdiv(n_q, 64 * groups)
     fits = max(L2_SHARE // (2 * n_k * d * q.element_size()), 1)
     together = min(1 << (fits.bit_length() - 1), 16)  # a power of two
+    programs = batch * heads * tiles
+    if stays:
+        programs = min(batch * heads * (cdiv(tiles, 2) if causal else tiles), multiprocessors(q))
     launch(
-        *(specialised_kernel, (tiles * batch * heads,)),
-        likeness((q, k, v), causal, groups, block_k, stages, overlap),
+        *(specialised_kernel, (programs,)),
+        likeness((q, k, v), causal, groups, block_k, stages, overlap, stays),
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
         *(lse, n_q, n_k, batch * heads, tiles, scale * LOG2_E),
         GROUP=heads // k.shape[1],
         GROUPS=groups,
         STAGES=stages,
         TOGETHER=together,
+        STAYS=stays,
         OVERLAP=overlap,
         CAUSAL=causal,
         q_layout=swizzled((64, power_of_2(d)), q.dtype),

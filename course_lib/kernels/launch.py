@@ -28,6 +28,13 @@ def power_of_2(d: int) -> int:
     return max(16, 1 << (d - 1).bit_length())
 
 
+def multiprocessors(x: torch.Tensor) -> int:
+    """Return how many SMs x's GPU has; 1 for a tensor on a CPU."""
+    if not x.is_cuda:
+        return 1
+    return torch.cuda.get_device_properties(x.device).multi_processor_count
+
+
 def on_device_of(x: torch.Tensor) -> AbstractContextManager:
     """Make x's GPU the current one: Triton launches there. Nothing to do on a CPU, or if it is."""
     if not x.is_cuda or torch.cuda.current_device() == x.device.index:

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from course_lib.kernels.launch import cdiv
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -83,17 +85,45 @@ _DESCRIPTORS = {
 # _PLAIN. So does one with a soft-cap, slopes, sinks, packed sequences or pages (`scores`). At
 # head_dim 64 few keys go to _DESCRIPTORS, and a call with too little to do for large tiles goes to
 # _PLAIN (`attention_forward.SMALL`). _DESCRIPTORS lacks 96: its tiles are powers of two.
+# Its programs stay, each with a LIST of tiles, where that should be faster (`by_hand_for`).
 BY_HAND = {
     64: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
     96: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
     128: {"groups": 2, "block_k": 128, "stages": 3, "overlap": True},
     256: {"groups": 2, "block_k": 64, "stages": 2, "overlap": True},
 }
+LISTS = {  # at head_dim 256 there is no room for a second tile of Q, at 128 it takes a stage's
+    d: BY_HAND[d] | {"stages": 2, "stays": True} for d in (64, 96, 128)
+}
+_KEYS_SAVED = 150  # what a list saves for each tile of queries, in the time that a key takes
+_STAGE_LOST = 0.02  # of a call's time
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
     (256, None): Tiles(16, 16, 4, 1),
 }
+
+
+def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dict[str, int]:
+    """Return how rung 8 should run for these: keyword arguments of `specialised`.
+
+    Lists of tiles are made beforehand, causal ones of pairs. So the longest may have much more
+    than the mean, where programs that come and go share the work out as they end. With the two
+    numbers above this chose the faster way for 65 of 71 measured shapes; the others lose 5 % at
+    most (record ``h100_short_keys`` and the benchmarks' NOTES.md).
+    """
+    batch, heads, n_q, d = q.shape
+    n_k = k.shape[2]
+    if d not in LISTS:
+        return BY_HAND[d]
+    lost = _STAGE_LOST if LISTS[d]["stages"] < BY_HAND[d]["stages"] else 0
+    keys: float = n_k
+    if causal:
+        tiles = cdiv(n_q, 64 * BY_HAND[d]["groups"])
+        longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
+        lost += longest * sms / (batch * heads * tiles) - 1
+        keys = max(n_k - n_q / 2, 1)
+    return LISTS[d] if _KEYS_SAVED / keys > lost else BY_HAND[d]
 
 
 def sm_of(x: torch.Tensor) -> int:

@@ -10,8 +10,15 @@ from typing import Any
 from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
-_TRUTH = hex_of("right")
-_NOT_THIS = f"border:1px solid {hex_of('other')}66"
+_TRUTH, _GUESS, _LINE = hex_of("right"), hex_of("flash"), hex_of("other")
+_FRAME = (
+    "box-sizing:border-box;max-width:48em;margin:6px 2px;padding:8px 14px;"
+    f"border:1px solid {_LINE};border-radius:8px"
+)
+_LETTER = (
+    "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
+    f"background:{_LINE}26"
+)
 
 
 def scalar(value: Any) -> Any:
@@ -51,18 +58,18 @@ class Comparison:
                     (names[2], self._judged(self.predictions[-1])),
                 ]
         truth = " and ".join(said(answer, self.unit) for answer in self.answers)
-        return [*lines, ("What happened", truth)]
+        return [*lines, ("The answer", truth)]
 
     def _judged(self, value: Any) -> str:
         text, truth = said(value, self.unit), self.answers[0]
         if not (is_number(value) and is_number(truth)):
-            return f"{text}: {'as it is' if value in self.answers else 'it turned out differently'}"
+            return f"{text}, {'as it is' if value in self.answers else 'it turned out differently'}"
         if math.isclose(value, truth, rel_tol=0.01):
-            return f"{text}: as it is"
+            return f"{text}, as it is"
         if truth == 0 or value / truth <= 0:
-            return f"{text}: off by {abs(value - truth):.4g}"
+            return f"{text}, off by {abs(value - truth):.4g}"
         ratio = max(value / truth, truth / value)
-        return f"{text}: {'above' if value > truth else 'below'} by a factor of {ratio:.3g}"
+        return f"{text}, {ratio:.3g} times too {'high' if value > truth else 'low'}"
 
     def __repr__(self) -> str:
         text = "\n".join(f"{label}: {value}" for label, value in self.lines())
@@ -79,7 +86,7 @@ class Comparison:
         shown = asked * bool(self.question) + (
             self._cards() or self._axis() or f"<table>{rows}</table>"
         )
-        shown += why
+        shown = f'<div style="{_FRAME}">{shown}{why}</div>'  # as the question was framed
         if self.predictions:
             return shown
         first = "You have not predicted yet: do it above, or open the answer"
@@ -98,20 +105,24 @@ class Comparison:
                 if guess == option
             ]  # fmt: skip
             happened = option in self.answers
-            look = f"border:1px solid {_TRUTH};background:{_TRUTH}2e" if happened else _NOT_THIS
+            look = f"border:1px solid {_TRUTH if happened else _LINE}"
+            look += f";background:{_TRUTH}2e" if happened else ""
+            if marks:
+                look += f";box-shadow:inset 0 0 0 2px {_GUESS}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
-            marks = ["<b>✓ what happened</b>"] * happened + marks
+            marks = ["<b>✓ the answer</b>"] * happened + marks
             cards += (
-                f'<div style="display:flex;flex-wrap:wrap;gap:2px 12px;padding:6px 12px;'
-                f'margin:0 0 6px;border-radius:8px;{look}"><span>{letter}</span>'
+                '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
+                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
+                f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto">{" ".join(marks)}</span></div>'
             )
-        return f'<div style="max-width:46em">{cards}</div>'
+        return cards
 
     def _axis(self) -> str:
-        """Return the truth as a bar and each guess as a mark on its axis; "" where none has one.
+        """Return the truth and each guess as bars of one scale; "" where one has no place on it.
 
-        The axis begins at 0 and is linear: what was twice too much stands twice as far out.
+        The axis begins at 0 and is linear: what was twice too much is twice as long.
         """
         *said_before, (label, truth) = self.lines()
         ends = [*self.predictions[:1], *self.predictions[-1:]]  # the first guess and the last
@@ -122,28 +133,14 @@ class Comparison:
         if self.answers[0] <= 0 or min(guesses) < 0:
             return ""
         far = 100 / max(self.answers[0], *guesses)
-        marks = "".join(
-            _mark(guess * far, "▼", f"{name}: {rich(text)}")
+        guessed = "".join(
+            _bar(guess * far, _GUESS, f"{name}: {rich(text)}")
             for guess, (name, text) in zip(guesses, said_before, strict=True)
         )
-        wide = self.answers[0] * far
-        guessed = "".join(
-            f'<div style="width:{guess * far:.4g}%;min-width:2px;height:9px;margin-bottom:2px;'
-            'background:currentColor;opacity:.45"></div>'
-            for guess in reversed(guesses)  # each below its own words, the truth at the bottom
-        )
-        bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:18px;background:{_TRUTH}"></div>'
-        return (
-            f'<div style="max-width:42em;padding:0 8px 4px">{marks}'
-            '<div style="display:flex;flex-direction:column-reverse;'
-            f'border-left:2px solid;border-bottom:1px solid">{bar}{guessed}</div>'
-            f"{_mark(wide, '▲', f'<b>{label}: {rich(truth)}</b>')}</div>"
-        )
+        return guessed + _bar(self.answers[0] * far, _TRUTH, f"<b>{label}: {rich(truth)}</b>")
 
 
-def _mark(place: float, pointer: str, words: str) -> str:
-    """Return words beside a pointer that stands at a percentage of the axis."""
-    side, order = ("left", f"{pointer} {words}") if place <= 50 else ("right", f"{words} {pointer}")
-    away = place if side == "left" else 100 - place
-    style = f"margin-{side}:calc({away:.4g}% - 0.4em);text-align:{side};line-height:1.5"
-    return f'<div style="{style}">{order}</div>'
+def _bar(wide: float, colour: str, words: str) -> str:
+    """Return words above a bar that is ``wide`` percent of the axis."""
+    bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:16px;background:{colour}"></div>'
+    return f'<div>{words}</div><div style="border-left:2px solid;margin-bottom:8px">{bar}</div>'

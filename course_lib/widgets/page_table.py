@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = "ABCDEF"
-_HUES = ("sky", "yellow", "purple", "green", "grey", "blue")
+_TONES = (("blue", 0.35), ("grey", 0.5), ("blue", 0.7), ("grey", 0.8), ("grey", 0.25), ("blue", 1))
+"""A hue and how much of it: greys and blues, for the other hues are those of Q, K, V, S and O."""
 _LIMITS = {"page_size": 64, "slots": 2**14, "reserve": 2**14}
 _MOST_STEPS = 2000
 
@@ -178,7 +179,7 @@ class PageTable(CourseWidget):
             filled = sum(c["filled"][page] for page in own)
             room = {"pages": len(own) * now["page_size"], "reserved": max(n, self.reserve)}
             for way, kept in (("pages", filled), ("reserved", n)):
-                axes.barh(way, kept, left=at[way], color=_hue(name, place), edgecolor=PAGE_INK)
+                axes.barh(way, kept, left=at[way], color=_tone(name, place), edgecolor=PAGE_INK)
                 axes.barh(way, room[way] - kept, left=at[way] + kept, color="none",
                           edgecolor=PAGE_INK, hatch="///")  # fmt: skip
                 at[way] += room[way]
@@ -210,8 +211,9 @@ def counts(frame: Frame, page_size: int, reserve: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _hue(name: str, place: int) -> str:
-    return hex_of(_HUES[(NAMES.index(name) if name in NAMES else place) % len(_HUES)])
+def _tone(name: str, place: int) -> tuple[str, float]:
+    hue, share = _TONES[(NAMES.index(name) if name in NAMES else place) % len(_TONES)]
+    return hex_of(hue), share
 
 
 def _in_order(lengths: list[int], settings: dict[str, Any]) -> dict[str, Any]:

@@ -193,7 +193,7 @@ class Predict(CourseWidget):
 
     def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question as HTML; the answer comes with `reveal`."""
-        where = "Decide before you open it; the next cell shows what happened."
+        where = "Decide before you open it; the next cell shows the answer."
         return asked_html(
             self.question,
             self.options,
@@ -253,7 +253,7 @@ def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: 
         for i, option in enumerate(question.options):
             right = answer is not None and option == answer
             text = shorten(option.replace("`", ""), 56, placeholder=" …") + (
-                "  ✓ what happened" if right else ""
+                "  ✓ the answer" if right else ""
             )
             weight = "bold" if right else "normal"
             label = axes.annotate(

@@ -218,8 +218,9 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
 #
-# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.6 to 5.1 ms: do not rank
-# them. The causal times are steadier: rung 3 took 2.59 to 2.62 ms, rung 4 2.39 to 2.42.
+# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.4 to 5.0 ms: do not rank
+# them. Causal, rung 3 took 2.53 to 2.73 ms, rung 4 2.33 to 2.54: they just meet, and their
+# medians are a tenth apart.
 
 # %% rung-4-text [markdown]
 # ### Rung 4: mask boundary tiles only
@@ -423,7 +424,7 @@ else:
 # ## What was shown, and what was not
 #
 # **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
-# N = 16384, the last is 1.7 times as fast as the first for all keys, and 3.5 times
+# N = 16384, the last is 1.8 times as fast as the first for all keys, and 3.7 times
 # for causal attention. Rung 4 is 2.0 times rung 2 there: work that is not done.
 #
 # **Not shown.** That the order of the rungs is the same on your GPU. That the gains
@@ -617,7 +618,8 @@ start = source.index("def copy_tiles")
 print(source[start : source.index("@gluon.jit", start)].rstrip())
 
 # %% rung-8-groups-text [markdown]
-# How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys:
+# How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys (timed
+# before a change that made it some per cent faster than in this table):
 
 # %% rung-8-groups
 rows = []
@@ -639,6 +641,25 @@ Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s
 # `benchmarks/NOTES.md`): each of the programs copies its own K and V, the groups
 # share one copy. L2 is busy 69 % of what it can do in rung 6, 32 % in rung 8, and
 # rung 8 needs 4 % fewer clock cycles.
+
+# %% rung-8-lists-text [markdown]
+# **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
+# it waits for its Q, then for its first K. Or programs *stay*, one on each SM, each with a
+# list of tiles, and ask for the next Q while the last O leaves. But a list is made
+# beforehand, and who has the longest ends last. Where should which win?
+
+# %% rung-8-lists
+found = {}
+for row in load_measurements("h100_short_keys")["rows"]:
+    if row["d"] == 128:
+        key = "causal" if row["causal"] else "all keys"
+        found.setdefault((row["n"], key), {})[row["way"]] = row["median_us"]
+rows = [(*key, us["8, a tile each"], us["8, lists"]) for key, us in sorted(found.items())]
+Table(("N", "mask", "a tile each, us", "lists, us"), rows, {"N": "d"})
+
+# %% rung-8-lists-say [markdown]
+# Each time 16384 tokens, d = 128. With few keys beginning and ending is much of the work.
+# `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats

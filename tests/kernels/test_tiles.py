@@ -14,6 +14,7 @@ from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel
 from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel
 from course_lib.kernels.tiles import (
     BY_HAND,
+    LISTS,
     Tiles,
     backward_tiles_for,
     decode_tiles_for,
@@ -96,8 +97,9 @@ def example(d: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
     return torch.empty(d, dtype=dtype)
 
 
+@pytest.mark.parametrize("table", [BY_HAND, LISTS], ids=["come and go", "lists"])
 @pytest.mark.parametrize("d", BY_HAND)
-def test_rung_8_as_it_is_tuned(d):
+def test_rung_8_as_it_is_tuned(d, table):
     """Three groups, or two with more in flight, hardly fit the registers."""
     from course_lib.kernels.attention_forward import gluon_works
 
@@ -106,9 +108,11 @@ def test_rung_8_as_it_is_tuned(d):
     from course_lib.kernels.gluon_forward import specialised
 
     q = torch.empty(1, 1, 512, d, dtype=torch.bfloat16)
-    (ray,) = xray_launch(specialised, q, q, q, target="H100", causal=True, **BY_HAND[d])
+    if d not in table:
+        pytest.skip("no room for a second tile of Q")
+    (ray,) = xray_launch(specialised, q, q, q, target="H100", causal=True, **table[d])
     assert ray.shared_bytes <= SHARED_KIB[90] * 1024
-    assert ray.stack_bytes <= 8  # 0 up to Triton 3.8; 8 in 3.9 at head_dim 128
+    assert ray.stack_bytes <= 16  # numbers that a group reads once a tile of queries
     assert ray.instructions["tensor_core"] > 0
 
 

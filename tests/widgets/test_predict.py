@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from traitlets import TraitError
@@ -49,24 +51,20 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     assert "that is fine" in capsys.readouterr().out
     p.answer = 2
     text = repr(p.comparison(8, "Because."))
-    assert "below by a factor of 4" in text
+    assert "4 times too low" in text
     assert "8 ×" in text
     assert text.endswith("Because.")
 
 
-def test_a_guess_is_a_mark_on_the_axis_of_the_answer():
-    """Linear from 0: a quarter of the truth points at a quarter of the bar."""
+def test_a_guess_is_a_bar_beside_the_answer():
+    """Linear from 0: a quarter of the truth is a quarter as long."""
     p = Predict("1-axis", "How many?", unit="x")
+    bars = lambda: re.findall(r"width:([\d.]+)%", p.comparison(64)._repr_html_())  # noqa: E731
     p.answer = 16
-    shown = p.comparison(64)._repr_html_()
-    assert "margin-left:calc(25% - 0.4em)" in shown
-    assert "width:100%" in shown
-    assert "▼ Your prediction: 16 ×: below by a factor of 4" in shown
+    assert bars() == ["25", "100"]
+    assert "Your prediction: 16 ×, 4 times too low" in p.comparison(64)._repr_html_()
     p.answer = 640
-    shown = p.comparison(64)._repr_html_()
-    assert "width:10%" in shown
-    assert "margin-right:calc(0% - 0.4em)" in shown, "the last guess ends the axis"
-    assert "margin-left:calc(2.5% - 0.4em)" in shown, "the first one stays"
+    assert bars() == ["2.5", "100", "10"], "the first guess stays, the last one ends the axis"
     for no_axis in (-3, 0, [64, 65]):
         assert "<table>" in p.comparison(no_axis)._repr_html_()
     choice = Predict("1-choice", "Which?", options=["a<b", "c"])
@@ -79,37 +77,12 @@ def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
     p = Predict("1-cards", "Which?", options=["one", "two", "three"])
     cards = lambda truth: p.comparison(truth)._repr_html_().split("<div")[2:]  # noqa: E731
     p.answer = "two"
-    assert ["what happened" in card for card in cards("three")] == [False, False, True]
+    assert ["the answer" in card for card in cards("three")] == [False, False, True]
     assert ["your prediction" in card for card in cards("three")] == [False, True, False]
-    assert ["what happened" in card for card in cards(["one", "two"])] == [True, True, False]
+    assert ["the answer" in card for card in cards(["one", "two"])] == [True, True, False]
     p.answer = "three"
     assert ["first prediction" in card for card in cards("three")] == [False, True, False]
     assert ["last prediction" in card for card in cards("three")] == [False, False, True]
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("guess", [0, 1, 33, 64, 65, 1e9])
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_pointer_of_a_guess_stands_where_it_belongs(blank, guess, dark):
-    p = Predict(f"1-at-{guess}-{dark}", "How many?", unit="x")
-    p.answer = guess
-    page = blank(width=480, height=300)
-    style = "background:#111;color:#eee" if dark else "background:#fff;color:#222"
-    page.set_content(f"<body style='{style};margin:8px'>{p.comparison(65)._repr_html_()}")
-    found = page.evaluate(
-        """() => { const [mark, axis] = document.querySelector('body > div').children;
-          const text = mark.firstChild, at = text.data.indexOf('▼'), range = new Range();
-          range.setStart(text, at); range.setEnd(text, at + 1);
-          const p = range.getBoundingClientRect(), a = axis.getBoundingClientRect();
-          const bar = axis.firstElementChild.getBoundingClientRect();
-          return [(p.left + p.right) / 2 - a.left, bar.width, a.width,
-                  document.documentElement.scrollWidth - innerWidth]; }"""
-    )
-    pointer, bar, axis, overflow = found
-    high = max(guess, 65)
-    assert pointer == pytest.approx(axis * guess / high, abs=5)
-    assert bar == pytest.approx(max(2, axis * 65 / high), abs=3)
-    assert overflow <= 0
 
 
 def test_numbers_of_numpy_and_torch_are_numbers():
@@ -119,7 +92,7 @@ def test_numbers_of_numpy_and_torch_are_numbers():
     p.answer = np.int64(3)
     assert store.predictions("1-np") == [3]
     for truth in (np.float32(3), torch.tensor(3.0), np.array(3)):
-        assert "3: as it is" in repr(p.comparison(truth))
+        assert "3, as it is" in repr(p.comparison(truth))
 
 
 def test_a_store_that_cannot_be_written_does_not_stop_the_lesson(monkeypatch):
@@ -182,7 +155,7 @@ def test_a_guess_after_run_all_is_shown_beside_the_answer(monkeypatch):
     assert p.comparison(8, "Because.")._repr_html_().startswith("<details><summary>")
     p.reveal(8, "Because.")
     p.answer = 2
-    assert "2 ×: below by a factor of 4" in repr(updates[-1])
+    assert "2 ×, 4 times too low" in repr(updates[-1])
     assert "<details>" not in updates[-1]._repr_html_()
     Predict("1-late", "How many?", unit="x").answer = 4
     assert "Your last prediction: 4 ×" in repr(updates[-1])
@@ -216,6 +189,7 @@ def test_enter_on_a_choice_keeps_it(mount):
 def test_a_prediction_reaches_the_model(mount, check_page):
     page = mount(Predict("k", "How many?", unit="x"))
     check_page(page)
+    assert page.get_by_role("button", name="Keep").is_disabled(), "nothing to keep yet"
     page.get_by_label("Your guess:").fill("2^13")
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('answer')") == 8192

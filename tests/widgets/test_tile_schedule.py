@@ -160,13 +160,9 @@ def test_tiles_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
     page.locator(".fac-cell[data-at='6']").click()
     assert page.evaluate("facModel.get('step')") == 6
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
-    assert counts.all_text_contents()[:3] == [
-        "loaded ×3",
-        "loaded ×2",
-        "loaded ×1",
-    ]  # K tiles 0, 1, 2
+    assert counts.all_text_contents()[:3] == ["×3", "×2", "×1"]  # K tiles 0, 1, 2
     assert "12 of 16" in page.text_content(".fac-stage")  # rows of Q
-    assert "24 of 40 (2.5 × 16)" in page.text_content(".fac-stage")  # rows of K
+    assert "24 of 40 (×2.5)" in page.text_content(".fac-stage")  # rows of K
     assert (
         page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1 + 1
     )  # rows 0 to 2, the desk, the count
@@ -186,6 +182,13 @@ def test_decoding_shows_what_every_program_holds_and_merges_when_all_are_done(mo
     assert page.locator(".fac-tile-part").count() == 4
     assert "Step 5 of 5: program 0 at K/V tile 4, program 1 at" in page.inner_text(".fac")
     assert "weighted by exp(lse)" in page.text_content(".fac svg[role=img]")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_rows_moved_are_shown_at_every_width(mount, width):
+    page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
+    assert "24 of 40 (×2.5)" in page.text_content(".fac-stage")
 
 
 @pytest.mark.browser

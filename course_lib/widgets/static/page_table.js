@@ -64,7 +64,7 @@ const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
 const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
 /** A box with `many` cells. */
 const row = (x, y, many, w, h) => box(x, y, many * w, h) + (w < 4 ? "" : Array.from({ length: many - 1 }, (_, i) => `M${(x + (i + 1) * w).toFixed(1)} ${y.toFixed(1)}v${h}`).join(""));
-const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 3)} %`;
+const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 2)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function render({ model, el }) {
@@ -134,21 +134,22 @@ function render({ model, el }) {
     if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
     if (now.copied) last.push(`Page ${now.copied[0]} was shared: copied to page ${now.copied[1]} first.`);
     if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
-    return `${last.join(" ")} ${plural(c.tokens, "token")} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty. With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`.trim();
+    return `${last.join(" ")} ${plural(c.tokens, "token")} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
   }
 
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
-    picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)}`);
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.05 : 1.8) * fs, gap = lines > 4 ? 2 : 0.35 * fs, across = Math.ceil(get("slots") / lines);
+    picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
+    [marks.children[2].hidden, marks.children[3].hidden] = [!now.wrote, !now.copied];
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.05 : 1.8) * fs, gap = lines > 4 ? 2 : 0.8 * fs, across = Math.ceil(get("slots") / lines);
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
     const below = y, grid = { top: y + 2 * fs, tall, gap, slot: (width - 2) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-name", x: width - 1, y: 1.1 * fs, "text-anchor": "end" }, `${plural(c.pages, "page")}: ${percent(c.empty, c.slots)} of their slots empty`);
+      add("pages", "text", { class: "fac-t-big", x: 1, y: 1.1 * fs }, `pages of ${get("page_size")}: ${percent(c.empty, c.slots)} empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
-      add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
+      add("reserved", "text", { class: "fac-t-big", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
       y = drawReserved(add, now, { ...grid, top }, lines, fs);
     });
     links((add) => {
@@ -164,13 +165,13 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its table, and what can be done with it. */
   function drawTables(add, now, name, width, fs, ends) {
-    const row = 2 * fs, named = 10.4 * fs, left = named + (replayed ? 0 : 7.2 * fs), cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
-    const most = Math.max(3, Math.floor((width - left) / cell) - (replayed ? 0 : 1));
-    add("title", "text", { class: "fac-t-name", x: 1, y: 1.1 * fs }, "Tables");
+    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 7.2 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
+    const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
+    const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell; // where no line to a page goes down
     Object.entries(now.tables).forEach(([x, table], i) => {
-      const y = 1.6 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
+      const y = 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
-      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: named - 0.6 * fs, ...bar }, `choose ${x}`, choose);
+      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
       add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : "fac-t-name", x: 1.9 * fs, y: text }, `${x} ${wrong.length ? `${wrong.length} wrong` : plural(now.lengths[x], "token")}`);
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
@@ -181,13 +182,13 @@ function render({ model, el }) {
         if (x === name && place >= 0) ends[table[place]] = { place, from: [at + wide, y + bar.height / 2] };
       });
       if (replayed) return;
-      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", named, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", named + 3.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", end + 0.5 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", end + 4 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
         add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
       }
     });
-    return 1.6 * fs + Object.keys(now.tables).length * row;
+    return 2 * fs + Object.keys(now.tables).length * row;
   }
 
   /** Once a press, though the pointer moves. */
@@ -205,7 +206,7 @@ function render({ model, el }) {
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     const bottom = top + Math.ceil(pages() / each) * (tall + gap) - gap;
-    const every = nearest(SIZES, (3 * fs) / wide); // pages from one number to the next, where not all have room
+    const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
     let edges = "", stripes = "", mine = "";
     for (let page = 0; page < pages(); page += each) edges += row(...place(page), Math.min(each, pages() - page), wide, tall);
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
@@ -218,9 +219,10 @@ function render({ model, el }) {
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
-      if (who.length > 1) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
+      if (who.length > 1 && wide <= 10 * fs) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       for (let one = page; one < page + many; one += 1) {
-        if (wide > 1.8 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + 0.3 * fs, y: y + tall - 0.25 * fs }, wide > 4 * fs ? `${one} ${who.join(" ")}` : String(one));
+        const says = wide > 4 * fs ? `${one} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}` : String(one); // at the right end: tokens begin at the left
+        if (wide > 4 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 2 * fs ? wide - 0.3 * fs : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 2 * fs ? "end" : "start" }, says);
       }
     }
     for (const page of Object.keys(ends)) {
@@ -254,7 +256,7 @@ function render({ model, el }) {
 
   /** A measure below the first page of the last row: how many slots it has. */
   function drawSize(add, top, wide, room, slot, fs) {
-    const size = get("page_size"), says = `a page: ${plural(size, "slot")}`, y = top + 0.8 * fs, end = 1 + wide;
+    const size = get("page_size"), says = size > 1 ? `a page: slots 0 to ${size - 1}` : "a page: slot 0", y = top + 0.8 * fs, end = 1 + wide;
     const left = end + 10 * fs > room; // no room for the words behind it
     add("measure", "path", { class: "fac-pages-measure", d: `M1 ${top}V${y + 0.35 * fs}M1 ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
@@ -278,7 +280,7 @@ function render({ model, el }) {
         continue;
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
-      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && add(`kept name ${x} ${line}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
+      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && line === Math.floor(from / across) && add(`kept name ${x} ${line}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;

@@ -4,26 +4,29 @@ function render({ model, el }) {
   const options = model.get("options");
   const said = h("div", { role: "status", "aria-live": "polite", class: "fac-soft" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", onclick: keep }, "Keep my prediction");
+  const button = h("button", { type: "button", onclick: keep, disabled: true }, "Keep my prediction");
 
   function keep() {
     const answer = entry.read();
-    if (answer == null) return (said.textContent = options.length ? "Choose one first." : said.textContent);
+    if (answer == null) return;
     put(model, { answer });
     tell();
   }
+
+  const ready = () => (button.disabled = entry.empty());
 
   function tell() {
     const answer = model.get("answer");
     if (answer == null) return;
     entry.show(answer); // another view of this question may have been used
+    ready();
     const unit = options.length ? "" : ` ${model.get("unit")}`;
     said.replaceChildren("Your prediction: ", h("b", {}, rich(`${answer}${unit}`)), ". Now run on and see.");
   }
 
   entry.onEnter(keep);
   model.on("change:answer", tell);
-  root(model, el, h("fieldset", { class: "fac-quiz" },
+  root(model, el, h("fieldset", { class: "fac-quiz", oninput: ready, onkeyup: ready },
     h("legend", {}, rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
   tell();
 }
@@ -33,14 +36,14 @@ function choice(model, options) {
   const name = freshId("predict");
   const inputs = options.map((text) => h("input", { type: "radio", name, value: text }));
   const cards = options.map((text, i) => h("label", { class: "fac-card" }, inputs[i], h("span", {}, rich(text))));
-  const brief = options.every((text) => text.length <= 24);
-  const node = h("div", { class: `fac-cards ${brief ? "fac-brief" : ""}`, onkeydown: (event) => {
+  const node = h("div", { class: "fac-cards", onkeydown: (event) => {
     const input = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey ? inputs[event.key.toLowerCase().charCodeAt(0) - 97] : null;
     if (input) [input.checked] = [true, input.focus()];
   } }, cards);
   return {
     node,
     read: () => inputs.find((input) => input.checked)?.value,
+    empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
       input.checked = input.value === answer;
       cards[i].classList.toggle("fac-kept", input.checked);
@@ -52,7 +55,7 @@ function choice(model, options) {
 function number(model, say) {
   const id = freshId("predict");
   const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off" });
-  const node = h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, model.get("unit"));
+  const node = h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, model.get("unit") === "×" ? "times" : model.get("unit"));
   const read = () => {
     const value = parseNumber(input.value);
     input.setAttribute("aria-invalid", Number.isNaN(value));
@@ -61,7 +64,7 @@ function number(model, say) {
     return null;
   };
   const show = (answer) => parseNumber(input.value) === answer || (input.value = answer);
-  return { node, read, show, onEnter: (keep) => enter(input, keep) };
+  return { node, read, show, empty: () => !input.value.trim(), onEnter: (keep) => enter(input, keep) };
 }
 
 function enter(input, act) {

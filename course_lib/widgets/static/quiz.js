@@ -19,7 +19,7 @@ function tried(model, solved, what) {
 
 function verdict(right, ...text) {
   const word = right ? "✓ Right." : "✗ Not this one.";
-  return h("div", { class: `fac-why ${right ? "fac-right" : ""}` }, h("b", {}, word), " ", ...text);
+  return h("div", { class: `fac-why ${right ? "fac-right" : "fac-wrong"}` }, h("b", {}, word), " ", ...text);
 }
 
 function choices(model) {
@@ -33,16 +33,19 @@ function choices(model) {
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
   const result = h("div", { role: "status", "aria-live": "polite" });
-  const button = h("button", { type: "button", onclick: check }, "Check");
+  const button = h("button", { type: "button", onclick: check, disabled: true }, "Check");
 
   function clear() {
+    ready();
     result.textContent = "";
     for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
   }
 
+  const ready = () => (button.disabled = !rows.some((row) => row.input.checked));
+
   function check() {
     const chosen = rows.filter((row) => row.input.checked);
-    if (!chosen.length) return (result.textContent = "Choose an answer first.");
+    if (!chosen.length) return;
     const solved = rows.every((row) => row.option.right === row.input.checked);
     tried(model, solved, { chosen: chosen.map((row) => rows.indexOf(row)) });
   }
@@ -51,6 +54,7 @@ function choices(model) {
     const places = model.get("chosen");
     rows.forEach((row, i) => (row.input.checked = places.includes(i)));
     const chosen = rows.filter((row) => row.input.checked);
+    ready();
     for (const row of rows) {
       row.why.replaceChildren();
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));

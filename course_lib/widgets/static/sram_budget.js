@@ -70,32 +70,35 @@ function render({ model, el }) {
     if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
     while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
     const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.4 * fs, tall = 5.2 * fs, lane = 2.55 * fs, under = top + tall + 2.1 * fs;
+    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = (narrow ? 3.4 : 2.3) * fs, under = top + tall + 2.9 * fs;
     let y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
     const floor = y + (perThread ? 4.4 * fs : 0);
     block((add) => hands((over) => {
       axis(add, room, px, floor, fs, top);
       const spans = slide(add, over, shared, "shared", top, tall, px, fs);
       const most = walls.at(-1).limit;
-      if (total > most) add("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
+      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (perThread) registerFile(add, over, now, px, y, fs);
       handles(over, spans, now, px, top, tall, fs, width);
     }));
     chips((add) => {
-      const titles = walls.map(({ limit, names: all }) => (width < 640 ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
+      const titles = walls.map(({ limit, names: all }) => (narrow ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
       const places = spread(walls.map(({ limit }) => px(limit)), titles.map((t) => wide(t, fs) + fs), 0, width);
-      // Across the block, and at the end of its chip's own bar: between them are words.
+      // Across the block; below it are the handles.
       const post = (x, y, height) => `M${x - 1.5} ${y}h3v${height}h-3z`;
-      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, tall + 1.6 * fs) + post(px(limit), under + i * lane - 0.2 * fs, fs) }));
+      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, tall + 1.3 * fs) }));
       walls.forEach(({ limit, names: all }, i) => {
-        const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = fits ? "fac-t-small" : "fac-t-bad";
+        const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = `fac-t-small${fits ? "" : " fac-sram-no"}`;
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${1.2 * fs}L${px(limit)} ${top - 1.3 * fs}` });
         add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
-        add(`bar ${i}`, "rect", { class: "fac-sram-bar", x: px(0), y: at, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
-        if (!fits) add(`over ${i}`, "rect", { class: "fac-sram-over", x: px(limit), y: at, width: px(total) - px(limit), height: 0.6 * fs });
+        if (!fits) {
+          const box = [px(limit), at, px(total) - px(limit), 0.6 * fs];
+          add(`over ${i}`, "rect", { class: "fac-sram-over", x: box[0], y: at, width: box[2], height: box[3] });
+          add(`hatch ${i}`, "path", { class: "fac-sram-hatch", d: hatching(...box, 6) });
+        }
         add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at, width: px(limit) - px(0), height: 0.6 * fs });
         add(`says ${i}`, "text", { class: cls, x: 1, y: at + 1.65 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
-        add(`best ${i}`, "text", { class: "fac-t-soft", x: right, y: at + 1.65 * fs, "text-anchor": "end" }, best ? `${width < 640 ? "largest B" : "largest square tile B"} = ${best}${width < 640 ? "" : `: K and V read ${times(best)}`}` : "not even one row fits");
+        add(`best ${i}`, "text", { class: "fac-t-small", x: narrow ? 1 : 18 * fs, y: at + (narrow ? 2.75 : 1.65) * fs }, best ? `largest square tile B = ${best}: K and V read ${times(best)}` : "not even one row fits");
         get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
       });
     });
@@ -107,8 +110,8 @@ function render({ model, el }) {
     slide(add, over, registers, "registers", y, 2.6 * fs, px, fs);
     const all = sum(registers), spills = all > spilled;
     add("register wall", "rect", { class: "fac-sram-wall", x: px(spilled) - 1.5, y: y - 0.4 * fs, width: 3, height: 3.4 * fs });
-    if (spills) add("register spill", "rect", { class: "fac-sram-spill", x: px(spilled), y, width: px(all) - px(spilled), height: 2.6 * fs });
-    add("registers", "text", { class: spills ? "fac-t-bad" : "fac-t-small", x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
+    if (spills) over("register spill", "rect", { class: "fac-sram-spill", x: px(spilled), y, width: px(all) - px(spilled), height: 2.6 * fs });
+    add("registers", "text", { class: `fac-t-small${spills ? " fac-sram-no" : ""}`, x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
   }
 
   /** The widest part of a buffer that no wall cuts: its ends. */
@@ -119,7 +122,7 @@ function render({ model, el }) {
 
   /** Lay buffers side by side from the left wall; their names above. Returns where each one is. */
   function slide(add, over, buffers, where, y, tall, px, fs) {
-    const spans = {};
+    const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
       const x = px(from), w = px(from + bytes) - x, kind = lettered(name), staged = name.includes("stages") ? get("stages") : 1;
@@ -129,9 +132,12 @@ function render({ model, el }) {
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
       const [left, right] = gap(x, w, where === "shared" ? walls.map(({ limit }) => px(limit)) : []), free = right - left; // no wall through a name
-      const says = wide(long, fs) + fs < free ? long : wide(letter, fs) < free ? letter : "";
-      if (says && kind !== "other") over(`${where} ${kind} name`, "text", { class: "fac-t-name", x: (left + right) / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, says);
+      if (kind !== "other") names.push({ kind, letter, long, free, x: (left + right) / 2 });
       from += bytes;
+    }
+    const roomy = names.every(({ long, free }) => wide(long, fs) + 0.5 * fs < free); // all say how much, or none
+    for (const { kind, letter, long, free, x } of names) {
+      if (roomy || wide(letter, fs) < free) over(`${where} ${kind} name`, "text", { class: "fac-t-name", x, y: y - 0.35 * fs, "text-anchor": "middle" }, roomy ? long : letter);
     }
     return spans;
   }
@@ -147,18 +153,18 @@ function render({ model, el }) {
   /** The edges of Q and of K are the handles: what is dragged is the number of rows. */
   function handles(add, spans, now, px, top, tall, fs, width) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
-    const edges = [["block_q", spans.q, 1, 0.3], ["block_k", spans.k, many, 0.7]];
+    const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
     const says = [...edges.map(([trait]) => `${trait === "block_q" ? "B_q" : "B_k"} = ${get(trait)}`), bytesText(now.total, KIB)];
     const sizes = says.map((text, i) => wide(text, i < 2 ? fs : 1.35 * fs) + 1.2 * fs);
     const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)];
     const places = spread(ends, sizes, 0, width);
-    edges.forEach(([trait, span, rows, share], i) => {
+    edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall}` });
+      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall + 0.5 * fs}` });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
-      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + share * tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.6 * fs, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 1.45 * fs, "text-anchor": "middle" }, text));
+    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 2.25 * fs, "text-anchor": "middle" }, text));
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -85,6 +85,8 @@ const runs = (s) => {
 };
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
+const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
+const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
   flash: "the one kernel", split: "split-K",
@@ -138,7 +140,7 @@ function render({ model, el }) {
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"),
-    h("span", {}, h("b", {}, "×3 "), "on a tile of Q, K or V: loaded 3 times from HBM"));
+    h("span", {}, h("b", {}, "×3 "), "on a tile: loaded 3 times from HBM"));
   const counted = unfolded(fold, drawTable);
   root(model, el, picture.node, marks, words, part("schedule-steps", bar.node),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
@@ -150,12 +152,22 @@ function render({ model, el }) {
     mask.node.value = now.mask;
     fields.window.node.hidden = now.mask !== "window";
     fields.splits.node.hidden = now.schedule !== "split_k";
-    const step = Math.min(model.get("step"), all().length);
+    const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
+    [marks.children[3].hidden, marks.children[4].hidden] = [!kinds.has("partial"), !kinds.has("skip")];
     write(words, sentence(now, step));
     bar.follow(words.textContent);
     picture.draw();
     counted();
     voice.say(words.textContent);
+  }
+
+  /** The naive kernels skip nothing: they mask. */
+  const kindOf = (now, i, j) => (now.schedule === "naive" && classify(now, i, j) === "skip" ? "partial" : classify(now, i, j));
+
+  function kindsOf(now) {
+    const kinds = new Set(), tK = Math.ceil(now.n_k / now.block_k);
+    for (let i = 0; i * now.block_q < now.n_q; i += 1) for (let j = 0; j < tK; j += 1) kinds.add(kindOf(now, i, j));
+    return kinds;
   }
 
   /** What has been worked on, read and written after `step` steps, head by head. */
@@ -192,7 +204,7 @@ function render({ model, el }) {
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
     const below = Math.ceil(now.heads / across) * tall, at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + 1.2 * fs };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: beside ? deskW : width, wide_: beside ? width - at.x : 0, fs, strip });
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: width - at.x, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
@@ -220,7 +232,7 @@ function render({ model, el }) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
-        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, [`loaded ×${times}`, `×${times}`].find((text, last) => last || wide(text, 0.87 * fs) < p.w - 0.8 * fs));
+        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, `×${times}`);
       }
       for (let tile = 0; tile < many; tile += 1) number_(t, tile, span(t, tile));
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
@@ -228,18 +240,20 @@ function render({ model, el }) {
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
       if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
     }
-    if (now.heads === 1) { // which way each axis runs
-      add(`${key} keys`, "text", { class: "fac-t-soft", x: gx, y: y + 0.85 * fs }, "key tiles →");
-      add(`${key} queries`, "text", { class: "fac-t-soft", x: gx + gw / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, gw > 16 * fs ? "a row of cells: a query tile" : "");
+    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, "HBM");
+    for (const [phase, , at, i, j] of step ? all()[step - 1] : []) { // what comes from HBM now
+      if (at !== number) continue;
+      for (const t of ON_DESK[phase].filter((t) => t !== "o")) add(`${key} ${t} ${t === "q" ? i : j} now`, "rect", { class: "fac-tile-now", ...boxOf(span(t, t === "q" ? i : j)) });
     }
     for (let i = 0; i < tQ; i += 1) {
       for (let j = 0; j < tK; j += 1) {
-        const kind = now.schedule === "naive" && classify(now, i, j) === "skip" ? "partial" : classify(now, i, j), at = head.when.get(`${i} ${j}`);
+        const kind = kindOf(now, i, j), at = head.when.get(`${i} ${j}`);
         const c = { x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy }, w = span("k", j).w, tall = span("q", i).h;
         const state = kind === "skip" ? "fac-skip" : at === step && step ? "fac-now" : at ? "fac-done" : "";
         add(`${key} ${i} ${j}`, "rect", { class: `fac-cell ${state}`, x: c.x + 0.5, y: c.y + 0.5, width: Math.max(0.5, w - 1), height: Math.max(0.5, tall - 1), "data-at": head.first.get(`${i} ${j}`) ?? "" });
         if (kind === "partial" && w > 8 && tall > 8) add(`${key} ${i} ${j} half`, "path", { class: "fac-half", d: `M${c.x + w - 12} ${c.y + 2}h10v10z` });
-        if (at && w > wide(String(at), fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : "fac-t-small fac-tile-at", x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, String(at));
+        const says = String(head.first.get(`${i} ${j}`) ?? ""); // when it comes, or came
+        if (says && w > wide(says, fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : `fac-tile-at ${at ? "fac-t-small" : "fac-t-soft"}`, x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
       }
     }
     if (isDecode(now) && gh / now.n_q > 6) {
@@ -277,13 +291,13 @@ function render({ model, el }) {
   }
 
   /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
-  function drawDesk(now, step, places, { x, y, w, wide_, fs, strip }) {
+  function drawDesk(now, step, places, { x, y, w, beside, fs }) {
     const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], kind = phase ?? all()[0]?.[0][0];
-    const size = (wide_ ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
-    const has = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] }[kind] ?? [];
+    const size = (beside ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
+    const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
     desk((add) => {
       add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `on the desk (SRAM) of program ${program}` : "a program's desk (SRAM): still empty");
-      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: (wide_ || w) - 2, height: tall, rx: 6 });
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {
         const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
@@ -296,22 +310,22 @@ function render({ model, el }) {
         add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-end", style: phase ? `fill:${picture.hatch}` : "", x: at, y: top + 1.6 * fs, width: size, height: size });
         add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
-      const rows = step ? Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k) : 0;
-      const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${rows} scores here, none in HBM`;
+      const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q)} × ${Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
+      const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
       add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
-      if (wide_) drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w: wide_, fs });
+      drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
     });
-    return 1.9 * fs + tall + (wide_ ? 13.6 : 0.6) * fs;
+    return tall + 15.5 * fs;
   }
 
-  /** Beside the grid: rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
+  /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
   function drawCounts(add, now, step, { x, y, w, fs }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
     add("counts", "text", { class: "fac-t-name", x, y }, "rows between HBM and the desks, so far");
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (0.9 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (${short(end[t] / rows, 2)} × ${rows})` : "";
+      const top = y + (0.9 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (×${short(end[t] / rows, 2)})` : "";
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
       add(`end ${t}`, "rect", { class: "fac-tile-end", x: left, y: top, width: end[t] * unit, height: tall }, `${end[t]} rows at the end`);
