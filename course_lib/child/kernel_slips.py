@@ -36,6 +36,8 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
     text, space = str(error), {**frame.f_globals, **frame.f_locals}
     if isinstance(error, NameError):
         return _not_defined(getattr(error, "name", None) or "", space)
+    if isinstance(error, ValueError) and re.match(r"(max|min)\(\) .*empty", text):
+        return "nothing is left there: which line before throws all of it away, and should it?"
     place = place_of(frame.f_code.co_filename, line)
     if place is None or not in_kernel:
         return ""

@@ -184,16 +184,17 @@ def _work(books: Any, wanted: Least) -> Finding | None:
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
             "tile is computed in which nothing counts, or one is computed twice.",
-            look=f"{books.idle} loads have no lane that passes the mask: does a turn of a loop "
-            "begin past the last row?"
+            look=f"{books.idle} loads bring nothing, since their mask is False everywhere: does a "
+            "loop run past the last key, or a program begin past the last row?"
             if books.idle
             else "print the first and the last turn of each loop, and the number of programs.",
         )
     if books.idle and not wanted.idle:
         return _finding(
             WORKS,
-            f"the numbers are right, but {books.idle} of the loads have no lane that passes the "
-            f"mask: a block, or a program, too many. What is counted: {wanted.rule}.",
+            f"the numbers are right, but {books.idle} of the loads bring nothing, since their "
+            "mask is False everywhere: a block, or a program, too many. What is counted: "
+            f"{wanted.rule}.",
             look="print the first offset of the last block: is it below the length?",
         )
     return None

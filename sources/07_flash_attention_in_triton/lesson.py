@@ -424,7 +424,7 @@ Quiz(
 
 # %% quiz-fewer-flops
 Quiz(
-    "Why is the kernel faster than naive attention at long N?",
+    "No mask. Why is the kernel faster than naive attention at long N?",
     options=[
         (
             "It does fewer floating-point operations.",

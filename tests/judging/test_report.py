@@ -457,9 +457,9 @@ def test_what_was_not_attempted_needs_no_display(monkeypatch):
 
 
 def test_turns_past_the_end_are_told_from_turns_that_only_come_twice():
-    """A load whose mask lets no lane pass says which: the loop walked on past its rows."""
+    """A load whose mask is False everywhere says which: the loop walked on past its rows."""
     walks_on = function_of(sample("7.4/wrong/causal_end_past_the_keys"))
     past = report_for(walks_on, seed=1).text(width=999)
     assert "tl.dot multiplies" in past
-    assert "loads have no lane that passes the mask" in past
-    assert "does a turn of a loop begin past the last row?" in past
+    assert "loads bring nothing, since their mask is False everywhere" in past
+    assert "does a loop run past the last key" in past

@@ -281,15 +281,15 @@ LONG_LOGSUMEXP = Exercise.of(
             for name, slip in _OF_LANES
             for mistake in _long(
                 name,
-                "Each lane of a block keeps notes of its own: look at those.",
+                "Each entry of a block keeps notes of its own: look at those.",
                 slip,
                 lanes=True,
             )
         ),
         Mistake(
             "l_sum is not rescaled",
-            "The lanes' sums are measured against maxima of their own: multiply each by "
-            "exp(m_lane - m) before you add them.",
+            "The entries of a block have sums that are measured against maxima of their own: "
+            "multiply each by exp(its maximum - m) before you add them.",
             _lanes_not_weighed,
         ),
         Mistake(  # the last one, since other things give NaN too
