@@ -128,7 +128,12 @@ class Rows(NDArrayOperatorsMixin):
         return np.asarray(self[...], dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*map(_whole, args), **kwargs)
+        out = kwargs.get("out", ())
+        if not any(isinstance(x, Rows) for x in out):
+            return getattr(ufunc, method)(*map(_whole, args), **kwargs)
+        made = getattr(ufunc, method)(*map(_whole, args), **{**kwargs, "out": None})
+        out[0][...] = made  # k /= 2: an input is changed, and that is what is said of it
+        return out[0]
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
         if function.__name__ in _SHAPES and args and args[0] is self:
