@@ -11,7 +11,10 @@ from course_lib.judging.judges import within
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
-_LINEAR = "The scores have a row and a column for every token: both sides double."
+_LINEAR = (
+    "The scores have a row and a column for every token: both sides grow as N does, and the area "
+    "by the square of that."
+)
 _MATMULS = (
     "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
     "Count the trips of the lines between them."
@@ -80,7 +83,8 @@ def _trip_cases(rng: Generator) -> list[Case]:
 
     n, many = int(rng.integers(100, 5000)), int(rng.integers(1 << 20, 1 << 21))
     d = int(rng.choice([16, 32, 64]))
-    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4)]
+    few = [2 * int(n) + 1 for n in rng.choice(12, 2, replace=False)]
+    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4), case(*few, 1)]
 
 
 _TRIP_MISTAKES = (

@@ -126,7 +126,16 @@ def _least_cases(rng: Generator) -> list[Case]:
         Case(f"one query, {n_k} keys", (1, n_k, d, kv_heads * group, kv_heads, 2)),
         Case("N = 8192, d = 128, 8 heads, bf16", (8192, 8192, 128, 8, 8, 2)),
         Case("a million tokens, 64 heads, fp32", (10**6, 10**6, 128, 64, 8, 4)),
+        Case("the example of the task", (2, 3, 4, 1, 1, 2)),
+        *[_odd_case(rng) for _ in range(2)],
     ]
+
+
+def _odd_case(rng: Generator) -> Case:
+    """Return small odd numbers, of one byte each: nothing is padded, nothing has a least size."""
+    n_q, n_k, d, kv_heads = (2 * int(n) + 1 for n in rng.integers(0, 6, 4))
+    what = f"{n_q} queries, {n_k} keys, d = {d}, {3 * kv_heads} heads that share {kv_heads}, fp8"
+    return Case(what, (n_q, n_k, d, 3 * kv_heads, kv_heads, 1))
 
 
 LEAST_BYTES = Exercise.of(

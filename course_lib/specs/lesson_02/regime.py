@@ -46,10 +46,10 @@ def _drawn_call(rng: Generator, winner: str) -> Call:
     return _timed_call(rng, shares | {winner: 1.0})
 
 
-def _close_call(rng: Generator, winner: str, second: str) -> Call:
+def _close_call(rng: Generator, winner: str, second: str, apart: float = 1e-3) -> Call:
     """Return a call whose two largest times differ by a thousandth; the third is not far off."""
     shares = dict.fromkeys(REGIMES, float(rng.uniform(0.5, 0.9)))
-    return _timed_call(rng, shares | {winner: 1.0, second: 0.999})
+    return _timed_call(rng, shares | {winner: 1.0, second: 1.0 - apart})
 
 
 def _timed_call(rng: Generator, shares: dict[str, float]) -> Call:
@@ -69,6 +69,20 @@ def _many_launches(rng: Generator) -> Call:
     what = f"{launches} small kernels that move {n_bytes / 1e6:.3g} MB in all, H100"
     # so few FLOPs that slips in the units give three different words
     return what, n_bytes / 10, n_bytes, launches, _H100
+
+
+def _thousands_of_launches(rng: Generator) -> Call:
+    """Return a call whose launches and whose bytes both take milliseconds."""
+    launches = int(rng.integers(3000, 9000))
+    n_bytes = launches * LAUNCH_S * 0.8 * _H100.hbm_gb_per_s * 1e9
+    what = f"{launches} kernels that move {n_bytes / 1e9:.3g} GB in all, H100"
+    return what, 50 * n_bytes, n_bytes, launches, _H100
+
+
+def _one_large_launch(rng: Generator) -> Call:
+    """Return a call of 5 microseconds for its launch, and over 5 milliseconds for its bytes."""
+    n_bytes = float(rng.uniform(5e10, 7e10))
+    return f"{n_bytes / 1e9:.3g} GB, 1 launch, H100", 50 * n_bytes, n_bytes, 1, _H100
 
 
 def _near_the_ridge(rng: Generator) -> Call:
@@ -97,6 +111,10 @@ def _regime_cases(rng: Generator) -> list[Case]:
         _near_the_ridge(rng),
         *[_drawn_call(rng, winner) for winner in REGIMES],
         *[_close_call(rng, *two) for two in permutations(REGIMES, 2)],
+        *[_close_call(rng, *two, apart=1e-5) for two in permutations(REGIMES, 2)],
+        _timed_call(rng, {"overhead": 1.0, "traffic": 0.6, "arithmetic": 0.55}),
+        _thousands_of_launches(rng),
+        _one_large_launch(rng),
     ]
     return [Case("", (calls,))]
 
@@ -234,6 +252,11 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the launch time is in microseconds",
         "5e-6 seconds, not 5: bring all three times to seconds.",
         _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]]),
+    ),
+    (
+        "the launch time is in milliseconds",
+        "5e-6 seconds, not 5e-3: bring all three times to seconds.",
+        _by_seconds(lambda *call: [_seconds(*call)[0] * 1e3, *_seconds(*call)[1:]]),
     ),
 )
 

@@ -38,7 +38,8 @@ def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | No
         )
     if not missed:
         return None
-    says = f"your inputs are legal, but {missed} of the 3 broken versions still look right on them."
+    look = "looks" if missed == 1 else "look"
+    says = f"your inputs are legal, but {missed} of the 3 broken versions still {look} right on them."
     return Finding("exposes all three", says, "\n".join(lines))
 
 
