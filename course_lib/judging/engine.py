@@ -59,19 +59,9 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         yield judged
         if judged.fatal:
             return
-        if judged.seen and not passed and (found := _found_again(exercise, host, case)):
-            yield Judged(case, incorrect(exercise, case, found), None)
-            named = True
         named = named or judged.report is not None
         if judged.seen:
             passed.append(judged.seen)
-
-
-def _found_again(exercise: Exercise, host: Host, case: Case) -> Finding | None:
-    """Return what is wrong with a second answer to a case: it may lie in the first one's memory."""
-    if is_walk(case) or exercise.play or exercise.run:
-        return None
-    return host.run(replace(case, counted=False, compiled=False)).found
 
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:

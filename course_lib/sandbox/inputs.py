@@ -63,23 +63,6 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
     return None
 
 
-class Earlier:
-    """The last answer of a function, kept: no later one may lie in its memory."""
-
-    def __init__(self) -> None:
-        self._function: Any = None
-        self._answer: Any = None
-
-    def overwritten(self, function: Any, result: Any) -> tuple[str, str] | None:
-        """Return (property, sentence) if ``result`` lies in the last answer; keep it instead."""
-        before = self._answer if function is self._function else None
-        self._function, self._answer = function, result
-        if any(_shares_memory(x, y) for x in _inside(result) for y in _inside(before)):
-            says = "the second answer of your function overwrites its first: make each a new array."
-            return NEW, says
-        return None
-
-
 def _named(given: Any, before: Any) -> Iterator[tuple[str, Any, Any]]:
     for key in given:
         yield f"`{key}`" if isinstance(key, str) else f"number {key}", given[key], before[key]

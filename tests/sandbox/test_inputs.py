@@ -59,18 +59,3 @@ def test_an_input_that_was_changed_is_called_as_the_function_calls_it():
     for function, label in ((named, "`lengths`"), (nameless, "number 2")):
         called = call(function, (np.ones(2), np.ones(2)), {})
         assert called.tampering[1].startswith(f"your function changed its input {label}:")
-
-
-def test_an_answer_in_the_memory_of_the_answer_before_is_found():
-    room = np.empty(3)
-
-    def in_one_room(x):
-        room[:] = x
-        return room
-
-    assert call(in_one_room, (1.0,), {}).tampering is None
-    broken, says = call(in_one_room, (2.0,), {}).tampering
-    assert broken == NEW
-    assert "overwrites its first" in says
-    assert call(np.copy, (room,), {}).tampering is None
-    assert call(np.copy, (room,), {}).tampering is None
