@@ -217,7 +217,7 @@ def _in_whole_numbers(case: Case) -> Case:
 def _shown(value: Any, digits: int = _DIGITS) -> str:
     """Return an argument or an answer in short. Raises ValueError if it is too long to read."""
     if is_array(value):
-        x = as_float64(value)
+        x = value if _is_whole(value) else as_float64(value)
         x = x.reshape(x.shape[-2:]) if x.ndim > 2 and x.size == np.prod(x.shape[-2:]) else x
         zeros = 0
         if x.ndim > 1 and x.shape[-1] > 2 and not x[..., 2:].any():
@@ -234,7 +234,12 @@ def _shown(value: Any, digits: int = _DIGITS) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
+def _is_whole(x: Any) -> bool:
+    """Return whether this is an array of whole numbers, which a float may not hold."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu"
+
+
 def _numbers(x: np.ndarray, digits: int) -> str:
     if x.ndim == 0:
-        return f"{x + 0.0:.{digits}g}"
+        return str(x) if _is_whole(x) else f"{x + 0.0:.{digits}g}"
     return f"[{', '.join(_numbers(one, digits) for one in x)}]"

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from course_lib.child.student_error import MOST_TEXT, Failure
-from course_lib.sandbox.inputs import copy_inputs, find_tampering
+from course_lib.sandbox.inputs import copy_inputs, find_reuse, find_tampering
 
 SIGNATURE = "signature"  # the kind of an exception that says: it cannot be called like this
 
@@ -56,6 +56,7 @@ def call(
     run: Callable[..., Any] | None = None,
     watched: contextlib.AbstractContextManager[Any] | None = None,
     ask: Callable[[Any], Sequence[Any]] | None = None,
+    earlier: list[Any] | None = None,
 ) -> Called:
     """Call ``function`` and return what came of it; what it raises is in there too.
 
@@ -65,6 +66,7 @@ def call(
         run: ``run(function, case)``, an unusual way to call it.
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
+        earlier: what the call before returned, which this one must not change; kept up to date.
     """
     given: dict[Any, Any] = {**dict(zip(_places(function, len(args)), args, strict=True)), **kwargs}
     before = copy_inputs(given)
@@ -85,6 +87,8 @@ def call(
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
         tampering = find_tampering(given, before, result)
         tampering = tampering or find_tampering(later.given, later.copied, result)
+        if earlier is not None and given:  # what is asked without an input may be a constant
+            tampering = tampering or find_reuse(result, earlier)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 UNCHANGED, NEW = TAMPERING = ("leaves its inputs alone", "returns new memory")
 """The properties of a function that treats its inputs well."""
-_HOW = {True: "x = x + y, not x += y", False: "x = x[1:], not x.pop(0)"}  # an array, or a list
 _PLAIN = (int, float, str, bytes, type(None))
 
 
@@ -54,13 +53,35 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
     """
     for label, one, original in _named(given, before):
         if _differs(one, original):
-            says = f"changed its input {label}: work on a copy ({_HOW[is_array(one)]})."
+            says = f"changed its input {label}: work on a copy ({_how(one, original)})."
             return UNCHANGED, f"your function {says}"
         results = result if isinstance(result, tuple | list) else [result]
         if any(_shares_memory(x, y) for x in results for y in _inside(one)):
             says = f"shares its memory with input {label}: return an array of its own."
             return NEW, f"the result {says}"
     return None
+
+
+def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
+    """Return (property, sentence) if a result lies in the memory of the answer before it.
+
+    ``earlier`` holds that answer, and the result from now on: while it is kept, nobody else can be
+    given its memory.
+    """
+    before, earlier[:] = [*earlier], [result]
+    if any(_shares_memory(x, y) for x in _inside(result) for y in _inside(before)):
+        says = "shares its memory with your answer to the call before, which it changes"
+        return NEW, f"the result {says}: return an array of its own."
+    return None
+
+
+def _how(now: Any, before: Any) -> str:
+    """Return how to leave alone what has changed in an input: an array, or a list."""
+    if isinstance(now, list | tuple) and len(now) == len(before):
+        for one, was in zip(now, before, strict=True):
+            if _differs(one, was):
+                return _how(one, was)
+    return "x = x + y, not x += y" if is_array(now) else "x = x[1:], not x.pop(0)"
 
 
 def _named(given: Any, before: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -90,6 +90,7 @@ class _Student:
         self.function: Callable[..., Any] | None = None
         self.name = ""
         self.run: Callable[..., Any] | None = None
+        self.earlier: list[Any] = []
 
     def do_load(self, program: str, slug: str, function: str, run: str | None) -> dict[str, Any]:
         """Execute the student's program; find the function."""
@@ -113,7 +114,14 @@ class _Student:
         """Call the function on one input and describe what came of it."""
         assert self.function is not None
         called = call(
-            self.function, args, kwargs, counted=counted, kernel=kernel, run=self.run, ask=self._ask
+            self.function,
+            args,
+            kwargs,
+            counted=counted,
+            kernel=kernel,
+            run=self.run,
+            ask=self._ask,
+            earlier=self.earlier,
         )
         if called.failure:
             return {"error": asdict(called.failure)}

@@ -14,7 +14,7 @@ from course_lib import check, hint, progress
 # %% about-0-1 [markdown]
 # ## 0.1 · Return the input (3 minutes)
 #
-# Write `echo(x)`. It gets a NumPy array `x` of any shape.
+# Write `echo(x)`. It gets a NumPy array `x` of real numbers, of any shape and dtype.
 # It returns **a new array** with the same numbers, the same shape and the same dtype.
 # `x` itself stays as it was.
 #

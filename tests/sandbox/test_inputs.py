@@ -59,3 +59,38 @@ def test_an_input_that_was_changed_is_called_as_the_function_calls_it():
     for function, label in ((named, "`lengths`"), (nameless, "number 2")):
         called = call(function, (np.ones(2), np.ones(2)), {})
         assert called.tampering[1].startswith(f"your function changed its input {label}:")
+
+
+def test_an_answer_in_the_memory_of_the_one_before_is_found():
+    kept = np.zeros(2)
+
+    def one_buffer(x):
+        kept[...] = x
+        return 3, [kept[:1]]
+
+    def new(x):
+        return 3, [x + 1]
+
+    for function, found in ((one_buffer, NEW), (new, None)):
+        earlier: list[object] = []
+        calls = [call(function, (np.full(2, n),), {}, earlier=earlier) for n in (1.0, 2.0)]
+        assert calls[0].tampering is None
+        assert (calls[1].tampering or [None])[0] == found
+
+
+def test_a_constant_that_is_asked_for_without_an_input_may_be_returned_twice():
+    constant = np.arange(3)
+    earlier: list[object] = []
+    calls = [call(lambda: constant, (), {}, earlier=earlier) for _ in range(2)]
+    assert [called.tampering for called in calls] == [None, None]
+
+
+def test_the_advice_is_about_what_was_changed_in_the_list():
+    for change, says in (
+        (lambda piles: piles[1].__isub__(1), "not x += y"),
+        (lambda piles: piles.pop(), "not x.pop"),
+    ):
+        given = {"piles": [np.ones(2), np.ones(2)]}
+        before = copy_inputs(given)
+        change(given["piles"])
+        assert says in find_tampering(given, before, None)[1]

@@ -31,6 +31,7 @@ class Here:
         self.exercise, self.function = exercise, function
         self._is_kernel = exercise.kind == "kernel"
         self._compiled = self._is_kernel and _mode.mode() == "gpu"
+        self._earlier: list[Any] = []
 
     def run(self, case: Case) -> Ran:
         """Run one case within the time limit."""
@@ -109,6 +110,7 @@ class Here:
             run=self.exercise.run,
             watched=watched,
             ask=ask,
+            earlier=self._earlier,
         )
         if first and called.failure is None:
             called = replace(called, result=(*first, *called.result))
