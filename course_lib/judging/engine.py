@@ -54,25 +54,27 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
     """
     passed: list[Seen] = []
     named = False
-    for case in _one_twice(exercise, cases):
+    for case in cases:
         judged = _judge_one(exercise, host, case, None if named else passed)
         yield judged
         if judged.fatal:
             return
+        if judged.seen and not passed and (found := _found_again(exercise, host, case)):
+            yield Judged(case, incorrect(exercise, case, found), None)
+            named = True
         named = named or judged.report is not None
         if judged.seen:
             passed.append(judged.seen)
 
 
-def _one_twice(exercise: Exercise, cases: Sequence[Case]) -> Sequence[Case]:
-    """Return the cases, the first of them twice: its second answer must not change the first.
+def _found_again(exercise: Exercise, host: Host, case: Case) -> Finding | None:
+    """Return what is wrong with a second answer to a case: it may lie in the first one's memory.
 
-    (What hands out one buffer has one for each shape, often. Of a kernel each case takes long.)
+    (Who hands out one buffer often has one for each shape. Of a kernel each case takes long.)
     """
-    if exercise.kind not in ("python", "torch") or not cases[0].args:
-        return cases
-    again = replace(cases[0], name=f"{cases[0].name}, once more" if cases[0].name else "")
-    return [cases[0], again, *cases[1:]]
+    if exercise.kind not in ("python", "torch") or not case.args:
+        return None
+    return host.run(replace(case, counted=False, compiled=False)).found
 
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:

@@ -201,10 +201,18 @@ def judged(host: Scripted, cases: Sequence[Case] = CASES) -> list[engine.Judged]
 
 
 def test_every_case_is_judged_and_only_the_first_failure_is_named():
-    results = (2.0, 2.0, 1.0)
-    found = judged(Scripted(*(ran(c, x) for c, x in zip(CASES, results, strict=True))))
+    cases, results = (CASES[0], *CASES), (2.0, 2.0, 2.0, 1.0)  # what passes is called once more
+    found = judged(Scripted(*(ran(c, x) for c, x in zip(cases, results, strict=True))))
     assert [one.report is None for one in found] == [True, False, False]
     assert [one.report and one.report.misconception for one in found] == [None, "the largest", ""]
+
+
+def test_a_second_answer_in_the_memory_of_the_first_is_told():
+    found = Finding("returns new memory", "the second overwrites the first.")
+    host = Scripted(ran(CASES[0], 2.0), ran(CASES[0], 2.0, found=found))
+    right, again = judged(host, CASES[:1])
+    assert right.report is None
+    assert again.report.failed_property == "returns new memory"
 
 
 def test_a_fatal_end_is_the_last_case():

@@ -83,8 +83,8 @@ def _trip_cases(rng: Generator) -> list[Case]:
 
     n, many = int(rng.integers(100, 5000)), int(rng.integers(1 << 20, 1 << 21))
     d = int(rng.choice([16, 32, 64]))
-    few = [2 * int(n) + 1 for n in rng.choice(12, 2, replace=False)]
-    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4), case(*few, 1)]
+    few, odd = (2 * int(x) + 1 for x in rng.choice(12, 2, replace=False))
+    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4), case(few, odd, 1)]
 
 
 _TRIP_MISTAKES = (

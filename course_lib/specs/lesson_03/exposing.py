@@ -39,7 +39,9 @@ def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | No
     if not missed:
         return None
     look = "looks" if missed == 1 else "look"
-    says = f"your inputs are legal, but {missed} of the 3 broken versions still {look} right on them."
+    says = (
+        f"your inputs are legal, but {missed} of the 3 broken versions still {look} right on them."
+    )
     return Finding("exposes all three", says, "\n".join(lines))
 
 
