@@ -47,7 +47,7 @@ def _drawn_call(rng: Generator, winner: str) -> Call:
 
 
 def _close_call(rng: Generator, winner: str, second: str, apart: float = 1e-3) -> Call:
-    """Return a call whose two largest times differ by a thousandth; the third is not far off."""
+    """Return a call whose two largest times differ by ``apart``, relative; the third is near."""
     shares = dict.fromkeys(REGIMES, float(rng.uniform(0.5, 0.9)))
     return _timed_call(rng, shares | {winner: 1.0, second: 1.0 - apart})
 
