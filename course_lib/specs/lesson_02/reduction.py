@@ -106,9 +106,6 @@ def _reduction_cases(rng: Generator) -> list[Case]:
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
     many = 96 * int(rng.integers(10_000, 20_000)) + 80
     drawn.append(Case(f"N = {many}, d = 96", (many, 96)))
-    small, odd = 2 * int(rng.integers(1, 5)) + 1, 2 * int(rng.integers(15, 60)) + 1
-    for n, d in ((small * int(rng.integers(2, 9)) - 1, small), (int(rng.integers(1, 15)), odd)):
-        drawn.append(Case(f"N = {n}, d = {d}", (n, d)))
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
 
