@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 _VIEWS = ("T", "mT", "reshape", "swapaxes", "transpose")  # these read nothing
 _SHAPES = ("empty_like", "full_like", "ones_like", "zeros_like", "ndim", "shape", "size")  # nor
+_COUNTS = ("visits", "tallest", "nothing")
 _MOST_ROWS = 1 << 20  # of one array, in books that come from another process
 
 
@@ -27,11 +28,12 @@ class Place:
         times: (rows,) how often each row (of a list of piles: each pile) was taken.
         visits: how often something was taken.
         tallest: the most rows that were taken at once.
+        nothing: how often a part without any row was taken: one past the end.
     """
 
     def __init__(self, rows: int, *, clears: bool = True) -> None:
         self.times = np.zeros(rows, dtype=np.int64)
-        self.visits = self.tallest = 0
+        self.visits = self.tallest = self.nothing = 0
         self._clears = clears
         self._what: Any  # what lies there, the part of the array that it is a copy of, the copy
         self._part: Any
@@ -47,6 +49,7 @@ class Place:
             rows: numbers of the rows to which they belong, each once.
         """
         if not what.size:
+            self.nothing += 1
             return np.array(part)
         if not np.array_equal(what, self._what):
             self.clear()
@@ -204,7 +207,7 @@ class Desk:
     def to_plain(self) -> dict[str, Any]:
         """Return the books as plain data, for another process; `from_plain` reads them."""
         places = {
-            name: {"times": p.times, "visits": p.visits, "tallest": p.tallest}
+            name: {"times": p.times, **{count: getattr(p, count) for count in _COUNTS}}
             for name, p in self.places.items()
         }
         return {"kind": "desk", "places": places, "peak": self.peak, "stale": self.stale}
@@ -219,7 +222,8 @@ class Desk:
                 raise ValueError(f"the books of {name!r} are no row of numbers.")
             place = desk.places[str(name)] = Place(0)
             place.times = times
-            place.visits, place.tallest = int(books["visits"]), int(books["tallest"])
+            for count in _COUNTS:
+                setattr(place, count, int(books[count]))
         desk.peak = None if data["peak"] is None else int(data["peak"])
         desk.stale = bool(data["stale"])
         return desk

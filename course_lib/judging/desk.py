@@ -24,7 +24,6 @@ from course_lib.judging.spec import Case, Observed
 from course_lib.sandbox import calling
 
 _STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
-_MOST_LOOKS = 1  # a part may be taken once more to see its shape: values[0].shape
 
 
 def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) -> Observed:
@@ -91,6 +90,7 @@ class Once:
     rows, and how many visits that makes in all; None where a pile is a part. ``taken``: how a tile
     is written, with a place for the array's name. ``needed``: not to take it is wrong, too.
     ``why(times)``: what explains that parts were taken so often, "" if nothing is known.
+    ``looks``: a part may be taken once more to see its shape (values[0].shape), where it has one.
     """
 
     broken: str
@@ -100,6 +100,7 @@ class Once:
     taken: str = "{}[start:stop]"
     needed: bool = True
     why: Callable[[NDArray[np.int64]], str] = lambda times: ""
+    looks: int = 1
 
 
 def taken_once(
@@ -133,7 +134,7 @@ def taken_once(
         once = allowed(case)
         for name, books in desk.places.items():
             wrong = _tile_finding(name, books, once[name])
-            if wrong := wrong or _times_finding(books, once[name]):
+            if wrong := wrong or _times_finding(books, once[name], _past_the_end(desk)):
                 return wrong
         return too_much(case, desk.peak) if case.counted else None
 
@@ -150,21 +151,32 @@ def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
         says = f"{books.tallest} rows of {name} were taken at once, and a tile has {tall}: {take}."
         return Finding("one tile at a time", f"the answer is right, but {says}")
     looks = int((books.times - once.times).clip(0).sum())
-    if looks <= _MOST_LOOKS and books.visits - looks > visits:
-        says = f"{name} was taken in {books.visits} parts; whole tiles of {tall} rows are {visits}."
+    if looks <= once.looks and books.visits - looks > visits:
+        passes = once.times if isinstance(once.times, int) else 1
+        each = f"{visits // passes}, for each of {passes} Q tiles: " if passes > 1 else ""
+        says = (
+            f"{name} was taken in {books.visits} parts; whole tiles of {tall} rows are "
+            f"{each}{visits}. Does the loop step by {tall} rows?"
+        )
         return Finding("takes whole tiles", f"the answer is right, but {says}")
     return None
 
 
-def _times_finding(books: Place, once: Once) -> Finding | None:
-    """Return what is wrong with how often a part was taken."""
+def _past_the_end(desk: Desk) -> str:
+    """Return what may explain too many visits: a loop that takes parts that do not exist."""
+    names = [name for name, books in desk.places.items() if books.nothing]
+    return f"a loop takes tiles of {names[0]} past its end: where must it stop?" if names else ""
+
+
+def _times_finding(books: Place, once: Once, otherwise: str) -> Finding | None:
+    """Return what is wrong with how often a part was taken; what may explain it ``otherwise``."""
     enough = np.broadcast_to(once.times, books.times.shape)
     more = books.times - enough
     if once.needed and (missed := (books.times == 0) & (enough > 0)).any():
         part = once.part.format(int(missed.argmax()))
         says = f"{part} never came to the desk. Use what the function is given, not a copy of it."
         return Finding(once.broken, f"the answer is right, but {says}")
-    if more.clip(0).sum() <= _MOST_LOOKS:
+    if more.clip(0).sum() <= once.looks:
         return None
     j = int(more.argmax())
     says = (
@@ -175,7 +187,7 @@ def _times_finding(books: Place, once: Once) -> Finding | None:
             once.broken, f"{says}nobody may look at it: {once.why(books.times) or 'skip its tile.'}"
         )
     is_enough = "once is" if enough[j] == 1 else f"{_times(enough[j])} (once per Q tile) is"
-    why = once.why(books.times) or "do all that needs it while it lies on the desk."
+    why = once.why(books.times) or otherwise or "do all that needs it while it lies on the desk."
     return Finding(once.broken, f"{says}{is_enough} enough: {why}")
 
 

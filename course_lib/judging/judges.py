@@ -19,19 +19,20 @@ Judge = Callable[[Case, Observed, Any], Finding | None]
 
 def exactly(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Judge answers that are words, whole numbers or tuples of them."""
-    return _compare(observed.result, expected, "the answer", relative=0.0)
+    return compare(observed.result, expected, "the answer", relative=0.0)
 
 
 def within(relative: float) -> Judge:
     """Judge numbers (and tuples or arrays of them) to a relative error, 0.01 for 1 %."""
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
-        return _compare(observed.result, expected, "the answer", relative)
+        return compare(observed.result, expected, "the answer", relative)
 
     return judge
 
 
-def _compare(got: Any, expected: Any, name: str, relative: float) -> Finding | None:
+def compare(got: Any, expected: Any, name: str, relative: float) -> Finding | None:
+    """Return how an answer differs from the right one, part by part, else None; ``name`` is its."""
     if fault := find_fault(got, expected, name):
         return fault
     if isinstance(expected, tuple | list):
@@ -42,14 +43,14 @@ def _compare(got: Any, expected: Any, name: str, relative: float) -> Finding | N
         for i, (one, wanted) in enumerate(zip(got, expected, strict=True)):
             part = "pair" if isinstance(wanted, tuple) and len(wanted) == 2 else "value"
             which = f"{part} {i + 1} of {len(expected)}{inside}"
-            if finding := _compare(one, wanted, which, relative):
+            if finding := compare(one, wanted, which, relative):
                 return finding
         return None
     if isinstance(expected, dict):
         return _compare_dict(got, expected, relative)
     if isinstance(expected, str | bool) or expected is None:
         right = got == expected and isinstance(got, type(expected))
-        return None if right else Finding("the answer", f"{name} is {got!r}: that is not it.")
+        return None if right else Finding("the answer", not_it(name, repr(got)))
     if is_array(expected):
         return array_finding(got, as_float64(expected), relative=relative, name=name)
     return _compare_number(got, expected, name, relative)
@@ -61,7 +62,7 @@ def _compare_dict(got: Any, expected: dict[Any, Any], relative: float) -> Findin
     if missing := [key for key in expected if key not in got]:
         return Finding("the form", f"the answer has no key {missing[0]!r}.")
     for key, wanted in expected.items():
-        if finding := _compare(got[key], wanted, f"the entry {key!r}", relative):
+        if finding := compare(got[key], wanted, f"the entry {key!r}", relative):
             return finding
     return None
 
@@ -74,8 +75,14 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
     if abs(value - expected) <= relative * abs(expected) or value == expected:
         return None
     if any(value == round(expected, digits) for digits in range(7)):
-        return Finding("the answer", f"{name} is {value:.6g}: do not round it.")
-    return Finding("the answer", f"{name} is {value:.6g}: that is not it.")
+        return Finding("the answer", not_it(name, f"{value:.6g}", "do not round it."))
+    return Finding("the answer", not_it(name, f"{value:.6g}"))
+
+
+def not_it(name: str, got: str, says: str = "that is not it.") -> str:
+    """Return a sentence about a wrong answer that nobody takes for the right one."""
+    where = "" if name == "the answer" else f"{name}: "
+    return f"{where}yours is {got}; {says}"
 
 
 def array_finding(

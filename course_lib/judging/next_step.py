@@ -33,6 +33,18 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
     return "mend this first; what else there is to check comes after it."
 
 
+def rows_meet_columns(text: str) -> str:
+    """Say how a number for each row meets a matrix, if an error of NumPy's is about that."""
+    shapes = re.findall(r"\(((?:\d+,)*\d+),?\)", text) if "be broadcast together" in text else []
+    if len(shapes) < 2:
+        return ""
+    rows, matrix = sorted((shape.split(",") for shape in shapes[:2]), key=len)
+    if len(rows) > 1 or rows != matrix[-2:-1]:
+        return ""
+    says = f"({rows[0]},) is a number for each row of ({', '.join(matrix)})"
+    return f"{says}: make a column of it, `x[:, None]`"
+
+
 def _about_addresses(finding: Finding) -> str:
     """Say what lets such addresses through: what was measured, but for block pointers."""
     says = finding.says

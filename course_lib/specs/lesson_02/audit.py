@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.accounting import traffic
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import within
+from course_lib.judging.judges import compare
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 _HOLDS, _FAILS = "holds", "does not hold"
@@ -40,8 +40,8 @@ def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | Non
             return Finding(
                 "the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}."
             )
-        if finding := within(0.01)(case, Observed(entry[0]), number):
-            return Finding("the number", finding.says.replace("the answer", repr(name)))
+        if finding := compare(entry[0], number, repr(name), 0.01):
+            return Finding("the number", finding.says)
         if entry[1] != verdict:
             says = f"the number of {name!r} is right, the verdict is not: round it as the card does"
             return Finding("the verdict", f"{says}, then compare.")

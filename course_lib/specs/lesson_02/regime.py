@@ -13,6 +13,7 @@ from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
+from course_lib.judging.judges import not_it
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 
 Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
@@ -139,7 +140,7 @@ def _judge_regimes(case: Case, observed: Observed, expected: Any) -> Finding | N
             words = ", ".join(map(repr, REGIMES))
             return Finding("the form", f"return one of {words}; {got!r} is none of them.")
         if got != wanted:
-            return Finding("the regime", f"{what}: yours says {got!r}, and that is not it.")
+            return Finding("the regime", not_it(what, repr(got)))
     return None
 
 

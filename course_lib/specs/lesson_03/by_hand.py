@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.finding import Finding
+from course_lib.judging.judges import not_it
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import STREAM_MISTAKES, walk
 
@@ -70,7 +71,7 @@ def _judge_entry(
             "the answer",
             f"{place} is {got:.6g}. An average of 20, 30, 40 and 60 cannot lie outside 20 to 60.",
         )
-    return Finding("the answer", f"{place} is {got:.6g}: that is not it.")
+    return Finding("the answer", not_it(place, f"{float(got):.6g}"))
 
 
 BY_HAND = Exercise.of(

@@ -16,7 +16,18 @@ from course_lib.judging.cases import FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.misconceptions import BASES
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
-from course_lib.specs.lesson_03.piles import HIGH, LOW, V_HIGH, V_LOW, State, drawn, judge_state
+from course_lib.specs.lesson_03.piles import (
+    FAINT_NAME,
+    HIGH,
+    LOW,
+    V_HIGH,
+    V_LOW,
+    Piles,
+    State,
+    drawn,
+    faint,
+    judge_state,
+)
 
 
 def _state(s: np.ndarray, v: np.ndarray) -> State:
@@ -89,11 +100,23 @@ def _run_merge(function: Any, case: Case) -> Observed:
 
 def _merge_cases(rng: Generator) -> list[Case]:
     def states(*tops: float, d: int = 2) -> list[State]:
-        return [_state(s, v) for s, v in zip(*drawn(rng, list(tops), d), strict=True)]
+        return states_of(drawn(rng, list(tops), d))
+
+    def states_of(drawn: tuple[Piles, Piles]) -> list[State]:
+        return [_state(s, v) for s, v in zip(*drawn, strict=True)]
 
     def unvalued(top: float) -> State:
         (m, l_sum, o) = states(top)[0]
         return m, l_sum, 0 * o
+
+    def small(top: float) -> State:
+        m, l_sum, o = states(top, d=5)[0]
+        return m, l_sum, 1e-9 * o
+
+    def heavy(below: float) -> list[State]:
+        """Return the state of a few keys, and that of many which lie so far below them."""
+        few, (m, l_sum, o) = states(0, -below, d=5)
+        return [few, (m, np.exp(below) * l_sum, np.exp(below) * o)]
 
     none = (-np.inf, 0.0, np.zeros(2))
     many = [*states(3, -2, 6), none, *states(0, 5, 1)]
@@ -129,6 +152,17 @@ def _merge_cases(rng: Generator) -> list[Case]:
             for far in (-1e6, FARTHEST, -1e300)  # no number stands for -inf
             for a, b in ((far, far), (far, -np.inf), (-np.inf, far), (2 * far, far))
         ),
+        *(
+            Case(f"{FAINT_NAME}, from the {how}", (states_of(faint(rng)), how))
+            for how in ("left", "right")
+        ),
+        *(
+            Case(f"{what} lies {below:g} below the other and holds as much", (two[::step], "left"))
+            for below in (8.5, 12.5, 25)
+            for two in [heavy(below)]
+            for what, step in (("b", 1), ("a", -1))
+        ),
+        Case("values near 1e-9", ([small(1), small(2)], "left")),
         Case("seven states, one of them without keys, from the left", (many, "left")),
         Case("the same seven from the right: merge is associative", (many, "right")),
         Case("the same seven as a tree, in pairs", (many, "tree")),

@@ -220,6 +220,26 @@ def hard_piles(rng: Generator) -> list[tuple[str, Piles, frozenset[str]]]:
     return [(name, np.split(row, [3, 8, 14, 20]), shows) for name, row, shows in rows]
 
 
+# so far below the largest score; the farthest of them has the weight exp(-40)
+_BELOW = (0, 8.5, 12.5, 16.5, 20.5, 25, 30, 40)
+FAINT_NAME = "piles far below the largest score, which count as much: their values are as large"
+
+
+def faint(rng: Generator) -> tuple[Piles, Piles]:
+    """Return piles in which each has a weight smaller than the last, and values as much larger.
+
+    Whoever leaves out what lies far below the maximum loses a good part of the answer. There are
+    64 values to a score, more than anywhere else.
+    """
+    piles, values = drawn(rng, [-below for below in _BELOW], d=64)
+    return piles, [v * np.exp(below) for v, below in zip(values, _BELOW, strict=True)]
+
+
+def crowded(rng: Generator) -> Piles:
+    """Return piles far below the largest score, which count because they hold so many."""
+    return [np.zeros(1), *(rng.uniform(-below - 1, -below, 4000) for below in _BELOW[1:5])]
+
+
 LOW, HIGH = np.array([1.0, 3.0]), np.array([2.0, 5.0])
 V_LOW, V_HIGH = np.array([[10.0], [20.0]]), np.array([[30.0], [40.0]])
 ORDERS = {

@@ -16,13 +16,16 @@ from course_lib.judging.judges import Judge, within
 from course_lib.judging.misconceptions import ALPHA_IS_1, BASES, NOT_THE_MAXIMUM
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
+    FAINT_NAME,
     HIGH,
     LOW,
     ORDERS,
     STREAM_MISTAKES,
     Piles,
     State,
+    crowded,
     drawn,
+    faint,
     hard_piles,
     judge_state,
     together,
@@ -95,16 +98,20 @@ def _last_pile_only(piles: Piles) -> State:
     return m, float(np.exp(piles[-1] - m).sum())
 
 
-_MANY = "128 piles of 128 scores, memory measured"
+# so many piles that joining them shows in memory, and so many that notes of each of them do
+_MANY = {
+    f"{n} piles of {size} scores, memory measured": (n, size) for n, size in ((128, 64), (3000, 1))
+}
 
 
-def _many(rng: Generator) -> tuple[Piles, Piles]:
-    """Return so many piles that joining them shows in memory; each has values of its own size.
+def _many(rng: Generator, n: int, size: int) -> tuple[Piles, Piles]:
+    """Return n piles of ``size`` scores; each has values of its own size.
 
-    One of them in Python's own numbers, four times as large as in NumPy's, does not show.
+    A pile in Python's own numbers, four times as large as in NumPy's, does not show.
     """
-    piles = [rng.uniform(j / 32 - 3, j / 32, 128) for j in range(128)]
-    return piles, [rng.uniform(j / 8, j / 8 + 5, (128, 1)) for j in range(128)]
+    rise, step = np.arange(n) * 4 / n, np.arange(n) * 16 / n
+    piles = [rng.uniform(low - 3, low, size) for low in rise]
+    return piles, [rng.uniform(low, low + 5, (size, 1)) for low in step]
 
 
 def _farthest(*piles: tuple[float, ...]) -> Piles:
@@ -118,20 +125,24 @@ _SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
 _SMALL_NAME = "1500 keys with scores from -19 to -15 after one of 0"
 _SMALL = [np.zeros(1), *np.split(np.linspace(-19, -15, 1500), 3)]  # no weight may be left out
 _READ_ONCE = {
-    "piles": Once("reads each pile once", "pile {}"),
+    "piles": Once("reads each pile once", "pile {}", looks=0),
     "values": Once("reads each pile once", "values[{}]", needed=False),  # weights may be 0
 }
 
 
+_NOTES = 64  # bytes: less than two of Python's numbers for each pile, more than its number
+
+
 def _joined(case: Case, held: int) -> Finding | None:
-    row = sum(s.nbytes for s in case.args[0])
-    if held <= row // 2:
+    piles = case.args[0]
+    row = sum(s.nbytes for s in piles)
+    if held <= max(row // 2, _NOTES * len(piles)):
         return None
     return Finding(
         "one pile at a time",
         f"the answer is right, but your function held {held / 1e3:.0f} kB at once; "
-        f"all scores of the row are {row / 1e3:.0f} kB. Do not join or copy the piles: look at "
-        "one, change the notes, forget it.",
+        f"all scores of the row are {row / 1e3:.0f} kB. Keep no piles, and no notes of each pile: "
+        "look at one, change the notes, forget it.",
     )
 
 
@@ -157,9 +168,14 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case("piles [1, 3] and [2, 5]", ([LOW, HIGH],)),
         Case("piles [2, 5] and [1, 3]", ([HIGH, LOW],)),
         *[Case(name, (drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
-        Case(_MANY, (_many(rng)[0],), counted=True),
+        *[Case(name, _many(rng, *how)[:1], counted=True) for name, how in _MANY.items()],
         *[Case(name, (piles,), shows=shows) for name, piles, shows in hard_piles(rng)],
         Case(FARTHEST_NAME, (_farthest((3, 2), (2,), (1, 2, 4)),)),
+        *[
+            Case(f"thousands of scores far below the largest; that {where}", (piles[::step],))
+            for piles in [crowded(rng)]
+            for where, step in (("first", 1), ("last", -1))
+        ],
         Case(_SINGLE_NAME, (_SINGLE,)),
         Case(_SMALL_NAME, (_SMALL,)),
     ]
@@ -283,7 +299,7 @@ def _average_cases(rng: Generator) -> list[Case]:
         Case("three piles in which some keys are masked (score -inf)", holes),
         Case(f"masked keys, a pile without any at the front, scores near {FAR_BELOW:g}", below),
         Case("three piles, the values of the first two are 0", unvalued),
-        Case(_MANY, _many(rng), counted=True),
+        *[Case(name, _many(rng, *how), counted=True) for name, how in _MANY.items()],
         *[
             Case(name, (piles, [rng.uniform(10, 90, (len(s), 2)) for s in piles]), shows=shows)
             for name, piles, shows in hard_piles(rng)
@@ -292,6 +308,11 @@ def _average_cases(rng: Generator) -> list[Case]:
             f"masked keys, a pile without any at the front, {FARTHEST_NAME}",
             (lowest, [rng.uniform(10, 90, (len(s), 2)) for s in lowest]),
         ),
+        *[
+            Case(f"{FAINT_NAME}; the largest {where}", (piles[::step], values[::step]))
+            for piles, values in [faint(rng)]
+            for where, step in (("first", 1), ("last", -1))
+        ],
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
         Case(  # all contribute alike, in each of nine columns
             f"{_SMALL_NAME}, with large values",

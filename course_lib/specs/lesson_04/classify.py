@@ -70,8 +70,7 @@ def _judge_tiles(case: Case, observed: Observed, expected: Any) -> Finding | Non
         return Finding("signature", observed.ledger)
     for (name, where), got, word in zip(case.args[0], observed.result, expected, strict=True):
         if finding := exactly(case, Observed(got), word):
-            says = finding.says.removeprefix("the answer ")
-            return Finding(finding.property, f"{name}: {_tile_words(*where)}: the answer {says}")
+            return Finding(finding.property, f"{name}: {_tile_words(*where)}: {finding.says}")
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
@@ -44,7 +45,14 @@ def _loaded_once(case: Case) -> dict[str, Once]:
         )
         for name in "kv"
     }
-    return {"q": Once("loads q once", "row {} of q", tile=(block_q, t_q)), **keys}
+    once = Once("loads q once", "row {} of q", tile=(block_q, t_q), why=partial(_keys_outside, t_k))
+    return {"q": once, **keys}
+
+
+def _keys_outside(t_k: int, times: NDArray[np.int64]) -> str:
+    if (times != t_k).any():
+        return ""
+    return "your loop over K/V tiles is the outer one. Here the loop over Q tiles is outside."
 
 
 def _much_held(case: Case, held: int) -> Finding | None:

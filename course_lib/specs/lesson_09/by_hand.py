@@ -10,6 +10,7 @@ import numpy as np
 
 from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
+from course_lib.judging.judges import not_it
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 SCALE = 0.5
@@ -72,7 +73,7 @@ def _judge(case: Case, observed: Observed, expected: dict[str, list[Any]]) -> Fi
             if off[tuple(at)] <= 1e-2:
                 says = f"{place} is {got[tuple(at)]:.6g}: close. Keep five digits everywhere."
                 return Finding("five digits", says)
-            return Finding("the answer", f"{place} is {got[tuple(at)]:.6g}: that is not it.")
+            return Finding("the answer", not_it(place, f"{got[tuple(at)]:.6g}"))
     return None
 
 
