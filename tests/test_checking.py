@@ -119,9 +119,9 @@ def test_a_stub_that_was_left_below_an_answer_is_named_by_its_text():
 @pytest.mark.parametrize(
     ("got", "wanted", "says"),
     [
-        ([(0, 2), (2, 4)], [(0, 2), (2, 3)], "value 2 of 2 in pair 2 of 2 is 4"),
-        ({"k": (1, 2, 4)}, {"k": (1, 2, 3)}, "value 3 of 3 in the entry 'k' is 4"),
-        ((1, 2), (1, 3), "value 2 of 2 is 2"),
+        ([(0, 2), (2, 4)], [(0, 2), (2, 3)], "value 2 of 2 in pair 2 of 2: yours is 4"),
+        ({"k": (1, 2, 4)}, {"k": (1, 2, 3)}, "value 3 of 3 in the entry 'k': yours is 4"),
+        ((1, 2), (1, 3), "value 2 of 2: yours is 2"),
     ],
 )
 def test_a_wrong_number_among_pairs_is_told_with_its_place(got, wanted, says):

@@ -49,6 +49,20 @@ def test_every_mistake_has_one_name_per_exercise_and_a_sentence():
         assert len({name for name, _ in said}) == len(said)
 
 
+@pytest.mark.parametrize(
+    ("id", "says"),
+    [
+        ("4.2/wrong/alpha_is_a_row", "make a column of it, `x[:, None]`."),
+        ("4.3/wrong/q_loop_to_the_last_key", "a loop takes tiles of q past its end"),
+        ("4.3/wrong/k_outside", "your loop over K/V tiles is the outer one"),
+        ("4.3/wrong/k_tile_size_ignored", "for each of 3 Q tiles"),
+        ("4.4/wrong/never_full", "yours is 'partial'; that is not it."),
+    ],
+)
+def test_the_message_says_where_to_look(id, says):
+    assert says in " ".join(report_on(id).lines)
+
+
 # --- 4.1 ----------------------------------------------------------------------------------------
 
 
