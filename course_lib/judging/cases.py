@@ -64,14 +64,6 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     return 0 * q, k, v + by
 
 
-def many_keys(rng: Generator) -> list[tuple[str, Triple]]:
-    """Return inputs with more keys, and a longer head_dim, than any other of these; (name, qkv)."""
-    return [
-        ("300 keys, head_dim 128", draw(rng, 5, 300, 128)),
-        ("300 keys whose scores rise by 2000", sloped(rng, 5, 300, 64, 2000)),
-    ]
-
-
 # Hard cases --------------------------------------------------------------------------------------
 
 FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores

@@ -108,9 +108,9 @@ def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dic
     """Return how rung 8 should run for these: keyword arguments of `specialised`.
 
     Lists of tiles are made beforehand, causal ones of pairs. So the longest may have much more
-    than the mean, where programs that come and go share the work out as they end. With the two
-    numbers above this chose the faster way for 65 of 71 measured shapes; the others lose 5 % at
-    most (record ``h100_short_keys`` and the benchmarks' NOTES.md).
+    than the mean, where programs that come and go share the work out as they end. The two
+    numbers above are fitted to the record ``h100_short_keys`` and to shapes in the benchmarks'
+    NOTES.md; a test holds the choice to the record.
     """
     batch, heads, n_q, d = q.shape
     n_k = k.shape[2]

@@ -618,8 +618,8 @@ start = source.index("def copy_tiles")
 print(source[start : source.index("@gluon.jit", start)].rstrip())
 
 # %% rung-8-groups-text [markdown]
-# How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys (timed
-# before a change that made it some per cent faster than in this table):
+# How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys. (Timed
+# before its last change: compare within this table.)
 
 # %% rung-8-groups
 rows = []
@@ -646,7 +646,7 @@ Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s
 # **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
 # it waits for its Q, then for its first K. Or programs *stay*, one on each SM, each with a
 # list of tiles, and ask for the next Q while the last O leaves. But a list is made
-# beforehand, and who has the longest ends last. Where should which win?
+# beforehand, and who has the longest ends last. Where should each win?
 
 # %% rung-8-lists
 found = {}

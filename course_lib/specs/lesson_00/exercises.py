@@ -17,6 +17,7 @@ def _cases(rng: Generator) -> list[Case]:
     n = int(rng.integers(5, 12))
     return [
         Case(f"a row of {n} numbers", (rng.standard_normal(n),)),
+        Case(f"another row of {n} numbers", (rng.standard_normal(n),)),
         Case("a table of 3 rows and 4 columns", (rng.standard_normal((3, 4)),)),
         Case("whole numbers", (rng.integers(1, 100, n),)),
         Case("an array with one number in it", (rng.standard_normal(1).astype(np.float32),)),
@@ -25,6 +26,13 @@ def _cases(rng: Generator) -> list[Case]:
         Case(
             "whole numbers that no float holds", (2**53 + rng.integers(1, 99, (2, 2, 2)) * 2 + 1,)
         ),
+        Case("four dimensions", (rng.standard_normal((1, 2, 1, 3)),)),
+        Case("NaN and infinity among the numbers", (np.array([[1, np.nan], [-np.inf, 2]]),)),
+        *[
+            Case(f"dtype {dtype}", (rng.standard_normal((2, 3)).astype(dtype),))
+            for dtype in ("float16", ">f4")
+        ],
+        Case("30 000 numbers", (rng.standard_normal((100, 300)),)),
     ]
 
 
@@ -36,11 +44,11 @@ def _judge(case: Case, observed: Observed, expected: np.ndarray) -> Finding | No
         return Finding("the type", f"the result is a {type(got).__name__}, not a NumPy array.")
     if got.dtype != expected.dtype:
         return Finding("the dtype", f"the result has dtype {got.dtype}, not {expected.dtype}.")
-    if finding := array_finding(got, expected.astype(np.float64), relative=0.0):
-        return finding
-    if np.array_equal(got, expected):
+    if np.array_equal(got, expected, equal_nan=True):
         return None
-    return Finding("the values", "large whole numbers were rounded: do not make floats of them.")
+    return array_finding(got, expected.astype(np.float64), relative=0.0) or Finding(
+        "the values", "large whole numbers were rounded: do not make floats of them."
+    )
 
 
 def _same_shape(fill: Any) -> Any:

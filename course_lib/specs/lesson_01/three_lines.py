@@ -34,7 +34,8 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         Case("rows whose scores lie from -1000 to +1000", _far_rows(rng, n_q, n_k, 16)),
         Case("one key", cases.draw(rng, n_q, 1, 16), blind_to=frozenset({"mean(V)"})),
         *[Case(name, qkv, shows=shows) for name, qkv, shows in cases.hard(rng, 21, 33, 16)],
-        *[Case(name, qkv) for name, qkv in cases.many_keys(rng)],
+        Case("300 keys, head_dim 128", cases.draw(rng, 5, 300, 128)),
+        Case("300 keys whose scores rise by 2000", cases.sloped(rng, 5, 300, 64, 2000)),
         Case("the example of the task", tuple(example)),
     ]
     return [replace(case, counted=True) for case in drawn]

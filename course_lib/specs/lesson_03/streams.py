@@ -122,8 +122,6 @@ def _farthest(*piles: tuple[float, ...]) -> Piles:
 # what is off by one in each pile adds up, from whichever end they are read
 _SINGLE = np.split(np.abs(np.linspace(FALL, -FALL, 2 * MANY)), 2 * MANY)
 _SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
-_SMALL_NAME = "1500 keys with scores from -19 to -15 after one of 0"
-_SMALL = [np.zeros(1), *np.split(np.linspace(-19, -15, 1500), 3)]  # no weight may be left out
 _READ_ONCE = {
     "piles": Once("reads each pile once", "pile {}", looks=0),
     "values": Once("reads each pile once", "values[{}]", needed=False),  # weights may be 0
@@ -177,7 +175,6 @@ def _denominator_cases(rng: Generator) -> list[Case]:
             for where, step in (("first", 1), ("last", -1))
         ],
         Case(_SINGLE_NAME, (_SINGLE,)),
-        Case(_SMALL_NAME, (_SMALL,)),
     ]
 
 
@@ -314,10 +311,6 @@ def _average_cases(rng: Generator) -> list[Case]:
             for where, step in (("first", 1), ("last", -1))
         ],
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
-        Case(  # all contribute alike, in each of nine columns
-            f"{_SMALL_NAME}, with large values",
-            (_SMALL, [np.outer(np.exp(-s), rng.uniform(1, 9, 9)) for s in _SMALL]),
-        ),
     ]
 
 
