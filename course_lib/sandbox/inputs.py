@@ -68,8 +68,8 @@ def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
     ``earlier`` holds that answer, and the result from now on: while it is kept, nobody else can be
     given its memory.
     """
-    before, earlier[:] = [*earlier], [result]
-    if any(_shares_memory(x, y) for x in _inside(result) for y in _inside(before)):
+    before, earlier[:] = {_memory(x) for x in _inside([*earlier])} - {0}, [result]
+    if any(_memory(x) in before for x in _inside(result)):  # a walk has thousands of them
         says = "shares its memory with your answer to the call before, which it changes"
         return NEW, f"the result {says}: return an array of its own."
     return None
@@ -124,3 +124,12 @@ def _shares_memory(a: Any, b: Any) -> bool:
         mine: int = a.untyped_storage().data_ptr()
         return mine != 0 and mine == b.untyped_storage().data_ptr()
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+
+
+def _memory(x: Any) -> int:
+    """Return where the memory begins that an array or a tensor lies in, 0 if it has none."""
+    if is_tensor(x):
+        return int(x.untyped_storage().data_ptr())
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return int(x.__array_interface__["data"][0]) if x.size else 0

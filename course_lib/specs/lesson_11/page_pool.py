@@ -209,5 +209,5 @@ EXERCISE = Exercise.of(
     compared=_compared,
     spared=dict.fromkeys(HARD, "there are no scores, no tiles and no sums"),
     mistakes=tuple(_mistakes()),
-    seconds=15.0,
+    seconds=5.0,
 )
