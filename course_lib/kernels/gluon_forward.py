@@ -1,6 +1,7 @@
 """Rung 8: what stock Triton does not do on Hopper, written by hand in Gluon.
 
-Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608) and a common one:
+Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608), one of FlashAttention-4 and a
+common one:
 
 * *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
   shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
@@ -10,6 +11,10 @@ Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608) and a common 
   are started together; the group waits for the scores alone, and takes their exponentials while
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
   128 two groups have them; at head_dim 64 three groups without this overlap are faster.
+* *A maximum may be too small* (FlashAttention-4, 2026, arXiv:2603.05451, conditional rescaling). m
+  need not be the maximum, only near it: p = 2^(s - m) and l count from the same m, and O / l comes
+  out the same. While no score lies more than SLACK above m, m stays and nothing is rescaled. Each
+  warp asks for itself: to agree with the other three costs as much as it saves.
 * *A program may stay* (a persistent kernel): one program an SM works through a list of query
   tiles. While its groups end one tile, the copies for the next are under way.
 
@@ -82,6 +87,7 @@ IN_FOUR = gl.constexpr(
         shape=[64, 4],
     )
 )
+SLACK = gl.constexpr(8.0)  # p is at most 2^8, which float16 holds as exactly as 1
 PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
 
@@ -182,7 +188,7 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
     """Turn scores into p under the new maximum; return (p, m, l_sum, alpha).
 
     l_sum has four parts a row, one for each thread that holds numbers of it (`IN_FOUR`): added up
-    once, in the end. The maximum must be that of the row at once.
+    once, in the end. m is the row's maximum or up to SLACK less; where it stays, alpha is 1.
     """
     if MASK:
         s_layout: gl.constexpr = s.type.layout
@@ -192,7 +198,8 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
         if CAUSAL:
             last = gl.minimum(last, rows + n_k - n_q)
         s = gl.where(keys[None, :] <= last[:, None], s, float("-inf"))
-    m_new = gl.maximum(m, gl.max(s, 1) * scale)
+    top = gl.max(s, 1) * scale
+    m_new = gl.where(top - m > SLACK, top, m)
     m_safe = m_new
     if MASK:
         m_safe = gl.where(m_new == float("-inf"), 0.0, m_new)
@@ -249,16 +256,45 @@ def finished(acc, read):
     return done[:len(acc)]
 
 
+@gluon.constexpr_function
+def times_unless_one(count):
+    """Return PTX that multiplies ``count`` numbers by factors, if one factor of the warp is not 1,
+    and what its operands are: results, numbers, factors.
+
+    An `if` of Triton's is one for all four warps: to agree costs them as much as this saves. Of a
+    product's numbers a thread holds two of one row, two of another, and so on: two factors.
+    """
+    lines = [
+        "{ .reg .pred mine, any;",
+        f"setp.neu.f32 mine, ${2 * count}, 0f3F800000;",
+        f"setp.neu.or.f32 mine, ${2 * count + 2}, 0f3F800000, mine;",
+        "vote.sync.any.pred any, mine, 0xffffffff;",
+        *[f"mov.b32 ${i}, ${count + i};" for i in range(count)],
+        "@!any bra DONE;",
+        *[f"mul.f32 ${i}, ${count + i}, ${2 * count + i};" for i in range(count)],
+        "DONE: }",
+    ]
+    return "\n".join(lines), ",".join(["=f"] * count + ["f"] * 2 * count)
+
+
+@gluon.jit
+def times(x, factor):
+    """Multiply each row of x by its own factor; a warp whose factors are all 1 does nothing."""
+    HELD: gl.constexpr = x.shape[0] * x.shape[1] // 128  # numbers in each of 128 threads
+    CODE: gl.constexpr = times_unless_one(HELD)
+    factor = gl.convert_layout(factor, gl.SliceLayout(1, x.type.layout))
+    factor, x = gl.broadcast(gl.expand_dims(factor, 1), x)
+    return gl.inline_asm_elementwise(
+        CODE[0], CODE[1], [x, factor], dtype=gl.float32, is_pure=True, pack=HELD)
+
+
 @gluon.jit
 def scaled(acc, factor, PARTS: gl.constexpr):
     """Multiply each row of O by its own factor."""
-    left = gl.convert_layout(factor, gl.SliceLayout(1, acc[0].type.layout))
-    start = acc[0] * gl.expand_dims(left, 1)
     if len(PARTS) == 1:
-        columns = (start,)
+        columns = (times(acc[0], factor),)
     else:
-        right = gl.convert_layout(factor, gl.SliceLayout(1, acc[1].type.layout))
-        columns = start, acc[1] * gl.expand_dims(right, 1)  # type: ignore[assignment]
+        columns = times(acc[0], factor), times(acc[1], factor)  # type: ignore[assignment]
     return columns
 
 

@@ -13,8 +13,10 @@ from course_lib.kernels.tiles import BY_HAND, LISTS, Tiles
 SIZES = ((256, 256), (1024, 1024), (300, 700), (700, 300), (1, 129), (129, 1), (320, 900))
 
 
-def assert_right(o, lse, q, k, v, causal):
-    truth, lse_truth = (torch.from_numpy(x) for x in attention_float64(q, k, v, causal=causal))
+def assert_right(o, lse, q, k, v, causal, scale=None):
+    truth, lse_truth = (
+        torch.from_numpy(x) for x in attention_float64(q, k, v, causal=causal, scale=scale)
+    )
     seen = lse_truth.isfinite()
     exact = q.dtype == torch.float32
     limit = 1e-5 if exact else 4 * (truth.to(q.dtype) - truth).abs().max()
@@ -118,3 +120,21 @@ def test_rung_8_written_by_hand(choice, causal):
             k, v = (torch.randn(2, 2, n_k, d, device="cuda").bfloat16() for _ in range(2))
             o, lse = specialised(q, k, v, causal=causal, **choice)
             assert_right(o, lse, q, k, v, causal)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("step", [3.0, 7.9, 8.1, 30.0])  # powers of two: rung 8's slack is 8
+@pytest.mark.parametrize("d", BY_HAND)
+def test_rung_8_where_maxima_rise_from_tile_to_tile_in_some_rows(d, step):
+    if torch.cuda.get_device_capability() != (9, 0) or not gluon_works():
+        pytest.skip("rung 8 is for sm_90 and for a Triton with its Gluon")
+    from course_lib.kernels.gluon_forward import LOG2_E, specialised
+
+    n, tile = 1024, BY_HAND[d]["block_k"]
+    q, k, v = (torch.randn(1, 2, n, d, device="cuda").half() for _ in range(3))
+    rises = torch.rand(n, device="cuda") < 0.03  # keys are walked from the last to the first
+    q[..., 0] = torch.where(rises, step / LOG2_E, 0.01)
+    k[..., 0] = (n - 1 - torch.arange(n, device="cuda")) // tile
+    for causal in (False, True):
+        o, lse = specialised(q, k, v, causal=causal, scale=1.0, **BY_HAND[d])
+        assert_right(o, lse, q, k, v, causal, scale=1.0)
