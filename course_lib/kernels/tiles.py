@@ -95,8 +95,7 @@ BY_HAND = {
 LISTS = {  # at head_dim 256 there is no room for a second tile of Q, at 128 it takes a stage's
     d: BY_HAND[d] | {"stages": 2, "stays": True} for d in (64, 96, 128)
 }
-_KEYS_SAVED = 150  # what a list saves for each tile of queries, in the time that a key takes
-_STAGE_LOST = 0.02  # of a call's time
+_KEYS_SAVED = 200  # what a list saves for each tile of queries, in the time that a key takes
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
@@ -108,20 +107,18 @@ def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dic
     """Return how rung 8 should run for these: keyword arguments of `specialised`.
 
     Lists of tiles are made beforehand, causal ones of pairs. So the longest may have much more
-    than the mean, where programs that come and go share the work out as they end. The two
-    numbers above are fitted to the record ``h100_short_keys`` and to shapes in the benchmarks'
-    NOTES.md; a test holds the choice to the record.
+    than the mean, where programs that come and go share the work out as they end. The number
+    above is fitted to the record ``h100_short_keys``; a test holds the choice to it.
     """
     batch, heads, n_q, d = q.shape
     n_k = k.shape[2]
     if d not in LISTS:
         return BY_HAND[d]
-    lost = _STAGE_LOST if LISTS[d]["stages"] < BY_HAND[d]["stages"] else 0
-    keys: float = n_k
+    lost, keys = 0.0, float(n_k)
     if causal:
         tiles = cdiv(n_q, 64 * BY_HAND[d]["groups"])
         longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
-        lost += longest * sms / (batch * heads * tiles) - 1
+        lost = longest * sms / (batch * heads * tiles) - 1
         keys = max(n_k - n_q / 2, 1)
     return LISTS[d] if _KEYS_SAVED / keys > lost else BY_HAND[d]
 

@@ -389,7 +389,7 @@ draw_regimes()
 # %% plot-regimes-say [markdown]
 # On the left both measured lines are nearly flat, and far above both dotted lines.
 # That is overhead, more than the least: four launches of 5 us are 20 us,
-# and eager took 116 us at N = 512. On the right fused runs parallel to the arithmetic, and
+# and eager took 112 us at N = 512. On the right fused runs parallel to the arithmetic, and
 # eager stays above its traffic line.
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
@@ -492,7 +492,7 @@ Quiz(
 
 # %% quiz-97
 Quiz(
-    "A kernel moves 97 times fewer bytes than eager and is 4.5 times faster. "
+    "A kernel moves 97 times fewer bytes than eager and is 4.6 times faster. "
     "Somebody says: one of these numbers must be wrong. Answer?",
     options=[
         (
@@ -563,8 +563,8 @@ Race(1024, 128, 128, 128)
 # - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
 #   factor of 2. The compiler's softmax is another one than eager's, which is slow;
 #   nobody timed its kernels one by one.
-# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.7
-#   times. So there *times faster* falls, from 4.5 to 3.3. Why, we did not measure.
+# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.8
+#   times. So there *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
 # - Nor is it always four launches against one: from N = 256 to 1024 this fused
 #   attention is two kernels. Lesson 10 says why.
 

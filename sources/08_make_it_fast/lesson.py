@@ -218,9 +218,9 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
 #
-# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.4 to 5.0 ms: do not rank
-# them. Causal, rung 3 took 2.53 to 2.73 ms, rung 4 2.33 to 2.54: they just meet, and their
-# medians are a tenth apart.
+# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.1 ms: do not rank
+# them. Causal, rung 3 took 2.55 to 2.60 ms, rung 4 2.34 to 2.42: no round of one was as
+# fast as any of the other.
 
 # %% rung-4-text [markdown]
 # ### Rung 4: mask boundary tiles only
@@ -268,7 +268,7 @@ measured(4)
 measured(6)
 
 # %% rung-8-text [markdown]
-# ### Rung 8: what FlashAttention-3 adds
+# ### Rung 8: what FlashAttention-3 adds, and a little of 4
 #
 # **One warp does nothing but ask for copies.** Groups of four warps do nothing but
 # compute, each for 64 query rows of its own, and all read the *same* tiles of K and V.
@@ -277,6 +277,10 @@ measured(6)
 # has the tensor cores. And a group starts two products together: the scores of this tile,
 # and P V of the tile *before*. It waits for the scores only; while it takes their
 # exponentials, P V still runs. The price is registers, for both tiles at once.
+#
+# **A maximum that is nearly one** (this is FlashAttention-4's). m cancels in O ÷ l, whatever
+# it is; it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8
+# above it, p is at most 2⁸, and while m stays O need not be rescaled.
 #
 # **Expected.** Products and exponentials in turn take 1.5 times as long as the products
 # alone: 1.5 at best, and less, as two programs on an SM overlap some already.
@@ -294,8 +298,8 @@ measured(8)
 # %% rung-8-say [markdown]
 # The two groups' products need three quarters of a tile's cycles, where rung 4's need
 # half. The wait for P V is the shortest of the table,
-# that for K a twentieth of the cycles. Rung 4 rescales as many rows of O in three times the
-# cycles; why, we do not know.
+# that for K a twentieth of the cycles. Where rung 4 rescales its rows of O, rung 8 asks
+# whether it must: a third of the cycles.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -424,7 +428,7 @@ else:
 # ## What was shown, and what was not
 #
 # **Shown.** Eight kernels compute the same thing; on one H100, at d = 128 and
-# N = 16384, the last is 1.8 times as fast as the first for all keys, and 3.7 times
+# N = 16384, the last is 1.8 times as fast as the first for all keys, and 3.8 times
 # for causal attention. Rung 4 is 2.0 times rung 2 there: work that is not done.
 #
 # **Not shown.** That the order of the rungs is the same on your GPU. That the gains
@@ -619,7 +623,7 @@ print(source[start : source.index("@gluon.jit", start)].rstrip())
 
 # %% rung-8-groups-text [markdown]
 # How many groups, and which overlap? Rung 8 has what won here, in tiles of 128 keys. (Timed
-# before its last change: compare within this table.)
+# before its last changes: compare within this table.)
 
 # %% rung-8-groups
 rows = []
@@ -634,11 +638,11 @@ Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s
 
 # %% rung-8-groups-say [markdown]
 # At d = 128 three groups with 128 keys need more registers than there are. At d = 64
-# they fit without the overlap inside; with it they spill.
+# they fit; with the overlap inside they spilled then. They no longer do, and still lose
+# (`benchmarks/NOTES.md`).
 #
 # Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Why are three
-# groups of one program better? Hardware counters (the course's notes,
-# `benchmarks/NOTES.md`): each of the programs copies its own K and V, the groups
+# groups of one program better? Hardware counters (the same notes): each of the programs copies its own K and V, the groups
 # share one copy. L2 is busy 69 % of what it can do in rung 6, 32 % in rung 8, and
 # rung 8 needs 4 % fewer clock cycles.
 
