@@ -73,20 +73,23 @@ def span(cu, batch):
 def tanh(x):
     """tanh to float32's digits: near 0, where 1 - e^-2|x| loses them, by Lambert's fraction.
 
-    (Triton's interpreter has no tanh.)
+    (Triton's interpreter has no tanh.) One division for both: it is what takes long.
     """
+    size = tl.abs(x)
     square = x * x
-    near = x * (945 + square * (105 + square)) / (945 + square * (420 + 15 * square))
-    e = tl.exp2(tl.abs(x) * (-2 / LN_2))
-    far = (1 - e) / (1 + e)
-    return tl.where(tl.abs(x) < 0.6, near, tl.where(x < 0, -far, far))
+    e = tl.exp2(size * (-2 / LN_2))
+    near = size < 0.6
+    above = tl.where(near, size * (945 + square * (105 + square)), 1 - e)
+    below = tl.where(near, 945 + square * (420 + 15 * square), 1 + e)
+    share = above / below
+    return tl.where(x < 0, -share, share)
 
 
 @triton.jit
 def capped(s, softcap):
     """Return scores between -softcap and softcap (both in base 2); softcap None: as they are."""
     if softcap is not None:
-        s = softcap * tanh(s / softcap)
+        s = softcap * tanh(s * (1 / softcap))
     return s
 
 
@@ -94,7 +97,8 @@ def capped(s, softcap):
 def passed_by_cap(ds, s, softcap):
     """Return the derivative by the scores before the cap, from that by s, the capped ones."""
     if softcap is not None:
-        ds = ds * (1 - (s / softcap) * (s / softcap))
+        share = s * (1 / softcap)
+        ds = ds * (1 - share * share)
     return ds
 
 
