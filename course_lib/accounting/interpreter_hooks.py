@@ -168,6 +168,9 @@ def observed(observer: Observer) -> Iterator[None]:
     block_load: Any = getattr(builder_class, "create_tensor_pointer_load", None)  # not in 3.9
     binary, ternary = builder_class.binary_op, builder_class.ternary_op
     run_tuned = Autotuner.run
+    semantic_class = type(interpreter.interpreter_semantic)
+    load = semantic_class.load
+    other_given = False
 
     def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
         executor.constexprs = constexprs(executor)
@@ -190,10 +193,15 @@ def observed(observer: Observer) -> Iterator[None]:
         observer.dot(a.data.shape, b.data.shape, dtype, named)
         return dot(builder, a, b, acc, precision, *rest)
 
+    def load_too(semantic: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        nonlocal other_given
+        other_given = other is not None  # Triton asks `if other`: a single 0 goes missing
+        return load(semantic, ptr, mask, other, *rest)
+
     def create_masked_load(
         builder: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **options: Any
     ) -> Any:
-        if other is None and not (lanes := _lanes(mask.data)).all():
+        if other is None and not other_given and not (lanes := _lanes(mask.data)).all():
             observer.undefined_lanes(_addresses(ptrs.data), lanes)
             other = _poison(ptrs)
         return masked_load(builder, ptrs, mask, other, *rest, **options)
@@ -202,6 +210,7 @@ def observed(observer: Observer) -> Iterator[None]:
     interpreter.GridExecutor.__call__ = launch
     builder_class.create_dot = create_dot
     builder_class.create_masked_load = create_masked_load
+    semantic_class.load = load_too
     if block_load:
         builder_class.create_tensor_pointer_load = create_block_load
     builder_class.binary_op = _watch(binary, observer)
@@ -216,6 +225,7 @@ def observed(observer: Observer) -> Iterator[None]:
         interpreter.GridExecutor.__call__ = run
         builder_class.create_dot = dot
         builder_class.create_masked_load = masked_load
+        semantic_class.load = load
         if block_load:
             builder_class.create_tensor_pointer_load = block_load
         builder_class.binary_op, builder_class.ternary_op = binary, ternary

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import triton
@@ -369,6 +371,22 @@ def test_a_mask_of_numbers_selects_the_lanes_that_are_not_zero(numbers, dtype):
         load_where[(1,)](x, y, mask, 7, BLOCK=8)
     assert torch.equal(y, torch.where(mask != 0, x, -1.0))
     assert ledger.read.get("x", 0) == 4 * int((mask != 0).sum())
+
+
+@triton.jit
+def load_one(x, y, OTHER: tl.constexpr):
+    tl.store(y, tl.load(x, mask=tl.program_id(0) > 0, other=OTHER))
+    one = tl.arange(0, 1)
+    tl.store(y + 1 + one, tl.load(x + one, mask=one > 0, other=OTHER))
+
+
+@pytest.mark.parametrize(("other", "expected"), [(0.0, 0.0), (0, 0.0), (2.0, 2.0), (None, math.nan)])
+def test_a_single_number_that_is_masked_out_is_other(other, expected):
+    """Triton asks `if other`, so its interpreter takes a single 0 for none."""
+    y = torch.ones(2)
+    with KernelLedger():
+        load_one[(1,)](torch.full((1,), 7.0), y, OTHER=other)
+    assert torch.equal(y.nan_to_num(-1.0), torch.full((2,), expected).nan_to_num(-1.0))
 
 
 @pytest.mark.parametrize("far", [20_000, 1 << 40])
