@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Launch:
-    """One kernel launch: what was started, on what.
+    """One kernel launch: what was started, on what, and what it loaded.
 
-    ``tensors`` maps a parameter's name to (shape, strides in elements, dtype).
+    ``tensors`` maps a parameter's name to (shape, strides in elements, dtype), ``read`` to the
+    bytes loaded (atomics included), ``widest`` to how many lanes, masked or not, the widest load
+    has. ``idle`` counts the loads whose lanes are all masked.
     """
 
     kernel: str
@@ -55,6 +57,9 @@ class Launch:
     options: dict[str, Any]  # num_warps and the like
     tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]]
     module: str = ""  # where the kernel was written
+    read: Counter[str] = field(default_factory=Counter)
+    widest: Counter[str] = field(default_factory=Counter)
+    idle: int = 0
 
 
 class OutOfBounds(IndexError):
@@ -102,10 +107,8 @@ class KernelLedger(Ledger):
         compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
             with a result of that shape, or a tile of rows and columns alone (``keys[None, :] -
             rows[:, None]``). A mask on a tile of scores is seen here.
-        widest: parameter name -> how many lanes, masked or not, the widest load of it has.
         undefined: parameter name -> loads that have a mask and no ``other``. What they leave out
             is NaN while a ledger counts (of integers, a large number): on a GPU it is anything.
-        idle: loads whose lanes are all masked.
         rounded: ``tl.dot`` of float32 tiles that a GPU would round to TF32.
 
     Raises:
@@ -126,10 +129,9 @@ class KernelLedger(Ledger):
         self.visits: list[Visit] = []
         self.launches: list[Launch] = []
         self.compared: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
-        self.widest: Counter[str] = Counter()
         self.undefined: Counter[str] = Counter()
         self.dots: Counter[tuple[int, int, int]] = Counter()
-        self.idle = self.rounded = 0
+        self.rounded = 0
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
         self._views: list[View] = []  # of the launch that runs, the smallest first
@@ -167,10 +169,8 @@ class KernelLedger(Ledger):
             "visits": list(self.visits),
             "launches": [described(vars(launch)) for launch in self.launches],
             "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
-            "widest": dict(self.widest),
             "undefined": dict(self.undefined),
             "dots": list(self.dots.items()),
-            "idle": self.idle,
             "rounded": self.rounded,
         }
 
@@ -186,11 +186,10 @@ class KernelLedger(Ledger):
         ledger.launches = [Launch(**launch) for launch in data["launches"]]
         for program, shape, times in data["compared"]:
             ledger.compared[program, shape] += times
-        ledger.widest.update(data["widest"])
         ledger.undefined.update(data["undefined"])
         for (m, k, n), times in data["dots"]:
             ledger.dots[int(m), int(k), int(n)] += int(times)
-        ledger.idle, ledger.rounded = int(data["idle"]), int(data["rounded"])
+        ledger.rounded = int(data["rounded"])
         return ledger
 
     # What the hooks tell (interpreter_hooks.Observer) ------------------------------------------
@@ -224,7 +223,7 @@ class KernelLedger(Ledger):
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
         addresses = _unmasked(ptrs, mask)
         if addresses.size == 0:
-            self.idle += kind == "load"
+            self.launches[-1].idle += kind == "load"
             return
         low, high = int(addresses.min()), int(addresses.max())
         for view in self._views:
@@ -233,7 +232,8 @@ class KernelLedger(Ledger):
                     return
                 self._book(kind, view, addresses, width)
                 if kind == "load":
-                    self.widest[view.name] = max(self.widest[view.name], ptrs.size)
+                    widest = self.launches[-1].widest
+                    widest[view.name] = max(widest[view.name], ptrs.size)
                 return
         self._access_mixed(kind, addresses, width, ptrs, mask)
 
@@ -308,6 +308,7 @@ class KernelLedger(Ledger):
         program, rows, n_bytes = self._hooks.program(), view.rows(addresses), addresses.size * width
         if kind != "store":
             self.note_read(view.name, n_bytes)
+            self.launches[-1].read[view.name] += n_bytes
             self.visits.append(Visit(program, view.name, rows, "load", n_bytes))
         if kind != "load":
             self.note_written(view.name, n_bytes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -194,6 +194,7 @@ class RaceLedger(KernelLedger):
             steps |= self._steps[address]
         right, function = self._contents(), executor.fn
         books = {k: copy(v) for k, v in vars(self).items() if isinstance(v, dict | list | int)}
+        books["launches"] = [*self.launches[:-1], deepcopy(self.launches[-1])]
         # the same numbers are tried in the same orders, so that a verdict stays; nobody knows them
         rng = random.Random(b"".join(numbers.tobytes() for numbers in right.values()))
         for first, gap in orders(steps, programs[-1], rng):
@@ -208,6 +209,7 @@ class RaceLedger(KernelLedger):
             finally:
                 executor.fn, self._trial = function, None
                 vars(self).update({name: copy(value) for name, value in books.items()})
+                self.launches[-1] = deepcopy(self.launches[-1])
             if differs:
                 other = next(program for program in steps if program != first)
                 pair = min(first, other), max(first, other)

@@ -59,17 +59,12 @@ def counted(least: Callable[[Case], Least]) -> Judge:
         if books is None or origins is None:
             return None
         wanted = least(case)
-        names = list(wanted.loads)
-
-        def called(parameter: str) -> str:
-            of = origins.input_of(parameter)
-            return parameter if of is None or of >= len(names) else names[of]
-
+        runs = _with_names(books, origins, list(wanted.loads))
         own = [x for x in books.read if x in books.written and origins.input_of(x) is None]
-        finding = _loads(books, wanted, called) or _stores(books, wanted)
+        finding = _loads(runs, wanted) or _stores(books, wanted)
         if own and wanted.stores is not None:
             finding = replace(finding or _read_back(own[0], wanted), look=_ADDED.format(own[0]))
-        return _tiles(books, wanted, called) or finding or _work(books, wanted)
+        return _tiles(runs, wanted) or finding or _work(books, runs, wanted)
 
     return judge
 
@@ -121,11 +116,27 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
     )
 
 
-def _loads(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding | None:
+def _with_names(books: Any, origins: Any, names: list[str]) -> list[tuple[Any, dict[str, str]]]:
+    """Return each launch with what its tensors are called: an input's name, whatever a parameter is
+    called; else the parameter's, which may be an input's where that input was found in no launch.
+    """
+    of_place = dict(enumerate(names))
+    runs = [
+        (run, {p: of_place.get(held.get(p)) for p in run.tensors})
+        for run, held in zip(books.launches, origins.launches, strict=True)
+    ]
+    found = {name for _, called in runs for name in called.values()}
+    return [
+        (run, {p: x or (f"another {p}" if p in found else p) for p, x in called.items()})
+        for run, called in runs
+    ]
+
+
+def _loads(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
     got: Counter[str] = Counter()
-    widths = _widths(books)
-    for parameter, n_bytes in books.read.items():
-        got[called(parameter)] += n_bytes // widths.get(parameter, 4)
+    for run, called in runs:
+        for parameter, n_bytes in run.read.items():
+            got[called[parameter]] += n_bytes // _width(run, parameter)
     picture = TrafficBars.of("loads", got, wanted.loads, "numbers")
     for name, most in wanted.loads.items():
         if got[name] > most:
@@ -143,7 +154,7 @@ def _loads(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
 
 
 def _stores(books: Any, wanted: Least) -> Finding | None:
-    widths = _widths(books)
+    widths = {name: _width(run, name) for run in books.launches for name in run.tensors}
     stored = sum(n_bytes // widths.get(name, 4) for name, n_bytes in books.written.items())
     if wanted.stores is None or stored <= wanted.stores:
         return None
@@ -163,9 +174,9 @@ def _read_back(name: str, wanted: Least) -> Finding:
     )
 
 
-def _tiles(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding | None:
-    for parameter, lanes in books.widest.items():
-        name = called(parameter)
+def _tiles(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+    taken = [(called[p], lanes) for run, called in runs for p, lanes in run.widest.items()]
+    for name, lanes in taken:
         said, width = wanted.tiles.get(name, ("", lanes))
         if lanes != width:
             return _finding(
@@ -177,22 +188,26 @@ def _tiles(books: Any, wanted: Least, called: Callable[[str], str]) -> Finding |
     return None
 
 
-def _work(books: Any, wanted: Least) -> Finding | None:
+def _work(books: Any, runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+    # a launch that holds no input puts together what others made: not what the rule is about
+    idle = sum(
+        run.idle for run, called in runs if not wanted.loads.keys().isdisjoint(called.values())
+    )
     if wanted.flops is not None and books.flops > wanted.flops:
         return _finding(
             MULTIPLIES,
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
             "tile is computed in which nothing counts, or one is computed twice.",
-            look=f"{books.idle} loads bring nothing, since their mask is False everywhere: does a "
+            look=f"{idle} loads bring nothing, since their mask is False everywhere: does a "
             "loop run past the last key, or a program begin past the last row?"
-            if books.idle
+            if idle
             else "print the first and the last turn of each loop, and the number of programs.",
         )
-    if books.idle and not wanted.idle:
+    if idle and not wanted.idle:
         return _finding(
             WORKS,
-            f"the numbers are right, but {books.idle} of the loads bring nothing, since their "
+            f"the numbers are right, but {idle} of the loads bring nothing, since their "
             "mask is False everywhere: a block, or a program, too many. What is counted: "
             f"{wanted.rule}.",
             look="print the first offset of the last block: is it below the length?",
@@ -205,7 +220,6 @@ def _finding(property: str, says: str, picture: Any = None, look: str = "") -> F
     return Finding(property, says, picture=picture, look=look, numbers_right=True)
 
 
-def _widths(books: Any) -> dict[str, int]:
-    """Return the bytes of a number of each tensor."""
-    tensors = ((name, what[2]) for run in books.launches for name, what in run.tensors.items())
-    return {name: _WIDTHS.get(dtype, 4) for name, dtype in tensors}
+def _width(run: Any, parameter: str) -> int:
+    """Return the bytes of a number of a launch's tensor."""
+    return _WIDTHS.get(run.tensors[parameter][2], 4)

@@ -36,10 +36,12 @@ class Origins:
         self._memories = [memory_of(x) for x in self._inputs]
         self._known: dict[Any, tuple[int | None, bool]] = {}
         self._of: dict[str, set[int | None]] = {}
+        self.launches: list[dict[str, int | None]] = []  # parameter -> place among the inputs
         self.copied: set[int] = set()  # inputs that were given to a launch in memory of its own
 
     def note(self, tensors: Mapping[str, Any]) -> None:
         """Look at the tensors of a launch before it runs. Raises TooLate after the deadline."""
+        self.launches.append({})
         for name, tensor in tensors.items():
             if not is_floating(tensor) or not tensor.numel():
                 continue
@@ -52,6 +54,7 @@ class Origins:
                 self._known[key] = of, of is not None and memory not in self._memories[of]
             of, copied = self._known[key]
             self._of.setdefault(name, set()).add(of)
+            self.launches[-1][name] = of
             if copied and of is not None:
                 self.copied.add(of)
 

@@ -344,7 +344,8 @@ def precision_of(x: Any) -> float:
 def is_part(values: np.ndarray, known: np.ndarray) -> bool:
     """Return whether ``values`` are among ``known``, each as often as there or whole copies.
 
-    One value may come more often: the padding.
+    One value may come more often: the padding, where there is more than one other. (A sum of all
+    blocks but the last, and a last block of one number, are no padded input.)
     """
     if not values.size or not known.size:
         return not values.size
@@ -354,7 +355,8 @@ def is_part(values: np.ndarray, known: np.ndarray) -> bool:
     often = np.where(at[place] == unique, there[place], 0)
     copies = max(1, values.size // known.size)
     excess = counts > often * copies
-    return int(excess.sum()) <= 1 and counts[excess].sum() < values.size
+    padded = excess.sum() == 1 and counts[excess].sum() + 1 < values.size
+    return bool(padded or not excess.any())
 
 
 def is_scaled(values: np.ndarray, known: np.ndarray, precision: float) -> bool:

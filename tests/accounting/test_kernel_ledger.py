@@ -532,8 +532,8 @@ def test_lanes_without_other_are_poisoned_and_named(dtype):
     assert out[:3].tolist() == [1, 1, 1]
     assert out[3:].isnan().all() if dtype.is_floating_point else (out[3:] > 1 << 20).all()
     assert ledger.undefined == {"x": 1}
-    assert ledger.widest == {"x": 8}
-    assert ledger.idle == 1
+    assert ledger.launches[0].widest == {"x": 8}
+    assert ledger.launches[0].idle == 1
     copy_padded[(1,)](x, out, 3, BLOCK=8)  # and not when nobody counts
     assert out[3:].tolist() == [0] * 5
 
@@ -563,7 +563,7 @@ def test_a_dot_that_a_gpu_rounds_is_counted(how, dtype, rounded):
         square[(1,)](x, torch.empty(16, 16), HOW=how, HALF=False)
     assert ledger.rounded == rounded
     again = KernelLedger.from_plain(ledger.to_plain())
-    assert (again.rounded, again.widest) == (rounded, {"x": 256})
+    assert (again.rounded, again.launches[0].widest) == (rounded, {"x": 256})
     assert again.dots == {(16, 16, 16): 1}
 
 
