@@ -63,7 +63,7 @@ function render({ model, el }) {
 
     const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
     if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.1 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -74,16 +74,15 @@ function render({ model, el }) {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: Math.min(X(ridge), width - wide(flat, fs)), y: peak - 0.9 * fs }, flat);
+      add("flat", "text", { class: "fac-t-small", x: Math.min(X(ridge), width - wide(flat, fs)), y: peak - fs }, flat);
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
-      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - 0.8 * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
-      const sides = floor - 0.5 * fs;
-      if (!dial) add("memory", "text", { class: "fac-t-soft", x: X(ridge) - 6, y: sides, "text-anchor": "end" }, "memory sets the pace");
-      if (!dial) add("arithmetic", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: sides }, "arithmetic sets the pace");
-      const times = ridge / held[0].x, far = dial && times > 1.5, level = Y(held[0].y) + 1.3 * fs;
-      if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(held[0].x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-      const share = width >= 700 ? `: here ${short(100 / times, 2)} % of the peak` : "";
-      add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: far ? level + 0.3 * fs : dial ? sides : sides - 1.3 * fs }, far ? `× ${short(times, 3)} to the ridge${share}` : `ridge ${short(ridge, 3)}`);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
+      if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
+      else {
+        const sides = width >= 440 ? ["memory sets the pace", "arithmetic sets the pace"] : ["memory-bound", "compute-bound"];
+        sides.forEach((says, i) => add(`side ${i}`, "text", { class: "fac-t-soft", x: X(ridge) + 12 * i - 6, y: floor - 0.5 * fs, "text-anchor": i ? "start" : "end" }, says));
+        if (width >= 700) add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 1.8 * fs }, `ridge ${short(ridge, 3)}`);
+      }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
@@ -115,30 +114,39 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 700 ? "" : ", as beside the marks"}; both axes logarithmic`);
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 700 ? "" : width >= 440 ? ", as beside the marks" : ""}; both axes logarithmic`);
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s${!timed ? ", at most" : width >= 480 ? " (line: at most; ◆: timed)" : " (◆: timed)"}`);
   }
 
-  /** Names beside what they name: right of the slope, under the flat roof, left of what was measured above the slope. */
+  /** How far the handle is from the ridge, along the axis. */
+  function distance(add, { x, y }, { X, Y, fs, ridge, width, floor, end }) {
+    const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
+    if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
+    if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
+    const says = [`× ${short(times, 3)}`, " to the ridge", `: here ${short(100 / times, 2)} % of the peak`].slice(0, width >= 700 ? 3 : width >= 440 ? 2 : 1).join("");
+    add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: level + 0.3 * fs }, far ? says : `ridge ${short(ridge, 3)}`);
+  }
+
+  /** Names beside what they name: right of the slope and under the roof, a row each; left of what was measured above the slope. */
   function name(add, points, marks, { X, Y, fs, ridge, width, floor, end }) {
-    const long = width >= 700, chip = data.gpus[get("gpu")], under = Y(chip.tflops_half) + 1.7 * fs;
-    const flat = points.filter((p) => p.x >= ridge), below = marks.filter((m) => !aboveSlope(m, chip));
-    const called = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label) });
-    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small" });
-    const right = [...points.filter((p) => p.x < ridge).map((p) => ({ ...called(p), x: X(p.x), y: Y(p.y) })), ...below.map((m) => ({ ...timed(m), x: X(m.intensity), y: Y(m.tflops) }))];
-    const print = (l, x, y, anchor) => add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x, y, "text-anchor": anchor }, l.text);
-    const places = spread(flat.map((p) => X(p.x)), flat.map((p) => wide(says(p, long), fs)), X(ridge), end);
-    flat.forEach((p, i) => print(called(p), places[i], under, "middle"));
-    const rows = spread(right.map((l) => l.y + 0.45 * fs), right.map(() => 1.3 * fs), flat.length ? under + 0.4 * fs : 0, floor);
-    right.forEach((l, i) => print(l, Math.min(l.x + 1.1 * fs, end - wide(l.text, fs)), rows[i] + 0.3 * fs, "start"));
-    const above = marks.filter((m) => !below.includes(m)), heights = spread(above.map((m) => Y(m.tflops)), above.map(() => 1.3 * fs), 0, floor);
-    above.forEach((m, i) => print(timed(m), X(m.intensity) - fs, heights[i] + 0.3 * fs, "end"));
+    const long = width >= 700, chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
+    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
+    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small", x: X(m.intensity), y: Y(m.tflops) });
+    const print = (l, x, y, anchor) => add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x, y: y + 0.3 * fs, "text-anchor": anchor }, l.text);
+    const right = [...points.map(point), ...marks.filter((m) => !aboveSlope(m, chip)).map(timed)].map((l) => {
+      const size = wide(l.text, 0.92 * fs), x = Math.min(l.flat ? Math.max(l.x - size / 2, X(ridge)) : l.x + 1.1 * fs, end - size);
+      return { ...l, left: x, y: Math.max(l.y + (l.flat ? 1.4 : 0.45) * fs, peak + (X(ridge) - x) * steep + 0.8 * fs) }; // not on the slope
+    });
+    const rows = spread(right.map((l) => l.y), right.map(() => 1.3 * fs), 0, floor - fs);
+    right.forEach((l, i) => print(l, l.left, rows[i], "start"));
+    const above = marks.filter((m) => aboveSlope(m, chip)).map(timed), heights = spread(above.map((l) => l.y), above.map(() => 1.3 * fs), 0, floor);
+    above.forEach((l, i) => print(l, l.x - fs, heights[i], "end"));
   }
 
   /** What stands beside a point: a name and its FLOPs per byte. */
   function says(p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    const known = { "you are here": `group ${group} × ${queries} quer${queries === 1 ? "y" : "ies"}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
+    const known = { "you are here": `${long ? "group " : ""}${group} × ${queries} quer${queries === 1 ? "y" : "ies"}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
     return `${known[p.label] ?? (long ? p.label : p.label.replace("naive, ", ""))}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
   }
 
