@@ -123,7 +123,8 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     box.press("Enter")
     assert "One of 64, 128, 256, 512, please." in page.inner_text(".fac")
     page.locator(".fac-knob").scroll_into_view_if_needed()
-    knob, floor = (page.locator(what).first.bounding_box() for what in (".fac-knob", ".fac-server-full"))
+    seen = (".fac-knob", ".fac-server-full")
+    knob, floor = (page.locator(what).first.bounding_box() for what in seen)
     x, bottom = knob["x"] + knob["width"] / 2, floor["y"] + floor["height"]
     y = knob["y"] + knob["height"] / 2
     page.mouse.move(x, y)
