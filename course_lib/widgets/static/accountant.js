@@ -201,7 +201,7 @@ function render({ model, el }) {
     const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(" "));
     made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
-    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left fac-soft-text", y: 16 }, "S is never here"));
+    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left fac-soft-text", y: "1.15em" }, "S is never here"));
     if (never) made.marks.append(never, neverText);
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
@@ -280,7 +280,7 @@ function render({ model, el }) {
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
   function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), width = wide ||= stage.clientWidth || 1000;
+    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = wide ||= stage.clientWidth || 1000;
     const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
     const column = (width - (across - 1) * gap) / across;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
@@ -288,9 +288,9 @@ function render({ model, el }) {
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = data.models.map((m) => placed(areas(m, room)));
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 24) / broad, (big ? 470 : 330) / deep);
+    const scale = Math.min((column - 1.5 * line) / broad, (big ? 470 : 330) / deep);
     const px = (x) => x * scale;
-    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 44 : 22));
+    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 2.75 : 1.4) * line);
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
@@ -299,8 +299,8 @@ function render({ model, el }) {
       name(l, trips);
       if (l.never) {
         const side = px(shape.n);
-        renew(l.never, { width: side, height: side, visibility: side > 12 ? "visible" : "hidden" });
-        renew(l.neverText, { transform: `translate(0 ${side + (px(trips[0].wide) < LETTER ? 0 : 16)})` });
+        renew(l.never, { width: side, height: side, visibility: side > 40 ? "visible" : "hidden" });
+        renew(l.neverText, { transform: `translate(0 ${side + (px(trips[0].wide) < LETTER ? 0 : line)})` });
       }
     });
     /** Letters of strips: under each that is wide enough, else a list beside the last. */
@@ -309,11 +309,11 @@ function render({ model, el }) {
       let listed = 0;
       trips.forEach((at, i) => {
         const w = px(at.wide), under = w >= LETTER, letter = l.trips[i].letter;
-        if (letter) renew(letter, under ? { x: px(at.x) + w / 2, y: px(at.tall) + 15, "text-anchor": "middle" } : { x: end + 5, y: 12 + 16 * listed++, "text-anchor": "start" });
+        if (letter) renew(letter, under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
         if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
       });
       const below = trips.find((at) => at.kind === "strip" && px(at.wide) >= LETTER);
-      if (squares.length) renew(l.scores, { y: Math.max(px(extent(squares, "y")) + 15, below ? px(below.tall) + 32 : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
+      if (squares.length) renew(l.scores, { y: Math.max(px(extent(squares, "y")) + line - 1, below ? px(below.tall) + 2 * line : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
