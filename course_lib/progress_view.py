@@ -30,14 +30,15 @@ _SHEET = f"""<style>
   border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
   border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
 .fac-path .fac-done > b {{ border-color: {hex_of("right")}; }}
-.fac-path .fac-here > b {{ border-color: {hex_of("flash")};
+.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("flash")} 60%, currentColor); }}
+.fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px; }}
 .fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
-.fac-path i.fac-next {{ border: 3px solid {hex_of("flash")}; width: 17px; height: 17px; }}
+.fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px; }}
 .fac-path li > div {{ min-height: 4.3em; }}
 .fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
 @container (max-width: 600px) {{
@@ -50,7 +51,8 @@ _SHEET = f"""<style>
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
   .fac-path li > div {{ min-height: 0; }}
-  .fac-path small {{ display: none; }}
+  .fac-path small {{ display: inline; }}
+  .fac-path .fac-done small {{ display: none; }}
 }}
 </style>"""
 
@@ -180,8 +182,7 @@ def _heading(exercise: ExerciseFacts, file: Path) -> str:
 
 
 def _duration(minutes: int) -> str:
-    hours, rest = divmod(minutes, 60)
-    return f"{hours} h {rest} min" if hours else f"{rest} min"
+    return f"{minutes / 60:.0f} h" if minutes > 120 else f"{minutes} min"
 
 
 progress = _Progress()

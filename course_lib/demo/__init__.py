@@ -18,6 +18,7 @@ from course_lib.accounting.format import bytes_binary
 from course_lib.demo import picture
 from course_lib.demo.peak import COLUMNS, HEADER, METHODS, Peak, cells, row
 from course_lib.demo.worker import Worker
+from course_lib.style.axes import short_count
 from course_lib.style.table import Table
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PeakMemory:
         if len(last) < 2:
             return "Measuring …"
         naive, fused = last["naive"], last["fused"]
-        at = f"At N = {naive.n:,}"
+        at = f"At N = {short_count(naive.n)}"
         if naive.out_of_memory and not fused.out_of_memory:
             return f"{at} naive attention runs out of memory; fused does not"
         if not (naive.bytes and fused.bytes):

@@ -28,40 +28,52 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline, as wide as naive's prediction.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 4.9) if presenter else (7, 2.45), narrow_height=2.1)
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (7, 2.6), narrow_height=1.9)
+    figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
     limit = sqrt(limit_bytes / 2) if limit_bytes else 0.0
     top = max([limit, *(side * n for n in lengths)]) or 1.0
-    room = 0.8 * top  # of the narrowest column: its words need it
-    left, lefts = 0.0, []
+    room = 0.88 * top  # of the narrowest column: its words need it
+    left, x = 0.0, 0.0
     for n in lengths:
+        x = left
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, left, side * n, size, top)
-        axes.annotate(f"N = {short_count(n)}", (left, -0.08 * top), (0, -1.5 * size),
-                      textcoords="offset points", va="top", fontsize=size)  # fmt: skip
-        lefts.append(left)
+            _draw_area(axes, record, x, side * n, size, top, limit)
+        _say(axes, short_count(n), (x, -0.08 * top), (0, -1.65), size, va="top")
         left += max(2 * side * n, room) + 0.12 * top
     right = max(left, 5 * top)  # four doublings: the scale stays while they arrive
     if limit_bytes:
-        x = lefts[-1] if lefts else 0.0
         axes.plot([x, x, x + 2 * limit, x + 2 * limit], [0, limit, limit, 0],
                   color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
-        axes.annotate(f"limit {bytes_binary(limit_bytes)}", (x, limit), (-0.5 * size, 0), va="top",
-                      ha="right", textcoords="offset points", fontsize=size)  # fmt: skip
+        says = f"limit {bytes_binary(limit_bytes)}"
+        if any(record.out_of_memory for record in records):  # the room below the line is free
+            _say(axes, says, (x, limit), (0.4, -0.35), size * 0.85, va="top")
+        else:
+            _say(axes, says, (x + 2 * limit, limit), (0, 0.35), size * 0.85, ha="right")
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
-    for method, way in (("naive", 1), ("fused", -1)):
-        axes.annotate(method, (-0.05 * top, 0), (0, way * 0.4 * size), textcoords="offset points",
-                      ha="right", va="bottom" if way > 0 else "top", fontsize=size * 0.85,
-                      color=text_colour(_COLOURS[method]))  # fmt: skip
-    axes.set(xlim=(-0.5 * top, right), ylim=(-0.5 * top, 1.25 * top), aspect="equal", anchor="N")
+    for method, up in (("naive", 0.4), ("fused", -0.4)):
+        _say(axes, method, (-0.05 * top, 0), (0, up), size * 0.85, ha="right",
+             va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
+    _say(axes, "N =", (-0.05 * top, -0.08 * top), (0, -1.65), size, ha="right", va="top")
+    axes.set(xlim=(-0.62 * top, right), ylim=(-0.5 * top, 1.35 * top), aspect="equal", anchor="NW")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    says = "areas: measured peaks; points: where the ledger's area ends"
-    axes.set_title(says, loc="left", fontsize=size, fontweight="normal")
+    axes.set_title(
+        "areas: measured peaks; dots: counted bytes", loc="left", fontsize=size, fontweight="normal"
+    )
     return figure
+
+
+def _say(
+    axes: Any, says: str, spot: tuple[float, float], off: tuple[float, float], size: float,
+    **look: Any,
+) -> None:  # fmt: skip
+    """Write at a spot of the axes, ``off`` by so many heights of a line."""
+    shift = (off[0] * size, off[1] * size)
+    axes.annotate(says, spot, shift, textcoords="offset points", fontsize=size, **look)
 
 
 def _side_per_row(records: Sequence[Peak]) -> float:
@@ -70,33 +82,49 @@ def _side_per_row(records: Sequence[Peak]) -> float:
     return sqrt(naive.predicted_bytes / 2) / naive.n if naive else 1.0
 
 
-def _draw_area(axes: Any, record: Peak, x: float, side: float, size: int, top: float) -> None:
+def _draw_area(
+    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float
+) -> None:
     """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
     from matplotlib.patches import Rectangle
 
-    naive, colour = record.method == "naive", hex_of(_COLOURS[record.method])
+    naive, text = record.method == "naive", text_colour(_COLOURS[record.method])
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
     wide, tall = _extent(naive, n_bytes, side)
     y = 0.0 if naive else -0.04 * top - tall
+    colour = hex_of(_COLOURS[record.method]) if naive else text  # a line needs the stronger one
     look: dict[str, Any] = {"facecolor": colour}
-    if record.out_of_memory:  # as large as it wanted to be, hatched because it never was
-        look = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "linewidth": 2}
+    if record.out_of_memory:  # as large as it wanted to be, empty because it never was
+        look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
+        _hatch_excess(axes, x, (wide, tall), limit, colour)
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
-    if naive:  # two matrices: the scores and the weights
+    if naive:
         axes.plot([x + wide / 2] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
+    if naive and tall > 0.9 * top:  # two matrices, the scores and the weights: named once
+        for i, name in enumerate("SP"):
+            spot = (x + wide * (0.25 + 0.5 * i), 0.32 * tall)
+            _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold")
     says = _short(n_bytes)
     if record.out_of_memory:
         says = f"needs {says}: out of memory" if 2 * side > 0.9 * top else "out of\nmemory"
-    axes.annotate(
-        says, (x, y + tall if naive else y),
-        (0, size * (0.4 if naive else -0.4)),
-        textcoords="offset points", ha="left", va="bottom" if naive else "top",
-        color=text_colour(_COLOURS[record.method]), fontsize=size * 0.85, linespacing=1.05,
-    )  # fmt: skip
+    _say(axes, says, (x, y + tall if naive else y), (0, 0.55 if naive else -0.55), size * 0.85,
+         va="bottom" if naive else "top", color=text, linespacing=1.05)  # fmt: skip
     if record.ledger_bytes:
         wide, counted = _extent(naive, record.ledger_bytes, side)
         spot = (x + wide, counted if naive else -0.04 * top - counted)
         axes.plot(*spot, "o", color=PAGE_INK, markersize=size * 0.45)
+
+
+def _hatch_excess(
+    axes: Any, x: float, extent: tuple[float, float], limit: float, colour: str
+) -> None:
+    """Hatch what of an area lies outside of the limit's."""
+    from matplotlib.patches import Polygon
+
+    (wide, tall), (inner, low) = extent, (min(2 * limit, extent[0]), min(limit, extent[1]))
+    corners = [(0, low), (0, tall), (wide, tall), (wide, 0), (inner, 0), (inner, low)]
+    shape = [(x + right, up) for right, up in corners]
+    axes.add_patch(Polygon(shape, facecolor="none", edgecolor=colour, hatch="//", linewidth=0))
 
 
 def _extent(naive: bool, n_bytes: float, side: float) -> tuple[float, float]:
@@ -107,6 +135,8 @@ def _extent(naive: bool, n_bytes: float, side: float) -> tuple[float, float]:
 
 
 def _short(n_bytes: int) -> str:
-    """Return three digits: a label on a bar has no room for more."""
+    """Return three digits, a label has no room for more; and 1024 MiB are above 768 MiB."""
+    if 2**30 <= n_bytes < 2**31:
+        return f"{n_bytes / 2**20:.0f} MiB"
     number, unit = bytes_binary(n_bytes).split()
     return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{number} {unit}"

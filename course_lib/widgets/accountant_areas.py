@@ -20,7 +20,8 @@ def areas(model: Model, values: Mapping[str, int]) -> list[dict[str, Any]]:
         if term.tensor == "lse":
             continue
         area = term.bytes(values) / values["H"] / values["b"]
-        kind = "pile" if "K_rows" in term.powers else "strip"
+        again = "K_rows" in term.powers and values["K_rows"] > values["N_k"]
+        kind = "pile" if again else "strip"
         if {"N_q", "N_k"} <= set(term.powers):
             kind = "square"
         wide = min(area / n, side) if kind == "pile" else area / n

@@ -211,8 +211,8 @@ class ServerMemory(CourseWidget):
         for panel, (name, run) in zip(np.atleast_1d(axes), runs.items(), strict=True):
             edges = np.linspace(0, run["seconds"], BINS + 1)
             panel.stairs(run["held"], edges, baseline=run["needed"], fill=True, facecolor="none",
-                         hatch="////", edgecolor=hex_of("naive"), linewidth=0)  # fmt: skip
-            panel.stairs(run["needed"], edges, fill=True, color=hex_of("k"))
+                         hatch="////", edgecolor=hex_of("other"), linewidth=0)  # fmt: skip
+            panel.stairs(run["needed"], edges, fill=True, color=hex_of("flash"))
             panel.axhline(100, color=PAGE_INK, linestyle=":", linewidth=2)
             panel.set(ylim=(0, 108), ylabel="% of the pool", yticks=[0, 50, 100])
             panel.set_title(f"{name}: {run['speed']:,} tokens a second", loc="left")

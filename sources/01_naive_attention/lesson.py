@@ -569,10 +569,10 @@ peak
 # The next cell runs `naive_eager` and the fused one at growing N. It draws the
 # most memory that each held, beyond its inputs. Each runs in a process of its own
 # with a limit on its memory. Where naive attention runs out of memory, you see
-# two hatched squares, as large as they wanted to be. All areas have one scale.
-# Naive attention holds two squares, the fused one a line. Where a pair of squares
-# is higher than the dotted line, it is larger than the limit. (A black point stands
-# where the ledger's area ends.)
+# two empty squares, as large as they wanted to be; what lies past the limit, the
+# dotted line, is hatched. All areas have one scale. Naive attention holds two
+# squares, the fused one a line. (A dot stands where the area that the ledger
+# counted ends.)
 
 # %% peak-memory
 found = demo.peak_memory()

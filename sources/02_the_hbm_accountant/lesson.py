@@ -301,7 +301,7 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
 # when the kernel ends).
 #
-# Drag *you are here* along the roof: that is N. Which marks stay where they are?
+# Drag *flash at best* along the roof: that is N. Which marks stay where they are?
 # (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
 # and of *tile loads* waits for lessons 10 and 04.)
 

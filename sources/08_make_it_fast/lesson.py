@@ -767,7 +767,7 @@ chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 for block_q, way in ((64, "1 by_mask"), (128, "8 specialised")):
     same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
     intensity = same.intensity("flash prefill, tile loads")
-    chart.add_measurement(f"rung {way}", intensity=intensity, tflops=tflops(way))
+    chart.add_measurement(f"rung {way[0]}", intensity=intensity, tflops=tflops(way))
 chart
 
 

@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from matplotlib.patches import Rectangle
 
 from course_lib import demo
 from course_lib.demo.measure import _BACKENDS
@@ -103,7 +104,7 @@ def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(foun
     assert axes.get_aspect() == 1
     limit = max(next(line for line in axes.lines if line.get_linestyle() == ":").get_ydata())
     assert 2 * limit**2 == pytest.approx(LIMIT_GB * 1e9)
-    for record, area in zip(found.records, axes.patches, strict=True):
+    for record, area in zip(found.records, areas(axes), strict=True):
         want = record.predicted_bytes if record.out_of_memory else record.bytes
         assert area.get_width() * area.get_height() == pytest.approx(want)
         if record.method == "naive":
@@ -113,11 +114,21 @@ def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(foun
     assert "limit 190.7 MiB" in " ".join(text.get_text() for text in axes.texts)
 
 
-def test_out_of_memory_is_a_hatched_area_in_the_picture(found):
+def areas(axes):
+    """Return the records' areas; a polygon hatches what of one lies past the limit."""
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def test_what_does_not_fit_is_empty_and_hatched_past_the_limit(found):
     (axes,) = found.to_figure().axes
-    hatched = [bar for bar in axes.patches if bar.get_hatch()]
-    assert len(axes.patches) == len(found.records)
-    assert len(hatched) == 1
+    (hatched,) = [patch for patch in axes.patches if patch.get_hatch()]
+    empty = [area for area in areas(axes) if area.get_facecolor()[3] == 0]
+    assert len(areas(axes)) == len(found.records)
+    assert len(empty) == 1
+    whole, excess = empty[0].get_window_extent(), hatched.get_window_extent()
+    assert excess.extents == pytest.approx(whole.extents, abs=1)  # it reaches every edge
+    inside = (empty[0].get_x() + 0.1 * empty[0].get_width(), 0.1 * empty[0].get_height())
+    assert not hatched.contains_point(axes.transData.transform(inside))
     assert any("out of" in text.get_text() for text in axes.texts)
 
 

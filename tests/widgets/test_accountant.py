@@ -326,7 +326,7 @@ def test_trips_are_laid_one_after_the_other(mount):
     """With reduced motion one a press; the bytes beside the name count what lies there."""
     accountant = HBMAccountant(models=["naive_four_trips", "flash_compulsory"])
     page = mount(accountant, reduced=True)
-    lay = page.get_by_role("button", name="Lay the trips")
+    lay = page.get_by_role("button", name="One trip at a time")
     lay.click()
     visible = page.locator(".fac-bar").first.locator(".fac-area:visible")
     assert visible.count() == 1
@@ -338,8 +338,9 @@ def test_trips_are_laid_one_after_the_other(mount):
     assert visible.count() == 8
     assert shown_bytes(page) == pythons_bytes({"models": ["naive_four_trips", "flash_compulsory"]})
     page = mount(accountant)
-    page.get_by_role("button", name="Lay the trips").click()
-    page.get_by_role("button", name="Lay the trips").wait_for(timeout=8000)  # it plays to its end
+    lay = page.get_by_role("button", name="One trip at a time")
+    lay.click()
+    lay.wait_for(timeout=8000)  # it plays to its end
     assert page.locator(".fac-bar").first.locator(".fac-area:visible").count() == 8
 
 

@@ -356,3 +356,28 @@ def test_the_hint_names_the_handles_that_are_there(mount, settings, said, unsaid
 def test_presenter_mode_fits_a_full_hd_screen_without_scrolling(mount):
     page = mount(Race(presenter=True, at=0.4), width=1920)
     assert page.locator(".fac").bounding_box()["height"] <= 1080
+
+
+@pytest.mark.browser
+def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
+    page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
+    text = page.locator(".fac-race-over").text_content()
+    assert text.count("4.719 MB9.437 MB") == 2
+    moved = page.locator(".fac-race-wear").all_text_contents()
+    assert moved[:5] == ["×1.0", "×1.0", "×0.0", "×0.0", "×1.1"]
+    assert moved[5:] == ["×0.6", "×4.9", "×4.8", "×0.5", ""]
+
+
+@pytest.mark.browser
+def test_nothing_flies_while_it_does_not_play(mount):
+    """In a still picture a tile half way would stand on rows that are not its own."""
+    page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
+    filled = """() => { const [s] = [...document.querySelectorAll('.fac-race-edge')].slice(4);
+      const b = s.getBBox(), canvas = document.querySelector('canvas');
+      const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      const inside = [b.x, b.y + b.height / 8 + 4, b.width, b.height / 2].map((x) => x * k);
+      const { data } = g.getImageData(...inside), orange = (x, i) => i % 4 === 3 && x > 250;
+      return data.filter(orange).length / (data.length / 4); }"""
+    still = page.evaluate(filled)
+    page.get_by_label("Tape", exact=True).press("ArrowRight")
+    assert page.evaluate(filled) == pytest.approx(still, abs=0.01)

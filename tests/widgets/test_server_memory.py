@@ -123,7 +123,8 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     box.press("Enter")
     assert "One of 64, 128, 256, 512, please." in page.inner_text(".fac")
     page.locator(".fac-knob").scroll_into_view_if_needed()
-    knob, floor = (page.locator(what).first.bounding_box() for what in (".fac-knob", ".fac-fill-k"))
+    seen = (".fac-knob", ".fac-server-full")
+    knob, floor = (page.locator(what).first.bounding_box() for what in seen)
     x, bottom = knob["x"] + knob["width"] / 2, floor["y"] + floor["height"]
     y = knob["y"] + knob["height"] / 2
     page.mouse.move(x, y)
@@ -140,7 +141,7 @@ def test_a_lane_is_as_long_as_its_run_and_as_full_as_its_pool(mount):
     widget = ServerMemory()
     page = mount(widget, width=1280)
     size = "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
-    boxes = page.locator("path.fac-fill-k").evaluate_all(size)
+    boxes = page.locator("path.fac-server-full").evaluate_all(size)
     runs = list(widget.runs().values())
     for run, (width, height) in zip(runs, boxes, strict=True):
         assert width / boxes[0][0] == pytest.approx(run["seconds"] / runs[0]["seconds"], rel=0.01)

@@ -32,7 +32,7 @@ export function areas(model, values) {
   const n = values.N_q, side = Math.max(n, values.d);
   return model.terms.map((term) => {
     const area = termBytes(term, values) / values.H / values.b;
-    const kind = "K_rows" in term.powers ? "pile" : "N_q" in term.powers && "N_k" in term.powers ? "square" : "strip";
+    const kind = "K_rows" in term.powers && values.K_rows > values.N_k ? "pile" : "N_q" in term.powers && "N_k" in term.powers ? "square" : "strip";
     const wide = kind === "pile" ? Math.min(area / n, side) : area / n;
     return { tensor: term.tensor, direction: term.direction, kind, wide, tall: area / wide };
   });
@@ -101,6 +101,8 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : `${short(ms * 1000, 3)} µs`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
+const LETTER = 14; // pixels: from this width on a strip has its letter under it
+const KINDS = { "lower bound": "each tensor once: the lower bound", "upper bound": "K, V per Q tile" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -158,15 +160,16 @@ function render({ model, el }) {
   const lanes = data.models.map(modelLane);
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
+  const lead = s("path", { class: "fac-axis-line" }); // from a small S to its handle
   const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
   const arrows = s("path");
-  handled.svg.append(ghost, knob, arrows);
+  handled.svg.append(ghost, lead, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
   const scaleText = h("span", { class: "fac-soft" });
   const legend = h("div", { class: "fac-row fac-scale" }, s("svg", { class: "fac-bar-of-scale", "aria-hidden": "true" }, bar, barText), scaleText);
-  const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ Lay the trips");
+  const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ One trip at a time");
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
   const overN = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "the same over N, and what hardware counters saw"),
@@ -177,10 +180,10 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), says = h("small", {}), marks = s("g", {});
+    const label = h("b", {}, name), value = h("span", {}), says = h("small", {}), time = h("div", { class: "fac-time" }), marks = s("g", {});
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value), says, h("div", { class: "fac-clip" }, svg));
-    return { node, value, says, svg, marks };
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value), says, h("div", { class: "fac-clip" }, svg), time);
+    return { node, value, says, time, svg, marks };
   }
 
   function modelLane(m) {
@@ -191,16 +194,18 @@ function render({ model, el }) {
       const name = data.scores[term.tensor], hatch = name ? s("path", { class: "fac-hatch" }) : "";
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
       const says = s("text", { class: "fac-trip" }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
-      made.marks.append(rect, hatch, says);
-      return { rect, hatch, says };
+      const letter = name ? "" : s("text", { class: `fac-trip fac-letter fac-name-${term.tensor}` }, term.tensor.toUpperCase());
+      made.marks.append(rect, hatch, says, letter);
+      return { rect, hatch, says, letter };
     });
+    const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(" "));
+    made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
-    const strip = (name) => s("tspan", { class: `fac-name-${name}` }, `${name.toUpperCase()} `);
-    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left", y: 16 }, ["q", "k", "v", "o"].map(strip), "once"), s("text", { class: "fac-trip fac-left fac-soft-text", y: 34 }, "S is never here"));
+    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left fac-soft-text", y: "1.15em" }, "S is never here"));
     if (never) made.marks.append(never, neverText);
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
-    return Object.assign(made, { model: m, trips, turns, never, neverText, formula, fold, spell() {} });
+    return Object.assign(made, { model: m, trips, turns, never, neverText, scores, formula, fold, spell() {} });
   }
 
   function extraLane(entry) {
@@ -238,6 +243,7 @@ function render({ model, el }) {
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 && i !== bound ? totals[i] / totals[bound] : 0));
+    sayTimes(totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s)));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawAreas(shape, values);
     write(words, inWords(totals, flops, chip));
@@ -248,7 +254,8 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.says, `${l.model.kind}${ratio ? `, ${Math.abs(ratio - 1) < 0.005 ? "equal to" : `${times(ratio)} ×`} the lower bound` : ""}`);
+      const against = Math.abs(ratio - 1) < 0.005 ? "= the lower bound" : `${times(ratio)} × the lower bound`;
+      write(l.says, [KINDS[l.model.kind] ?? l.model.kind, ratio && against].filter(Boolean).join(": "));
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -260,11 +267,20 @@ function render({ model, el }) {
     }
   }
 
+  /** The least time of each lane as a bar of one scale, with what decides it. */
+  function sayTimes(paces) {
+    const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
+    lanes.forEach((l, i) => {
+      write(l.time, `≥ ${milliseconds(1000 * least[i])}: ${paces[i].limit === "overhead" ? "launches" : paces[i].limit}`);
+      l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
+    });
+  }
+
   // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
   function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), width = wide ||= stage.clientWidth || 1000;
+    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = wide ||= stage.clientWidth || 1000;
     const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
     const column = (width - (across - 1) * gap) / across;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
@@ -272,32 +288,50 @@ function render({ model, el }) {
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = data.models.map((m) => placed(areas(m, room)));
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 10) / broad, (big ? 470 : 330) / deep);
+    const scale = Math.min((column - 1.5 * line) / broad, (big ? 458 : 330) / deep);
     const px = (x) => x * scale;
-    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 46 : 12));
+    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 2.75 : 1.4) * line);
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
-      placed(areas(l.model, values)).forEach((at, i) => place(l, l.trips[i], at));
+      const trips = placed(areas(l.model, values));
+      trips.forEach((at, i) => place(l.trips[i], at));
+      name(l, trips);
       if (l.never) {
         const side = px(shape.n);
-        renew(l.never, { width: side, height: side, visibility: side > 4 ? "visible" : "hidden" });
-        renew(l.neverText, { transform: `translate(0 ${side})` });
+        renew(l.never, { width: side, height: side, visibility: side > 40 ? "visible" : "hidden" });
+        renew(l.neverText, { transform: `translate(0 ${side + (px(trips[0].wide) < LETTER ? 0 : line)})` });
       }
     });
-    function place(l, { rect, hatch, says }, at) {
-      const w = px(at.wide), t = px(at.tall), named = w > 84 && t > 20, again = at.kind === "pile" && values.K_rows > shape.n;
+    /** Letters of strips: under each that is wide enough, else a list beside the last. */
+    function name(l, trips) {
+      const end = px(extent(trips, "x")), squares = trips.filter((at) => at.kind === "square");
+      let listed = 0;
+      trips.forEach((at, i) => {
+        const w = px(at.wide), under = w >= LETTER, letter = l.trips[i].letter;
+        if (letter) renew(letter, under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
+        if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
+      });
+      const below = trips.find((at) => at.kind === "strip" && px(at.wide) >= LETTER);
+      if (squares.length) renew(l.scores, { y: Math.max(px(extent(squares, "y")) + line - 1, below ? px(below.tall) + 2 * line : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
+    }
+    function inside(at) {
+      return px(at.wide) > 84 && px(at.tall) > 20;
+    }
+    function place({ rect, hatch, says }, at) {
+      const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      if (rect.facDrawn === key && at.kind !== "pile") return; // a change of scale often leaves it
+      if (!hatch) write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
+      if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
-      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t });
-      if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t));
+      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "shape-rendering": w < 4 ? "crispEdges" : "auto", "stroke-width": w < 4 ? 0 : 0.5 });
+      if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t, 18));
       says.setAttribute("visibility", named ? "visible" : "hidden");
       if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
-      if (at.kind === "pile") write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
     }
     const corner = px(shape.n);
-    const held = corner < 24 ? corner + 16 : corner; // a small S lies beside its handle, not under it
+    const held = corner < 24 ? corner + 26 : corner; // a small S lies beside its handle, not under it
+    renew(lead, { d: corner < held ? `M${corner} ${corner}L${held} ${held}` : "" });
     renew(knob, { cx: held, cy: held });
     renew(arrows, way({ cx: held, cy: held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
@@ -349,7 +383,7 @@ function render({ model, el }) {
     timer = 0;
     laid = most;
     showLaid();
-    lay.textContent = "▶ Lay the trips";
+    lay.textContent = "▶ One trip at a time";
   }
   function showLaid() {
     const values = symbols(shapeAt(get("n"))), layers = get("layers");

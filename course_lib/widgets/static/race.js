@@ -29,7 +29,7 @@ function render({ model, el }) {
     draw();
   }
   function frame(lane, number) {
-    const { fs, lw, shelf, H, l2, desk, deskH, tape, scale, base, stacked } = race.box, { x, y, bill } = lane, naive = lane.name === "naive";
+    const { fs, lw, shelf, H, deskH, tape, scale, base, stacked } = race.box, { x, y, bill, l2, desk } = lane, naive = lane.name === "naive";
     const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
@@ -41,34 +41,27 @@ function render({ model, el }) {
       const ghost = t === "s" && !naive;
       nodes.push(s("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
       nodes.push(text(p.x + p.w / 2, p.y - 0.4 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
-      nodes.push((lane.wearText[t] = text(t === "s" ? p.x : p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": t === "s" ? "start" : "middle" })));
+      nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
       if (ghost) nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
+    nodes.push((lane.againText = text(0, 0, "fac-race-again", "", { transform: `translate(${lane.at.k.x + lane.at.k.w + race.box.wear + 0.4 * fs} ${lane.at.k.y + 2}) rotate(90)` })), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
     const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), bx = x + lw - 10 - bar * scale, by = y + shelf + H + 2.5 * fs;
     if (last) nodes.push(s("path", { class: "fac-race-line", d: `M${bx} ${by - 4}v4h${bar * scale}v-4` }), text(bx - 6, by, "fac-race-soft", `${bar} rows`, { "text-anchor": "end" }));
-    // L2: its width is its capacity
-    const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = get("n") * get("d") * b();
-    let left = x;
-    nodes.push(s("rect", { class: "fac-race-panel", x, y: y + l2, width: lw, height: 1.9 * fs, rx: 4 }));
-    for (const [t, many] of Object.entries(sizes)) {
-      const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / get("n") : 1))) / chip().l2;
-      nodes.push(s("rect", { class: `fac-fill-${t}`, x: left, y: y + l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
-      left += w;
-    }
-    nodes.push(text(x + 6, y + l2 + 1.5 * fs, "fac-race-soft", `L2 ${bytesText(chip().l2, 1024)}`), text(x + lw - 6, y + l2 + 1.5 * fs, left > x + lw ? "fac-race-small fac-race-bad" : "fac-race-small", `${naive ? "S and P" : "K and V"} ${left > x + lw ? "do not fit: they cross HBM" : naive ? "fit: it can keep them" : "fit: it can serve what is read again"}`, { "text-anchor": "end" }));
+    nodes.push(...l2Band(text, lane, race, get));
     // the desk: one wall, and what goes over it
     const w = wall(), at = slots(lane), used = at.s.x + at.s.w - x, lens = base / 512;
-    nodes.push(s("rect", { class: "fac-race-desk", x, y: y + desk - 2, width: w, height: deskH + 4 }));
-    nodes.push(text(x, y + desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, seen ×${lens}` : ""}`));
-    if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: y + desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, y + desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
+    nodes.push(s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
+    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, seen ×${lens}` : ""}`));
+    if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
     const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
-    if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: y + desk, width: Math.min(used, lw) - w, height: deskH }));
+    if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
     const beside = naive ? ["emptied after", "each kernel"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
-    beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, y + desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
-    if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: y + desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, y + desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
+    beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
+    if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
     const px = lw / race.axis;
     nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), text(x, bill - 1.7 * fs, "fac-race-moved", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), (lane.outText = text(x + lw, bill - 1.7 * fs, "fac-race-out", "", { "text-anchor": "end" })));
+    nodes.push(...tapeScale(text, lane, race.box, race.axis));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
     const hit = hold("rect", { x, y: bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
@@ -81,7 +74,7 @@ function render({ model, el }) {
   }
   /** What depends on the clock or on the flag: it may change while all else stays. */
   function marks(lane, number) {
-    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin;
+    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin + 1.05 * fs;
     const flagged = number === race.lanes.length - 1 && race.lanes.length > 1 && (!clock || get("flag") >= 0);
     nodes.push((lane.leastText = text(x, low + 1.2 * fs, "fac-race-small")), (lane.statusText = text(x, low + 2.5 * fs, "fac-race-small")));
     const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
@@ -109,7 +102,7 @@ function render({ model, el }) {
     nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
     nodes.push(...knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
-    nodes.push(...knob(lane.x + wall(), lane.y + race.box.desk + race.box.deskH / 2, "wall", (x) => {
+    nodes.push(...knob(lane.x + wall(), lane.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
       if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
     }, "drag: the desk's wall, another GPU"));
@@ -126,7 +119,7 @@ function render({ model, el }) {
   }
   function draw() {
     if (!visible || !race.box) return;
-    race.draw(clock, reducedMotion());
+    race.draw(clock, !playing || reducedMotion());
     label();
   }
   function label() {
@@ -134,12 +127,14 @@ function render({ model, el }) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1;
       write(lane.outText, `${race.box.stacked ? `${data().titles[lane.name]}, ` : ""}O: ${Math.floor((100 * lane.written) / (lane.outs || 1))} % written`);
-      write(lane.leastText, clock ? `the thin tape: at least ${bytesText(Math.round(lane.least0))} cross HBM` : "");
+      write(lane.leastText, `the thin tape: ${clock ? `at least ${bytesText(Math.round(lane.least0))}` : "what at least will"} cross HBM`);
       write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : ends <= clock ? `done after ${timeText(ends)} of traffic clock` : "");
-      for (const t of ["q", "k", "v", "s"]) {
-        const times = (lane.reads[t] ?? 0) / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * (t === "q" && get("decode") ? 1 / race.box.n : 1));
-        write(lane.wearText[t], times >= 1 || (times && t === "s") ? (t === "s" ? (lane.name === "naive" ? `${short(times, 2)} trip${times === 1 ? "" : "s"} of ${bytesText(lane.scores)}` : "") : `×${short(times, times < 10 ? 2 : 3)}`) : "");
+      for (const [t, node] of Object.entries(lane.wearText)) {
+        const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
+        write(node, clock && (t !== "s" || lane.name === "naive") ? `×${times < 10 ? times.toFixed(1) : short(times, 3)}` : "");
       }
+      write(lane.againText, Object.values(lane.wear).some((times) => times > 1) ? "read again" : "");
+      write(lane.deskText, lane.name === "naive" && lane.current ? lane.current.tensor.toUpperCase() : "");
     }
     const other = race.lanes[1];
     if (race.difference != null && other.events[race.difference]?.t0 <= clock) outline(other.differs, other, other.events[race.difference]);
@@ -200,6 +195,7 @@ function render({ model, el }) {
     playing = 0;
     button.textContent = "▶ Play";
     button.setAttribute("aria-pressed", "false");
+    draw(); // nothing is in flight any more: what is under way is outlined
     keep();
   }
   function start() {

@@ -4,6 +4,33 @@ const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
 const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
+/** What a tape measures: bytes at its start, its middle and its end. */
+function tapeScale(text, { x, bill }, { fs, lw, tape, thin }, axis) {
+  const y = bill + tape + thin + 1.05 * fs;
+  return [["start", 0], ["middle", 0.5], ["end", 1]].flatMap(([anchor, share]) => [
+    s("path", { class: "fac-race-line", d: `M${x + share * lw} ${bill + tape}v${thin + 3}` }),
+    text(x + share * lw, y, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
+  ]);
+}
+
+/** L2 as a band: its width is its capacity. */
+function l2Band(text, lane, race, get) {
+  const { fs, lw, n, d, stacked } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
+  const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = n * d * b;
+  const nodes = [s("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
+  let left = x;
+  for (const [t, many] of Object.entries(sizes)) {
+    const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / n : 1))) / chip.l2;
+    nodes.push(s("rect", { class: `fac-fill-${t}`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+    left += w;
+  }
+  const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, ""] : ["K and V", 2 * small, ": read again from here"];
+  nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
+  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit${then}`}`, { "text-anchor": "end" }));
+  if (stacked) nodes.push(text(x, l2 - 0.45 * fs, "fac-race-name", race.data().titles[lane.name]));
+  return nodes;
+}
+
 /** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
 function raceCanvas(get) {
   const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
@@ -42,14 +69,16 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 315 : 225, (lw - 7.8 * fs) / (1 + (4 * d) / base)), scale = H / base;
-    const shelf = 1.9 * fs, l2 = shelf + H + 3.6 * fs, desk = l2 + 3.9 * fs, deskH = Math.round(0.4 * H), below = desk + deskH + 1.8 * fs;
-    const tape = 1.7 * fs, thin = 0.55 * fs, head = 3.1 * fs, bill = head + tape + thin + 3.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
-    race.box = { width, fs, lw, n, d, base, scale, H, shelf, l2, desk, deskH, tape, thin, stacked, zoom: H / 512, height: stacked ? tops + count * (below + 0.6 * fs) : below + bill };
+    const H = Math.min(big ? 303 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 1.6 * fs;
+    const shelf = 1.9 * fs, shelfEnd = shelf + H + 3.6 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
+    const tape = 1.7 * fs, thin = 0.55 * fs, head = 3.1 * fs, bill = head + tape + thin + 4.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
+    race.box = { width, fs, lw, n, d, base, scale, H, shelf, wear, deskH, tape, thin, stacked, zoom: H / 512, height: stacked ? tops + count * below + 0.5 * fs : below + bill };
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
-      lane.y = tops + (stacked ? i * (below + 0.6 * fs) : 0);
-      lane.bill = head + (stacked ? i * bill : below); // on a phone the tapes stand together, above the lanes
+      lane.y = tops + (stacked ? i * shelfEnd : 0);
+      lane.l2 = stacked ? tops + count * shelfEnd + i * onChip + 1.7 * fs : shelfEnd; // on a phone S stands under no S, then the desks
+      lane.desk = lane.l2 + 3.9 * fs;
+      lane.bill = head + (stacked ? i * bill : below); // and above all the tapes stand together
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const rows = get("decode") ? 1 : n;
       let x = lane.x + 0.9 * fs;
@@ -57,7 +86,7 @@ function raceCanvas(get) {
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
         lane.at[t] = { x, y: lane.y + shelf + 1.7 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
-        x += w + Math.max((t === "o" ? 1.9 : 1.45) * fs, 2.7 * fs - w);
+        x += w + Math.max({ q: 1.2, k: 3, v: 2.1, o: 1.9, s: 0 }[t] * fs, 2.7 * fs - w);
       }
     });
   }
@@ -128,10 +157,10 @@ function raceCanvas(get) {
     if (e.kind === "store") {
       if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
       paint(g, e.tensor, p.x, p.y, p.w, p.h);
-    } else if (t !== "s") { // wear marks: each time that a row is read it wears one more line
-      const key = t + e.rows[0], most = 1.1 * race.box.fs, pitch = Math.min(2, most / Math.max(1, Math.ceil(get("n") / get("block_q"))));
-      lane.wear[key] = (lane.wear[key] ?? 0) + 1;
-      paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (lane.wear[key] - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
+    } else if (t !== "s") { // a lamella for each time that a row is read again
+      const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(4, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
+      lane.wear[key] += 1;
+      if (again) paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
     }
   }
   /** Lay what is over onto the tape, from event `start` on; the bytes of a group sorted by tensor. */
@@ -159,7 +188,7 @@ function raceCanvas(get) {
     g.clearRect(0, 0, race.box.width, race.box.height);
     g.drawImage(layer, 0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
-      const at = slots(lane), top = lane.y + race.box.desk, now = [];
+      const at = slots(lane), top = lane.desk, now = [];
       for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
       const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
       if (lane.name !== "naive" && first) { // what this program has on its desk
@@ -194,7 +223,7 @@ function raceCanvas(get) {
         }
         for (const [line, colour] of now.length > 1 ? [[3, "#1c1c1c"], [1, "#fff"]] : [[5, "#1c1c1c"], [2, "#fff"]]) { // seen on every colour, light or dark
           [g.lineWidth, g.strokeStyle] = [line, colour];
-          for (const o of still ? [p, to] : [r]) g.strokeRect(o.x, o.y, o.w, o.h);
+          for (const o of !still ? [r] : k ? [p] : [p, to]) g.strokeRect(o.x, o.y, o.w, o.h);
         }
         g.restore();
       });

@@ -13,7 +13,7 @@ function render({ model, el }) {
   }));
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  const marks = key(["fac-k-area", "rows that are needed"], ["fac-s-area", "held and wasted"], ["fac-key-dots", "all rows of the pool"], ["fac-server-key", "256 rows: drag to change the pool"]);
+  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-empty", "held and wasted"], ["fac-key-dots", "all rows of the pool"], ["fac-server-key", "256 rows: drag to change the pool"]);
   root(model, el, picture.node, marks, words, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), voice.node);
 
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
@@ -84,7 +84,7 @@ function render({ model, el }) {
     const line = (values) => values.map((v, i) => `${i ? "V" : "L"}${i ? high(v).toFixed(1) : `${x} ${high(v).toFixed(1)}`}H${(x + (i + 1) * wide).toFixed(1)}`).join("");
     add(`held ${name}`, "path", { fill: picture.hatch, d: `M${x} ${y + tall}${line(run.held)}V${y + tall}Z` }, "held, striped: wasted");
     add(`gap ${name}`, "path", { class: "fac-server-ground", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` });
-    add(`needed ${name}`, "path", { class: "fac-fill-k", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` }, "rows that are needed");
+    add(`needed ${name}`, "path", { class: "fac-server-full", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` }, "rows that are needed");
     add(`floor ${name}`, "path", { class: "fac-axis-strong", d: `M${x} ${y + tall}h${full}` });
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
   }
