@@ -113,9 +113,10 @@ _OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
     *ways(
         NOT_THE_MAXIMUM,
         "Another number of the row than its maximum is subtracted: where a score lies far above "
-        "it, exp overflows.",
+        "it, exp overflows, and where all lie far below, it vanishes.",
         _with_max(lambda s: s.mean(axis=1, keepdims=True)),
         _with_max(lambda s: s.min(axis=1, keepdims=True)),
+        _with_max(lambda s: np.abs(s).max(axis=1, keepdims=True)),
         _with_max(lambda s: s[:, :1]),
     ),
     *ways(
