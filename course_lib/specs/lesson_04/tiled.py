@@ -34,6 +34,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     q, k, _ = case.args
     block_q, block_k = case.kwargs.get("block_q", len(q)), case.kwargs["block_k"]
     t_q, t_k = -(-len(q) // block_q), -(-len(k) // block_k)
+    least = -(-t_q // 2) if t_k > 1 else 1  # there and back: a tile lies there for two Q tiles
     per_q_tile = " per Q tile" if "block_q" in case.kwargs else ""
     keys = {
         name: Once(
@@ -41,7 +42,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             f"row {{}} of {name}",
             t_q,
             tile=(block_k, t_q * t_k),
-            needed=name == "k",  # of v, weights may be 0
+            least=least if name == "k" else 0,  # of v, weights may be 0
         )
         for name in "kv"
     }
