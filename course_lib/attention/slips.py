@@ -38,10 +38,6 @@ def _zero_at_least(part: Array) -> Array:
     return np.maximum(_largest(part), 0)
 
 
-def _largest_without_sign(part: Array) -> Array:
-    return np.abs(part).max(axis=1, keepdims=True)
-
-
 def _log_of_sum(part: Array) -> Array:
     top = finite_max(_largest(part))
     return np.asarray(top + np.log(np.exp(part - top).sum(axis=1, keepdims=True)))
@@ -184,7 +180,7 @@ SLIPS: dict[str, Slip] = {
     "mean_of_all_for_max": Slip(top=_mean_of_all),
     "min_of_all_for_max": Slip(top=_smallest_of_all),
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
-    "abs_for_max": Slip(top=_largest_without_sign),
+    "abs_for_max": Slip(top=lambda part: np.abs(part).max(axis=1, keepdims=True)),
     "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
     "zero_at_least": Slip(top=_zero_at_least),
