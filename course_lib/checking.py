@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from course_lib import _mode, lessons, store
+from course_lib.accounting.within_reach import modules_within_reach
 from course_lib.judging import engine
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
 from course_lib.judging.threads import one_thread
 from course_lib.laptop import interpreter_only
+from course_lib.sandbox.allowed import refused
 from course_lib.specs import find
 
 _QUIET = 1.5  # seconds; what takes longer says that it works
@@ -70,6 +72,9 @@ def report_for(
         seed = int(os.environ.get("COURSE_SEED", "0")) or None
     if seed is None:  # both halves of a kernel's check are to draw the same inputs
         seed = int(np.random.default_rng().integers(1, 2**32))
+    says = refused(modules_within_reach(function))
+    if says and exercise.kind != "kernel":  # whose kernel was launched is told by the books
+        return engine.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
     with _sign_of_life(exercise):
         return _judged(exercise, function, seed)
 

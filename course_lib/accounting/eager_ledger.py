@@ -112,6 +112,7 @@ class Crossing(NamedTuple):
     tensor: str
     direction: str  # "read" or "written"
     n_bytes: int
+    itemsize: int = 4  # bytes of one number
 
 
 class EagerLedger(Ledger):
@@ -209,8 +210,8 @@ class EagerLedger(Ledger):
         ledger = cls()
         ledger._take(data)
         ledger.crossings = [
-            Crossing(str(op), str(tensor), str(way), int(n))
-            for op, tensor, way, n in data["crossings"]
+            Crossing(str(op), str(tensor), str(way), int(n), int(itemsize))
+            for op, tensor, way, n, itemsize in data["crossings"]
         ]
         ledger.peak_bytes = int(data["peak"])
         ledger.unseen = [str(op) for op in data["unseen"]]
@@ -259,7 +260,7 @@ class EagerLedger(Ledger):
         if not n_bytes or not tensor.dim():
             return
         name = self._names.get(_key(tensor), "input")
-        self.crossings.append(Crossing(op, name, direction, n_bytes))
+        self.crossings.append(Crossing(op, name, direction, n_bytes, tensor.element_size()))
         (self.note_read if direction == "read" else self.note_written)(name, n_bytes)
 
     def _remember(self, op: str, fresh: list[torch.Tensor]) -> None:

@@ -8,6 +8,7 @@ cell, a list that grew in an earlier call) is not, and is as good a place to hid
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,26 @@ def bytes_within_reach(function: Any) -> int:
     Looked at are the globals that its code names, defaults, closures, what these contain, and
     functions and classes that stand beside it, but nothing of another module.
     """
+    return sum(map(_own_bytes, within_reach(function)))
+
+
+def modules_within_reach(function: Any) -> set[str]:
+    """Return the names of the modules of all that ``function`` can name or imports itself."""
+    reached = within_reach(function)
+    names = {n for x in reached if isinstance(x, types.FunctionType) for n in _names(x.__code__)}
+    names |= {x.__name__ if isinstance(x, types.ModuleType) else _home(x) for x in reached}
+    packages = {name for name in names if "." not in name} & {*sys.modules}
+    below = {f"{package}.{name}" for package in packages for name in names}
+    return names | (below & {*sys.modules})  # package.module.function
+
+
+def _home(x: Any) -> str:
+    home = getattr(x, "__module__", None)
+    return home if isinstance(home, str) else ""
+
+
+def within_reach(function: Any) -> list[Any]:
+    """Return ``function`` and all that it can name; see `bytes_within_reach`."""
     function = inspect.unwrap(function)
     home = getattr(function, "__globals__", {})
     seen: dict[int, Any] = {}
@@ -30,7 +51,7 @@ def bytes_within_reach(function: Any) -> int:
         if id(x) not in seen:
             seen[id(x)] = x
             waiting += _within(x, home)
-    return sum(map(_own_bytes, seen.values()))
+    return list(seen.values())
 
 
 def _own_bytes(x: Any) -> int:

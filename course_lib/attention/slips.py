@@ -180,6 +180,7 @@ SLIPS: dict[str, Slip] = {
     "mean_of_all_for_max": Slip(top=_mean_of_all),
     "min_of_all_for_max": Slip(top=_smallest_of_all),
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
+    "abs_for_max": Slip(top=lambda part: np.abs(part).max(axis=1, keepdims=True)),
     "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
     "zero_at_least": Slip(top=_zero_at_least),

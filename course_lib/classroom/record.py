@@ -24,7 +24,7 @@ from typing import Any
 
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Exercise
-from course_lib.sandbox.allowed import COURSE
+from course_lib.sandbox.allowed import COURSE, MAY_NOT_IMPORT
 
 Lines = Sequence[Mapping[str, Any]]  # the records of one submission
 Class = Mapping[str, Lines]  # student -> records
@@ -101,7 +101,7 @@ def plain(text: str) -> str:
 
 def _for_students(text: str) -> str:
     """Say in a sentence what the sandbox keeps closed; leave of paths what is the course's own."""
-    text = _CLOSED.sub(r"graded code may not import course_lib.\1: write it yourself.", text)
+    text = _CLOSED.sub(MAY_NOT_IMPORT.format(r"\1"), text)
     for root in _roots():
         text = text.replace(root, "")
     return _FOLDERS.sub("", text)

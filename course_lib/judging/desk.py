@@ -88,7 +88,7 @@ class Once:
     ``broken``: the property of taking it more often. ``part``: what a part is called, with a place
     for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
     rows, and how many visits that makes in all; None where a pile is a part. ``taken``: how a tile
-    is written, with a place for the array's name. ``needed``: not to take it is wrong, too.
+    is written, with a place for the array's name. ``least``: to take it less often is wrong, too.
     ``why(times)``: what explains that parts were taken so often, "" if nothing is known.
     ``looks``: a part may be taken once more to see its shape (values[0].shape), where it has one.
     """
@@ -98,7 +98,7 @@ class Once:
     times: int | NDArray[np.int64] = 1
     tile: tuple[int, int] | None = None
     taken: str = "{}[start:stop]"
-    needed: bool = True
+    least: int = 1
     why: Callable[[NDArray[np.int64]], str] = lambda times: ""
     looks: int = 1
 
@@ -172,10 +172,14 @@ def _times_finding(books: Place, once: Once, otherwise: str) -> Finding | None:
     """Return what is wrong with how often a part was taken; what may explain it ``otherwise``."""
     enough = np.broadcast_to(once.times, books.times.shape)
     more = books.times - enough
-    if once.needed and (missed := (books.times == 0) & (enough > 0)).any():
-        part = once.part.format(int(missed.argmax()))
-        says = f"{part} never came to the desk. Use what the function is given, not a copy of it."
-        return Finding(once.broken, f"the answer is right, but {says}")
+    if (missed := books.times < np.minimum(once.least, enough)).any():
+        j = int(missed.argmax())
+        came = f"came only {_times(n)}" if (n := books.times[j]) else "never came"
+        says = f"{once.part.format(j)} {came} to the desk."
+        return Finding(
+            once.broken,
+            f"the answer is right, but {says} Use what the function is given, not a copy of it.",
+        )
     if more.clip(0).sum() <= once.looks:
         return None
     j = int(more.argmax())

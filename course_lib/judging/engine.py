@@ -30,7 +30,7 @@ from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.judging.walks import is_walk, shortest
 from course_lib.sandbox.calling import SIGNATURE
-from course_lib.sandbox.inputs import is_tensor
+from course_lib.sandbox.inputs import UNCHANGED, is_tensor
 
 NOT_ATTEMPTED = "not attempted"
 ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
@@ -109,7 +109,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     result = as_meant(observed.result, answer)
     observed = replace(observed, result=result)
     finding = exercise.finding(ran.given, observed, expected)
-    if finding is None or finding.numbers_right:  # what is wrong whatever the numbers are: first
+    spoilt = ran.found and ran.found.property == UNCHANGED and result is not None
+    if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
         finding = ran.found or finding
     if finding is None:
         doubt = host.doubt(case, observed, expected)
@@ -117,7 +118,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
             return Judged(case, incorrect(exercise, case, doubt), observed)
         return Judged(case, None, observed, seen=Seen(exercise, case, answer))
     note = books.other_tiles(case.kwargs, observed.ledger)
-    unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED)
+    unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED, UNCHANGED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         return Judged(case, incorrect(exercise, case, finding, note=note), observed)
     theirs = exercise.compared(case, observed.result)

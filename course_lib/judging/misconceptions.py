@@ -54,6 +54,7 @@ NOT_THE_MAXIMUM_SLIPS = (
     "mean_of_all_for_max",
     "min_of_all_for_max",
     "first_score_for_max",
+    "abs_for_max",
     "latest_max",
 )
 NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
@@ -334,8 +335,9 @@ _KNOWN = (
     known(
         NOT_THE_MAXIMUM,
         "another number than the largest score so far is subtracted before exp: a mean, the "
-        "smallest score, a maximum that never changes, or that of the newest tile alone. Where a "
-        "score lies far above it, exp overflows.",
+        "smallest score, the largest without its sign, a maximum that never changes, or that of "
+        "the newest tile alone. Where a score lies far above it, exp overflows; where all lie far "
+        "below, it vanishes.",
         *NOT_THE_MAXIMUM_SLIPS,
     ),
     known(

@@ -9,6 +9,7 @@ gone is an error, so that a renamed folder cannot leave a wall standing around n
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 COURSE = Path(__file__).resolve().parents[1]
@@ -24,6 +25,22 @@ _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 def readable() -> list[Path]:
     """Return the places of the course that a child may read. Raises RuntimeError if one is gone."""
     return _existing(_READABLE)
+
+
+MAY_NOT_IMPORT = "graded code may not import course_lib.{}: write it yourself."
+
+
+# of what is closed, what lessons import: who calls it would not write the answer
+_ANSWERS = ("course_lib.attention", "course_lib.kernels")
+
+
+def refused(modules: Iterable[str]) -> str | None:
+    """Return a sentence if one of these modules is the course's own answer to an exercise."""
+    for name in modules:
+        package, part, *_ = [*name.split("."), ""]
+        if f"{package}.{part}" in _ANSWERS:
+            return MAY_NOT_IMPORT.format(part)
+    return None
 
 
 def closed_files() -> list[Path]:

@@ -168,13 +168,22 @@ def _smallest(args: tuple[Any, ...]) -> int:
 
 
 def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
-    """Return why ``function`` cannot be called like this, None if it can."""
+    """Return why ``function`` cannot be called like this, None if it can.
+
+    Nor can it be called without these names, if its parameters stand in another order than they.
+    """
     try:
-        inspect.signature(function).bind(*args, **kwargs)
+        signature = inspect.signature(function)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
         return str(error)
     except ValueError:  # a builtin without a signature, such as np.array: the call will tell
-        pass
+        return None
+    either_way = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    theirs = [x for x, p in signature.parameters.items() if p.kind is either_way and x in kwargs]
+    asked = [name for name in kwargs if name in theirs]
+    if theirs != asked:
+        return f"{', '.join(theirs)} stand in another order than {', '.join(asked)}"
     return None
 
 

@@ -56,7 +56,8 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
             says = f"changed its input {label}: work on a copy ({_how(one, original)})."
             return UNCHANGED, f"your function {says}"
         results = result if isinstance(result, tuple | list) else [result]
-        if any(_shares_memory(x, y) for x in results for y in _inside(one)):
+        arrays = [x for x in results if is_array(x)]  # of words there may be hundreds
+        if arrays and any(_shares_memory(x, y) for y in _inside(one) for x in arrays):
             says = f"shares its memory with input {label}: return an array of its own."
             return NEW, f"the result {says}"
     return None

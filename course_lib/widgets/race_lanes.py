@@ -143,7 +143,7 @@ def operations_of(ledger: EagerLedger, shape: Shape) -> list[list[list[str]]]:
     names = dict(zip(scores, named, strict=False)) | {"q": "q", "k": "k", "v": "v"}
     operations: list[list[list[str]]] = []
     before = ("", "read")  # operator and direction
-    for op, tensor, direction, n_bytes in ledger.crossings:
+    for op, tensor, direction, n_bytes, _ in ledger.crossings:
         name = names.get(tensor, "o" if direction == "written" else None)
         if name is None or n_bytes not in small | large or not large:
             raise ValueError(

@@ -17,6 +17,7 @@ from course_lib.judging.judges import exactly, within
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.sandbox.calling import Failure
+from course_lib.sandbox.inputs import NEW, UNCHANGED
 
 SUM = Exercise(
     id="0.9",
@@ -229,11 +230,21 @@ def test_a_host_may_doubt_what_was_judged_right(doubt):
     assert (one.report and one.report.failed_property) == (doubt and "is your own")
 
 
-def test_what_the_host_found_counts_after_the_numbers():
-    found = Finding("leaves its inputs alone", "it does not.")
-    right, wrong = (judged(Scripted(ran(CASES[0], x, found=found)), CASES[:1]) for x in (2.0, 7.0))
-    assert right[0].report.failed_property == "leaves its inputs alone"
-    assert wrong[0].report.failed_property == "the answer"
+@pytest.mark.parametrize(
+    ("property", "result", "told"),
+    [
+        (NEW, 2.0, NEW),
+        (NEW, 7.0, "the answer"),
+        (UNCHANGED, 2.0, UNCHANGED),
+        (UNCHANGED, 7.0, UNCHANGED),  # a changed input may be what makes the numbers wrong
+        (UNCHANGED, None, "returns a value"),
+    ],
+)
+def test_what_the_host_found_counts_after_the_numbers_unless_it_explains_them(
+    property, result, told
+):
+    (one,) = judged(Scripted(ran(CASES[0], result, found=Finding(property, "no."))), CASES[:1])
+    assert one.report.failed_property == told
 
 
 def test_a_result_that_the_judge_never_expected_is_a_finding():

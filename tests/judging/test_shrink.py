@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import renamed, words_of
 
-from course_lib.attention.truth import attention_float64
 from course_lib.judging import shrink
 from course_lib.judging.cases import as_tensors, draw
 from course_lib.judging.shrink import smallest, told
@@ -29,7 +28,8 @@ def tiled(n_q=12, n_k=20, d=6):
 
 def test_a_wrong_answer_is_told_in_a_few_numbers():
     def tiled_attention(q, k, v, block_q, block_k):
-        o = attention_float64(q, k, v)[0].copy()
+        p = np.exp(q @ k.T / np.sqrt(q.shape[1]))
+        o = p @ v / p.sum(axis=1, keepdims=True)
         o[:, 1] += 0.1 * q[:, 0] ** 2
         return o
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from helpers import solutions, stubs
 
+import course_lib
+from course_lib.attention.truth import attention_float64
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs import find
@@ -132,3 +134,32 @@ def test_a_count_of_trips_is_told_with_what_to_do_about_it():
     assert "6 trips" in told("1.4", "in_place")
     assert "torch.softmax" in told("1.4", "softmax_by_hand")
     assert "fused" in told("1.4", "fused")
+
+
+# --- the course's own answer
+
+
+def by_name(q, k, v):
+    return attention_float64(q, k, v)[0]
+
+
+def by_its_package(q, k, v):
+    return course_lib.attention.attention_float64(q, k, v)[0]
+
+
+def imported_inside(q, k, v):
+    from course_lib.attention.truth import attention_float64 as attend
+
+    return attend(q, k, v)[0]
+
+
+def through_a_helper(q, k, v):
+    return by_name(q, k, v)
+
+
+@pytest.mark.parametrize("answer", [by_name, by_its_package, imported_inside, through_a_helper])
+def test_what_graded_code_may_not_import_is_refused_in_a_check(answer, monkeypatch):
+    monkeypatch.setattr(answer, "__name__", "naive_attention")
+    report = report_for(answer, seed=1)
+    assert report.verdict is Verdict.ERROR
+    assert "may not import course_lib.attention" in report.text()

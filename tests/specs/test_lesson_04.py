@@ -223,3 +223,11 @@ def test_the_window_truth_is_the_window_pair_by_pair():
     allowed = np.array([[0 <= i + 13 - j < 6 for j in range(20)] for i in range(7)])
     expected = attention_float64(q[:, :7], k, v, allowed=allowed)[0]
     np.testing.assert_array_equal(window_truth(q[:, :7], k, v, 6)[0], expected)
+
+
+def test_tile_sizes_that_change_places_in_the_signature_are_told():
+    def tiled_attention(q, k, v, block_k, block_q):
+        raise AssertionError("it is not called")
+
+    says = report_for(tiled_attention, seed=1).text(width=999)
+    assert "block_k, block_q stand in another order than block_q, block_k" in says

@@ -106,6 +106,10 @@ def _reduction_cases(rng: Generator) -> list[Case]:
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
     many = 96 * int(rng.integers(10_000, 20_000)) + 80
     drawn.append(Case(f"N = {many}, d = 96", (many, 96)))
+    for quarters in (16, 4, 1):  # N odd: longer than d, as long, and shorter. d is even: of an
+        d = 2 * int(rng.integers(8, 60))  # odd one the crossover is no N, and a search finds none
+        n = 2 * int(rng.integers(1, quarters * d // 8)) + 1
+        drawn.append(Case(f"N = {n}, d = {d}", (n, d)))
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
 

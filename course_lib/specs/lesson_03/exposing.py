@@ -71,10 +71,11 @@ def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
                 f"the values of pile {j} have shape {v.shape}: give ({s.size}, d), one d for all."
             )
             return Finding("legal inputs", says)
-        if not (np.isfinite(s).all() and np.isfinite(v).all()):
-            return Finding("legal inputs", f"pile {j} holds a number that is not finite.")
-        if max(abs(s).max(), abs(v).max()) > 1e6:
-            return Finding("legal inputs", f"pile {j} holds a number beyond a million.")
+        for name, x in ((f"pile {j}", s), (f"values[{j}]", v)):
+            if not np.isfinite(x).all():
+                return Finding("legal inputs", f"{name} holds a number that is not finite.")
+            if abs(x).max() > 1e6:
+                return Finding("legal inputs", f"{name} holds a number beyond a million.")
     return piles, values
 
 

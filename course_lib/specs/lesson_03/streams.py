@@ -124,7 +124,7 @@ _SINGLE = np.split(np.abs(np.linspace(FALL, -FALL, 2 * MANY)), 2 * MANY)
 _SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
 _READ_ONCE = {
     "piles": Once("reads each pile once", "pile {}", looks=0),
-    "values": Once("reads each pile once", "values[{}]", needed=False),  # weights may be 0
+    "values": Once("reads each pile once", "values[{}]", least=0),  # weights may be 0
 }
 
 

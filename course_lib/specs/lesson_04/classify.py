@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,27 +31,41 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("only the last query sees the first key", (0, b, b - 1, b + c)),
         ("only one pair is hidden", (b, 2 * b, 0, b + 2)),
         ("the last key is the first query's own", (b, 2 * b, 0, b + 1)),
-        ("one pair, allowed", (b, b + 1, b, b + 1)),
-        ("one pair, hidden", (b, b + 1, b + 1, b + 2)),
         ("old keys before the queries", (0, b, shift, shift + c, shift + c)),
         ("diagonal with an offset", (0, b, shift, shift + b, shift)),
         ("future with an offset", (0, b, shift + b, shift + b + c, shift)),
         ("more queries than keys: a negative offset", (b, 2 * b, 0, c, -2 * b)),
-    ]
-    tiles += [  # those of the task
+        # those of the task
         ("columns 0 to 3 for rows 4 to 7", (4, 8, 0, 4)),
         ("2 new queries after 8 old keys", (0, 2, 0, 10, 8)),
     ]
-    far = int(rng.integers(70_000, 140_000))
-    for h, w in ((b, c), (c, b)):  # rows far below, and the four columns where the word changes
-        first, last = far + b, far + b + h - 1  # positions of the queries
-        for start in (last + 1, last, first - w + 1, first - w + 2):
-            tiles.append(("far down the row", (b, b + h, start, start + w, far)))
-    for _ in range(6):
-        r, k = (int(x) for x in rng.integers(0, 40, 2))
-        h, w = (int(x) for x in rng.integers(1, 12, 2))
-        tiles.append(("a tile somewhere", (r, r + h, k, k + w, int(rng.integers(-9, 10)))))
+    shapes = {
+        "one pair": (1, 1),
+        "a single query": (1, c),
+        "a single key": (c, 1),
+        "wider than tall": (b, c),
+        "taller than wide": (c, b),
+        "much wider than tall": (b, 4 * c),
+        "much taller than wide": (4 * c, b),
+    }
+    near = int(rng.integers(4 * c, 99))
+    beyond = (int(x) for x in rng.integers(np.array([2**15, 2**16]), [2**15 + 9000, 2**16 + 9000]))
+    for first in (near, *beyond):  # what does not fit into 16 bits, with a sign and without
+        for name, shape in shapes.items():
+            tiles += [(name, tile) for tile in _around_the_diagonal(*shape, first, near)]
     return [Case("", (tiles,))]
+
+
+def _around_the_diagonal(h: int, w: int, first: int, old: int) -> Iterator[tuple[int, ...]]:
+    """Yield tiles of h queries, at the positions from ``first`` on, and w keys: where the word
+    changes, and far from there; without an offset, with ``old`` keys before, and with fewer."""
+    last = first + h - 1
+    borders = (last + 1, last, first - w + 1, first - w + 2)
+    for start in (*borders, 0, first // 2, 2 * first + h):
+        for offset in (0, old, first, -old):
+            if start >= 0:
+                row = first - offset
+                yield row, row + h, start, start + w, offset
 
 
 def _tile_words(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:

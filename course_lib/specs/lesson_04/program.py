@@ -74,6 +74,8 @@ def _program_cases(rng: Generator) -> list[Case]:
         return cases.far_below(rng, 20, n_k, 16, by, heads=(2,))
 
     two = drawn(19, 26, 8, 2)
+    q, k, v = drawn(19, 26, 8, 2)
+    v[0], v[..., 3] = 0, 0  # of one head and of a column everywhere
     climbing = cases.sloped(rng, 17, 50, 8, 30.0, heads=(1,))
     falling = cases.sloped(rng, 17, 50, 8, -30.0, heads=(1,))
     one_after_the_other, side_by_side, apart = "heads first", "rows first", "rows apart"
@@ -83,6 +85,7 @@ def _program_cases(rng: Generator) -> list[Case]:
         ("three heads, one after the other", drawn(21, 40, 8, 3), 8, 16, one_after_the_other),
         ("three heads, side by side in each row", drawn(40, 27, 8, 3), 16, 8, side_by_side),
         ("two heads, rows apart: each tensor has strides of its own", two, 8, 16, apart),
+        ("values of 0: so is the output, and it is stored", (q, k, v), 8, 16, one_after_the_other),
         # no maximum at all fails on the first, one that starts at 0 on the second; on the third
         # one that saw the score 0 of a place past the end
         ("scores near 1000", far(32, 1024), 16, 8, side_by_side),
@@ -120,10 +123,11 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
     q, k, v = case.args
     once = {name: x.size * memory.itemsize for name, x in zip("qkvo", (q, k, v, q), strict=True)}
     if memory.written["o"] < once["o"]:
-        rows = memory.written["o"] / once["o"] * q.shape[0] * q.shape[1]
+        stored = memory.written["o"] // memory.itemsize
         return Finding(
             "writes every row of o",
-            f"o has {q.shape[0] * q.shape[1]} rows over all heads; {rows:g} were stored.",
+            f"o has {q.size} numbers ({len(q)} x {q.shape[1]} rows of {q.shape[2]}), whatever they "
+            f"are; {stored} were stored.",
         )
     o_true = expected[0]
     allowed = allowed_error(o_true, as_float64(naive(q, k, v)), "float32")
@@ -162,11 +166,16 @@ def _judge_traffic(memory: FlatMemory, once: dict[str, int], t_q: int) -> Findin
     """Judge the books: Q once, K and V T_q times, O stored once and never read."""
     for name, times in (("q", 1), ("k", t_q), ("v", t_q)):
         if memory.read[name] != times * once[name]:
+            found, right = memory.read[name] / once[name], f"with {t_q} Q tiles {times} is"
+            why = (
+                f"{right} enough. Which loop does the load stand in?"
+                if found > times
+                else f"{right} what it takes: a program keeps nothing for the others."
+            )
             return Finding(
                 f"loads {name} {'once' if name == 'q' else 'once per Q tile'}",
-                f"the answer is right, but every row of {name} was loaded "
-                f"{memory.read[name] / once[name]:.3g} times on average; with {t_q} Q tiles "
-                f"{times} is enough. Which loop does the load stand in?",
+                f"the answer is right, but every row of {name} was loaded {found:.3g} times on "
+                f"average; {why}",
                 picture=_loads(memory, once, t_q),
             )
     if memory.read["o"] or memory.written["o"] != once["o"]:
@@ -249,20 +258,39 @@ _STRIDES = (
 )
 
 
-def _heads_of_the_first(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
-    """Return what K and V of the first head give in all heads."""
-    return attention_float64(q, k[:1], v[:1])[0]
+def _first_head_in(names: str) -> Callable[..., np.ndarray]:
+    """Return a model in which all heads read the first head of these of q, k and v."""
+
+    def model(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
+        read = (
+            np.broadcast_to(x[:1], x.shape) if name in names else x
+            for name, x in zip("qkv", (q, k, v), strict=True)
+        )
+        return attention_float64(*read)[0]
+
+    return model
 
 
+def _no_zeros_past_the_end(q: Any, k: Any, v: Any, block_k: int, **_rest: Any) -> np.ndarray:
+    """Return what infinities or NaN past the end make, where the last tile of keys is short."""
+    return attention_float64(q, k, v)[0] * (np.nan if k.shape[1] % block_k else 1.0)
+
+
+_PAST_THE_END = Mistake(
+    "what stands past the end is not 0",
+    "the masked rows of a tile of K or V hold infinity or NaN, and 0 * inf is NaN: load them as 0, "
+    "other=0.0.",
+    _no_zeros_past_the_end,
+)
 _N_Q_FOR_N_K = Mistake(
     "n_q in place of n_k",
     "k and v have n_k rows: the mask of their loads compares with n_k.",
     _n_q_for_n_k,
 )
-_FIRST_HEAD = Mistake(
+_FIRST_HEAD = Mistake.ways(
     "all heads read the first head",
-    "every head uses K and V of the first one: k + head * k_head, v + head * v_head.",
-    _heads_of_the_first,
+    "every head uses Q, K or V of the first one: q + head * q_head, and so on.",
+    *map(_first_head_in, ("kv", "qkv", "q", "k", "v")),
 )
 
 
@@ -273,5 +301,5 @@ EXERCISE = Exercise.of(
     answer=output_only,
     judge=_judge_program,
     run=_launch,
-    mistakes=(*_STRIDES, _FIRST_HEAD, _N_Q_FOR_N_K, *STREAM_MISTAKES),
+    mistakes=(*_STRIDES, *_FIRST_HEAD, _N_Q_FOR_N_K, _PAST_THE_END, *STREAM_MISTAKES),
 )

@@ -34,6 +34,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     q, k, _ = case.args
     block_q, block_k = case.kwargs.get("block_q", len(q)), case.kwargs["block_k"]
     t_q, t_k = -(-len(q) // block_q), -(-len(k) // block_k)
+    least = -(-t_q // 2) if t_k > 1 else 1  # there and back: a tile lies there for two Q tiles
     per_q_tile = " per Q tile" if "block_q" in case.kwargs else ""
     keys = {
         name: Once(
@@ -41,7 +42,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             f"row {{}} of {name}",
             t_q,
             tile=(block_k, t_q * t_k),
-            needed=name == "k",  # of v, weights may be 0
+            least=least if name == "k" else 0,  # of v, weights may be 0
         )
         for name in "kv"
     }
@@ -92,6 +93,10 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
 
     q, k, v = in_double(cases.shifted(rng, 6, 20, 4, 1000))
     q[::2, 0] *= -1  # every other row's scores lie near -1000, the others' near 1000
+    jumping, far = (
+        case(f"{name}; the last tile holds one key", qkv, 8, shows=shows)
+        for name, qkv, shows in cases.hard(rng, 9, 33, 16)
+    )
     return [
         case("5 queries, 12 keys in tiles of 4", cases.draw(rng, 5, 12, 6), 4),
         case("7 queries, 10 keys in tiles of 4: the last tile is short",
@@ -99,15 +104,16 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         case("fewer keys than one tile", cases.draw(rng, 5, 3, 8), 16),
         case("each tile's scores are larger than the last", cases.sloped(rng, 6, 37, 8, 40.0), 8),
         case("each tile's scores are smaller than the last", cases.sloped(rng, 6, 37, 8, -40.0), 8),
-        # 1000 before -1000: no maximum at all fails on both, one that starts at 0 on the second
+        # 1000 before -1000: no maximum at all fails on both, one that starts at 0 on the second;
+        # between them what is no maximum fails, and what starts at 0 does not
         case("scores near 1000", cases.shifted(rng, 6, 20, 4, 1000), 8),
+        jumping,
         case("scores near -1000", cases.shifted(rng, 6, 20, 4, -1000), 8),
         case("rows near -1000 and rows near 1000 in one tile", (q, k, v), 8),
         case("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
         case("48 queries, 4096 keys in tiles of 32, memory measured",
              cases.draw(rng, 48, 4096, 8), 32, counted=True),
-        *(case(f"{name}; the last tile holds one key", qkv, 8, shows=shows)
-          for name, qkv, shows in cases.hard(rng, 9, 33, 16)),
+        far,
         case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), 4),
         case("a single query, tiles of one key", cases.draw(rng, 1, 6, 4), 1),
         case(cases.MANY_NAME, cases.many_tiles(rng), 1),

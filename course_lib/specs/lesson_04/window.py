@@ -81,12 +81,13 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     (heads, n_q, _), (kv_heads, n_k, _) = q.shape, k.shape
     window, block_q, block_k = (case.kwargs[name] for name in ("window", "block_q", "block_k"))
     times, visits, starts = np.zeros((kv_heads, n_k), dtype=np.int64), 0, range(0, n_q, block_q)
-    causal = times.copy()
+    causal, windowed = times.copy(), times.copy()  # visited by who skips on one side only
     for start in starts:
         first, last = start + n_k - n_q, min(start + block_q, n_q) - 1 + n_k - n_q
         tiles = range(max(0, first - window + 1) // block_k, last // block_k + 1)
         times[:, tiles.start * block_k : tiles.stop * block_k] += heads // kv_heads
         causal[:, : tiles.stop * block_k] += heads // kv_heads
+        windowed[:, tiles.start * block_k :] += heads // kv_heads
         visits += heads * len(tiles)
 
     def why(taken: NDArray[np.int64]) -> str:
@@ -97,11 +98,15 @@ def _loaded_once(case: Case) -> dict[str, Once]:
                 "elsewhere, so that it lies in two of them. The first is number first // block_k, "
                 "first being the first key that the first row sees."
             )
+        skipped = (
+            "a tile of which no row of a Q tile sees a key, because it lies {}, is to be skipped: "
+        )
         if (taken <= causal.ravel()).all():
-            return (
-                "a tile of which no row of a Q tile sees a key, because it lies before the window, "
-                "is to be skipped: begin at the tile of the first key that the first row sees."
-            )
+            begin = "begin at the tile of the first key that the first row sees."
+            return skipped.format("before the window") + begin
+        if (taken <= windowed.ravel()).all():
+            end = "end with the tile of the last key that the last row sees."
+            return skipped.format("in the future") + end
         return ""
 
     seen = {
@@ -110,7 +115,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             f"row {{}} of {name} (all heads in a row)",
             times.ravel(),
             tile=(kv_heads * block_k, visits),
-            needed=False,
+            least=0,
             taken="{}[head, start:stop]",
             why=why,
         )

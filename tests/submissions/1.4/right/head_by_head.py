@@ -1,0 +1,11 @@
+# Each head on its own, and blocks of rows: the same four trips, in parts.
+import math
+
+import torch
+
+
+def scale_queries_first(q, k, v):
+    if q.dim() > 2:
+        return torch.stack([scale_queries_first(*head) for head in zip(q, k, v, strict=True)])
+    q = q / math.sqrt(q.shape[-1])
+    return torch.cat([torch.softmax(rows @ k.mT, dim=-1) @ v for rows in q.split(64)])

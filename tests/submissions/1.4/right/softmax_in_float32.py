@@ -1,0 +1,9 @@
+# In half precision the softmax is in float32, as in many models.
+import math
+
+import torch
+
+
+def scale_queries_first(q, k, v):
+    s = q / math.sqrt(q.shape[-1]) @ k.mT
+    return torch.softmax(s, dim=-1, dtype=torch.float32).to(q.dtype) @ v
