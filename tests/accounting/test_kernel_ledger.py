@@ -380,7 +380,9 @@ def load_one(x, y, OTHER: tl.constexpr):
     tl.store(y + 1 + one, tl.load(x + one, mask=one > 0, other=OTHER))
 
 
-@pytest.mark.parametrize(("other", "expected"), [(0.0, 0.0), (0, 0.0), (2.0, 2.0), (None, math.nan)])
+@pytest.mark.parametrize(
+    ("other", "expected"), [(0.0, 0.0), (0, 0.0), (2.0, 2.0), (None, math.nan)]
+)
 def test_a_single_number_that_is_masked_out_is_other(other, expected):
     """Triton asks `if other`, so its interpreter takes a single 0 for none."""
     y = torch.ones(2)

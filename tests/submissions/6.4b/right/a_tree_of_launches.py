@@ -1,4 +1,4 @@
-"""Two programs' sums make one, launch by launch, by the kernel that summed x: parts have x's name."""
+"""Two sums make one, launch by launch; the kernel that summed x takes parts as its x, too."""
 
 import torch
 import triton
