@@ -202,8 +202,8 @@ class KernelLedger(Ledger):
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
             self._tables = {n for n, value in named.items() if isinstance(value, PointerTable)}
-            refuse_bfloat16(tensors)
             self._note_launch(executor, named, tensors)
+            refuse_bfloat16(tensors)
             try:
                 self._enter_launch(tensors)
                 args = tuple(self._guarded(value) for value in args)
