@@ -123,7 +123,7 @@ def _with_names(books: Any, origins: Any, names: list[str]) -> list[tuple[Any, d
     of_place = dict(enumerate(names))
     runs = [
         (run, {p: of_place.get(held.get(p)) for p in run.tensors})
-        for run, held in zip(books.launches, origins.launches, strict=False)
+        for run, held in zip(books.launches, origins.launches, strict=True)
     ]
     found = {name for _, called in runs for name in called.values()}
     return [

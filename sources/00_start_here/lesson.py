@@ -123,8 +123,8 @@ view.reveal(
 # * **Not attempted**: the lines to write are still missing. Every exercise begins
 #   like this.
 # * **Error**: Python stopped inside your function. You see the message and your own
-#   lines, no others. (So is it if you call what is to be written: graded code cannot
-#   import the course's own answers, `course_lib.attention` and `course_lib.kernels`.)
+#   lines, no others. (An error, too: to call the course's own answer, from
+#   `course_lib.attention` or `course_lib.kernels`. You are to write it.)
 # * **Incorrect**: your function ran to its end and the answer is wrong. The report
 #   says on which input, what is wrong, and where it is wrong first. A mistake that many
 #   people make gets its name.

@@ -373,6 +373,16 @@ def test_a_mask_of_numbers_selects_the_lanes_that_are_not_zero(numbers, dtype):
     assert ledger.read.get("x", 0) == 4 * int((mask != 0).sum())
 
 
+def test_a_launch_that_is_refused_is_a_launch():
+    """Whoever counts launches beside a ledger stays in step, though somebody goes on after it."""
+    half, y = torch.ones(1, dtype=torch.bfloat16), torch.ones(2)
+    with KernelLedger() as ledger:
+        with pytest.raises(TypeError, match="bfloat16"):
+            load_one[(1,)](half, y, OTHER=2.0)
+        load_one[(1,)](torch.ones(1), y, OTHER=2.0)
+    assert [run.tensors["x"][2] for run in ledger.launches] == ["bfloat16", "float32"]
+
+
 @triton.jit
 def load_one(x, y, OTHER: tl.constexpr):
     tl.store(y, tl.load(x, mask=tl.program_id(0) > 0, other=OTHER))
