@@ -2,9 +2,10 @@
 
 `attention_backward` computes every score twice, once for dK and dV and once for dQ. Here a program
 owns 128 keys, as two groups of four warps with 64 keys each, walks over the queries once, and what
-a tile of them learns about dQ is added, by atomics, to a float32 buffer (Dao 2023,
-arXiv:2307.08691, section 3.2). Whoever adds first differs from run to run, and so does the last bit
-of dQ; where PyTorch is asked for deterministic algorithms, the three kernels there are used.
+a tile of them learns about dQ is added to a float32 buffer (Dao 2023, arXiv:2307.08691, section
+3.2), by the copy engine, out of shared memory (as FlashAttention-3 does, Shah et al. 2024,
+arXiv:2407.08608). Whoever adds first differs from run to run, and so does the last bit of dQ; where
+PyTorch is asked for deterministic algorithms, the three kernels there are used.
 
 Everything stands transposed, (keys, queries), so that P and dS go from registers into a product:
 
@@ -16,11 +17,15 @@ of queries has 128 rows in two PIECES, half of the rows. Who waits for whom (one
 
     producer     wait Q empty --> copy Q_i, lse_i         wait dO empty --> copy dO_i, delta_i
                                        | Q is full                              | dO is full
-    each group   wait Q full --> start S, add dQ_(i-1) to memory; wait dO full --> start dP;
-                 P --> start dV; dS --> shared memory, arrive at "dS is full"; start dK;
-                 wait dS full --> start dQ_i; wait for dV, dK: arrive at "dO, Q is empty"; for dQ_i
+    each group   wait Q full --> start S; wait dQ empty --> dQ_(i-1) --> shared memory;
+                 wait dO full --> start dP; P --> start dV; dS --> shared memory, arrive at "dS and
+                 dQ are full"; start dK; wait dS full --> start dQ_i; wait for dV, dK: arrive at
+                 "dO, Q is empty"; for dQ_i
+    its adder    wait dQ full --> add it up in memory; once read: arrive at "dQ is empty"
 
 Needs sm_90 and Triton 3.6 to 3.9, as `gluon_forward` does, whose words it shares.
+
+Longer than 400 lines because who waits for whom in one kernel is read in one place.
 """
 
 from __future__ import annotations
@@ -30,8 +35,10 @@ import functools
 import torch
 import triton
 import triton.language as tl
+from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
@@ -57,6 +64,15 @@ ROWS = gl.constexpr(64)  # queries of a tile, and keys of a group
 threads_meet = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
+@builtin
+def async_add(desc, at, tile, _semantic=None):
+    """Add a tile in shared memory to what lies at ``at`` in memory, by the copy engine. (From
+    Triton 3.9 on this is `tma.async_atomic_add`; the operation is older than its name.)"""
+    at = _semantic._convert_to_ir_values(at, require_i64=False)
+    add = ir.DESCRIPTOR_REDUCE_KIND.ADD
+    _semantic.builder.create_async_tma_reduce(add, desc.handle, at, tile.handle)
+
+
 # fmt: off
 @gluon.jit
 def accumulator(COLUMNS: gl.constexpr):
@@ -71,7 +87,7 @@ def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
     """The producer: K and V once, then Q, lse, dO and delta of every tile of queries."""
     q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc = descs
     q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem = smem
-    kv_full, q_full, q_empty, do_full, do_empty, _ = bars
+    kv_full, q_full, q_empty, do_full, do_empty, _, _, _ = bars
     mbarrier.expect(kv_full, 4 * k_desc.block_type.nbytes)
     for g in gl.static_range(2):
         async_load(k_desc, [kv_head, first_key + g * ROWS, 0], kv_full, k_smem.index(g))
@@ -100,15 +116,30 @@ def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
 
 
 @gluon.jit
-def add_up(dq_tile, dq, group: gl.constexpr):
-    """Add this group's half of a tile of dQ, (64, 64), to what other programs say about it.
+def keep(room, dq):
+    """Store a group's half of a tile of dQ, (64, 64), as (128, 32) in shared memory.
 
-    Atomics are fast where 32 threads meet 512 bytes in one piece. So this buffer has the order in
+    No bank is met twice if 32 threads store 512 bytes in one piece. So the buffer has the order in
     which threads hold the numbers (`in_rows` reads it): of each 8 columns, every thread's four."""
     held = gl.reshape(dq, (4, 2, 8, 8, 4, 2))  # warp, 8 rows, row, 8 columns, pair, column
-    held = gl.reshape(gl.permute(held, (3, 0, 2, 4, 1, 5)), (ROWS * 64,))
-    to = dq_tile + group * ROWS * 64 + gl.arange(0, ROWS * 64, held.type.layout)
-    gl.atomic_add(to, held, sem="relaxed")
+    room.store(gl.reshape(gl.permute(held, (3, 0, 2, 4, 1, 5)), (128, 32)))
+
+
+@gluon.jit
+def add_tiles(group: gl.constexpr, dq_desc, dq_smem, bars, start, stop, kv_head, lines_in_head,
+              lines: gl.constexpr, GROUP: gl.constexpr):
+    """An adder: its group's half of every tile of dQ, (128, 32), to what other programs say.
+
+    The buffer is lines of 32 numbers, ``lines`` of them a tile of queries."""
+    dq_full, dq_empty = bars[6], bars[7]
+    tiles = stop - start
+    at = 0  # what comes first are zeros
+    for t in range(GROUP * tiles + 1):
+        mbarrier.wait(dq_full.index(group), t & 1)
+        async_add(dq_desc, [at + group * 128, 0], dq_smem.index(group))
+        store_wait(0)
+        mbarrier.arrive(dq_empty.index(group))
+        at = (kv_head * GROUP + t // tiles) * lines_in_head + (start + t % tiles) * lines
 
 
 @gluon.jit
@@ -129,12 +160,12 @@ def weights(s, lse, scale, first_row, first_key, n_q, n_k, MASK: gl.constexpr,
 
 @gluon.jit
 def add_tile(
-    t, group: gl.constexpr, dk, dv, dq, dq_tile, smem, bars, first_row, first_key, n_q, n_k, scale,
+    t, group: gl.constexpr, dk, dv, dq, v_tile, smem, bars, first_row, first_key, n_q, n_k, scale,
     STAGES: gl.constexpr, PIECES: gl.constexpr, MASK: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """What one tile of queries says about this group's dK and dV, and about its half of dQ."""
-    q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem, ds_smem = smem
-    _, q_full, q_empty, do_full, do_empty, ds_full = bars
+    q_smem, do_smem, k_smem, _, lse_smem, delta_smem, ds_smem, dq_smem = smem
+    _, q_full, q_empty, do_full, do_empty, ds_full, dq_full, dq_empty = bars
     WIDTH: gl.constexpr = q_smem.shape[2]
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     wide: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 16])
@@ -150,9 +181,10 @@ def add_tile(
         s = warpgroup_mma(k_smem.index(group), q_tile.permute((1, 0)), accumulator(64),
                           use_acc=False, is_async=True)
         if i == 0:
-            add_up(dq_tile, dq, group)  # of the tile before, while S runs
+            mbarrier.wait(dq_empty.index(group), (t & 1) ^ 1)
+            keep(dq_smem.index(group), dq)  # of the tile before
             mbarrier.wait(do_full.index(slot), phase)
-        dp = warpgroup_mma(v_smem.index(group), do_tile.permute((1, 0)), accumulator(64),
+        dp = warpgroup_mma(v_tile, do_tile.permute((1, 0)), accumulator(64),
                            use_acc=False, is_async=True)
         if i == 0:
             s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
@@ -172,6 +204,7 @@ def add_tile(
             fence_async_shared()
             threads_meet()
             mbarrier.arrive(ds_full.index(turn))
+            mbarrier.arrive(dq_full.index(group))
         ds_half = gl.convert_layout(ds, operand)
         dk = warpgroup_mma(ds_half, q_tile, dk, is_async=True)
     mbarrier.wait(ds_full.index(turn), (t // 2) & 1)
@@ -195,18 +228,22 @@ def add_tile(
 
 @gluon.jit
 def compute(
-    group: gl.constexpr, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
-    n_q, n_k, rows_in_head, scale, scale_2,
+    group: gl.constexpr, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
+    n_q, n_k, scale, scale_2,
     GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """A consumer: four warps, 64 keys, all queries that may see them."""
-    v_smem = smem[3]
-    kv_full = bars[0]
+    v_smem, dq_smem = smem[3], smem[7]
+    kv_full, dq_full, dq_empty = bars[0], bars[6], bars[7]
     WIDTH: gl.constexpr = v_smem.shape[2]
     first_key += group * ROWS
     dk = accumulator(WIDTH)
     dv = accumulator(WIDTH)
     mbarrier.wait(kv_full, 0)
+    v_tile = v_smem.index(group)
+    if WIDTH == 64:  # there are registers for it, and shared memory has enough to do
+        v_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+        v_tile = v_tile.load(gl.DotOperandLayout(0, v_layout, 2))
     masked = start  # tiles before this one hide a key
     if CAUSAL:
         masked = gl.cdiv(gl.maximum(first_key + ROWS - 1 - n_k + n_q, 0), PIECES * ROWS)
@@ -214,21 +251,21 @@ def compute(
     if first_key + ROWS > n_k:
         masked = stop
     tiles = stop - start
-    dq_half = accumulator(64)
-    dq_tile = dq  # nothing yet: zeros are added to the first tile of all
+    dq = accumulator(64)  # nothing yet: zeros are added to the first tile of all
     for member in range(GROUP):
-        head = dq + (kv_head * GROUP + member).to(gl.int64) * rows_in_head * WIDTH
         for i in range(start, masked):
-            dk, dv, dq_half = add_tile(
-                member * tiles + i - start, group, dk, dv, dq_half, dq_tile, smem, bars,
+            dk, dv, dq = add_tile(
+                member * tiles + i - start, group, dk, dv, dq, v_tile, smem, bars,
                 i * PIECES * ROWS, first_key, n_q, n_k, scale_2, STAGES, PIECES, True, CAUSAL)
-            dq_tile = head + i * PIECES * ROWS * WIDTH
         for i in range(masked, stop):
-            dk, dv, dq_half = add_tile(
-                member * tiles + i - start, group, dk, dv, dq_half, dq_tile, smem, bars,
+            dk, dv, dq = add_tile(
+                member * tiles + i - start, group, dk, dv, dq, v_tile, smem, bars,
                 i * PIECES * ROWS, first_key, n_q, n_k, scale_2, STAGES, PIECES, False, CAUSAL)
-            dq_tile = head + i * PIECES * ROWS * WIDTH
-    add_up(dq_tile, dq_half, group)
+    mbarrier.wait(dq_empty.index(group), ((GROUP * tiles) & 1) ^ 1)
+    keep(dq_smem.index(group), dq)
+    fence_async_shared()
+    threads_meet()
+    mbarrier.arrive(dq_full.index(group))
     copied: gl.constexpr = dv_desc.layout
     room = v_smem.index(group)  # V is done with, and no other group reads this half
     room.store(dv.to(v_smem.dtype))
@@ -246,12 +283,12 @@ def compute(
 
 @gluon.jit
 def gradients_kernel(
-    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc, dq,
+    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc, dq_desc,
     n_q, n_k, rows_in_head, scale, scale_2,
     GROUP: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, layout: gl.constexpr,
     ds_layout: gl.constexpr,
 ):
-    """Set up shared memory and barriers, then part: two consumers, one producer."""
+    """Set up shared memory and barriers, then part: two consumers, one producer, two adders."""
     dtype: gl.constexpr = q_desc.dtype
     WIDTH: gl.constexpr = k_desc.block_shape[2]
     PIECES: gl.constexpr = 128 // WIDTH  # a tile of queries is so many times 64 rows
@@ -270,11 +307,13 @@ def gradients_kernel(
     delta_smem = gl.allocate_shared_memory(gl.float32, [STAGES * PIECES, 1, ROWS], lse_desc.layout)
     # (turn, piece, group)
     ds_smem = gl.allocate_shared_memory(dtype, [4 * PIECES, ROWS, ROWS], ds_layout)
+    dq_smem = gl.allocate_shared_memory(gl.float32, [2, 128, 32], dq_desc.layout)
     bars = (
         barriers(1, 1).index(0),  # K and V are full
         barriers(STAGES, 1), barriers(STAGES, 2),  # Q is full, is empty
         barriers(STAGES, 1), barriers(STAGES, 2),  # dO is full, is empty
         barriers(2, 2),  # dS is full
+        barriers(2, 1), barriers(2, 1),  # a group's dQ is full, is empty
     )
     fence_async_shared()
     copied = (q_smem, do_smem, k_smem, v_smem, lse_smem, delta_smem)
@@ -283,27 +322,33 @@ def gradients_kernel(
         seen_as(do_smem, [STAGES * PIECES, ROWS, WIDTH], layout),
         seen_as(k_smem, [2, ROWS, WIDTH], layout),
         seen_as(v_smem, [2, ROWS, WIDTH], layout),
-        lse_smem, delta_smem, ds_smem,
+        lse_smem, delta_smem, ds_smem, dq_smem,
     )
+    lines: gl.constexpr = PIECES * ROWS * WIDTH // 32
+    lines_in_head = rows_in_head * WIDTH // 32
     zero: gl.constexpr = 0
     one: gl.constexpr = 1
     gl.warp_specialize(
         [
-            (compute, (zero, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
-            (compute, (one, dk_desc, dv_desc, dq, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, rows_in_head, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
+            (compute, (zero, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
+                       n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
+            (compute, (one, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
+                       n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
             (copy_tiles, ((q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc), copied, bars,
                           start, stop, first_key, kv_head, GROUP, STAGES, PIECES)),
+            (add_tiles, (zero, dq_desc, dq_smem, bars, start, stop, kv_head, lines_in_head,
+                         lines, GROUP)),
+            (add_tiles, (one, dq_desc, dq_smem, bars, start, stop, kv_head, lines_in_head,
+                         lines, GROUP)),
         ],
-        worker_num_warps=[4, 1],
-        worker_num_regs=[240, 24],
+        worker_num_warps=[4, 1, 1, 1],
+        worker_num_regs=[240, 24, 24, 24],
     )
 
 
 @triton.jit
 def in_rows(dq_sum, dq, scale, n_q, rows_in_head, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
-    """One program: 64 rows and 64 columns of dQ, out of `add_up`'s order, scaled."""
+    """One program: 64 rows and 64 columns of dQ, out of `keep`'s order, scaled."""
     tile = tl.program_id(0)
     part = tl.program_id(1)
     head = tl.program_id(2).to(tl.int64)
@@ -325,7 +370,13 @@ def _rows_template(shape: torch.Size) -> TensorDescriptor:
     return TensorDescriptor(torch.empty(0), list(shape), [shape[1], 1], [1, 64], layout)
 
 
-def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, stages=3):
+@functools.lru_cache(maxsize=4096)
+def _sum_template(numel: int) -> TensorDescriptor:
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)
+    return TensorDescriptor(torch.empty(0), [numel // 32, 32], [32, 1], [128, 32], layout)
+
+
+def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, stages=None):
     """Write dQ, dK and dV, on sm_90.
 
     Args:
@@ -342,18 +393,20 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
         dv: like k; overwritten.
         causal: aligned at the end.
         scale: of the scores.
-        stages: tiles of Q and dO in flight.
+        stages: tiles of Q and dO in flight; default what fits, 2 at d = 64, 3 above it.
     """
     batch, heads, n_q, d = q.shape
     kv_heads, n_k = k.shape[1:3]
     rows, width = dq_sum.shape[1:]
+    stages = stages or width // 64 + 1
     like = likeness((q, k, v), causal, stages)
     launch(
         *(gradients_kernel, (cdiv(n_k, 128), batch * kv_heads), like),
         *(described(q, 64), described(do, 64), described(k, 64), described(v, 64)),
         *(with_base(_rows_template(x.shape), x) for x in (lse_2, delta)),
         *(described(dk, 64), described(dv, 64)),
-        *(dq_sum, n_q, n_k, rows, scale, scale * LOG2_E),
+        with_base(_sum_template(dq_sum.numel()), dq_sum),
+        *(n_q, n_k, rows, scale, scale * LOG2_E),
         GROUP=heads // kv_heads,
         STAGES=stages,
         CAUSAL=causal,
