@@ -473,7 +473,7 @@ from course_lib.figures.training import one_walk_or_two
 one_walk_or_two()
 
 # %% clock-say [markdown]
-# Seven products where five would do cost about a fifth of the speed. What they buy stands in the name:
+# Two walks, as the course wrote them, cost a quarter of the speed or more. What they buy stands in the name:
 # atomics come in whatever order they come, so dQ's last digits differ from run to run.
 
 # %% books-text [markdown]

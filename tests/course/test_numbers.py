@@ -186,7 +186,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
      gain(False), gain(True)),
     ("08", "a factor of {:.1f} (d = 64) to {:.1f} (d = 128)", peer("cuDNN", 64) / peer("FA2", 64),
      peer("cuDNN", 128) / peer("FA2", 128)),
-    ("09", "cost about a {} of the speed", {20: "fifth"}.get(5 * round(twice_walked() / 5))),
+    ("09", "cost a {} of the speed or more", {25: "quarter"}.get(5 * round(twice_walked() / 5))),
     ("10", "4 times the keys take about {:.0f} times as long",
      decode("flash_decode", 16, 16384) / decode("flash_decode")),
     ("10", "needs its keys split ({:.0f} times faster",
