@@ -78,7 +78,7 @@ _ROOMY = ": three blocks of the tallest tiles fit on an SM, and what spills, spi
 
 
 def _tile_cases(rng: Generator) -> list[Case]:
-    """Return six lists of rows in which every known mistake shows, whatever is drawn.
+    """Return lists of rows in which every known mistake shows, whatever is drawn.
 
     Drawn are the rows, from those that play the same part, and where they stand; the order of
     those that decide is not, so that no two mistakes give the same answer in the first list that
@@ -109,7 +109,29 @@ def _tile_cases(rng: Generator) -> list[Case]:
             row["blocks_per_sm"] += row["blocks_per_sm"] >= 2 and row["block_q"] == tallest
             row["stack_bytes"] = min(row["stack_bytes"], 4)
         cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
-    return cases
+    return [*cases, _made_up(rng)]
+
+
+def _made_up(rng: Generator) -> Case:
+    """Return a list in which each clause of the rule decides against one row.
+
+    That row is as good as the right one in every clause before, worse in this one, and better in
+    all that follow: whoever leaves a clause out, or asks another first, takes it."""
+    worse = {
+        "fits": False, "stack_bytes": 8, "tensor_core": 0, "blocks_per_sm": 1,
+        "block_q": 32, "block_k": 32, "num_stages": 2, "registers": 160,
+    }  # fmt: skip
+    better = {"block_q": 128, "block_k": 256, "num_stages": 4, "registers": 96}
+    right = _table("H100", 128)[0] | {
+        "fits": True, "stack_bytes": 0, "tensor_core": 64, "blocks_per_sm": 2,
+        "block_q": 64, "block_k": 64, "num_stages": 3, "registers": 128, "num_warps": 4,
+    }  # fmt: skip
+    rows = [right]
+    clauses = list(worse)
+    for place, clause in enumerate(clauses):
+        later = {name: better[name] for name in clauses[place + 1 :] if name in better}
+        rows.append(right | {"num_warps": 8} | {clause: worse[clause]} | later)
+    return Case("made up: each clause of the rule decides against one row", (_shuffled(rng, rows),))
 
 
 def _deciding(rng: Generator) -> list[Choice]:
@@ -167,7 +189,7 @@ def _one(rng: Generator, *options: Any) -> Any:
     return options[rng.integers(len(options))]
 
 
-def _shuffled(rng: Generator, items: Iterable[Choice]) -> list[Choice]:
+def _shuffled(rng: Generator, items: Iterable[Any]) -> list[Any]:
     items = list(items)
     return [items[i] for i in rng.permutation(len(items))]
 
