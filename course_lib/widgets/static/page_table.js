@@ -222,7 +222,7 @@ function render({ model, el }) {
       if (who.length > 1 && wide <= 10 * fs) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       for (let one = page; one < page + many; one += 1) {
         const says = wide > 4 * fs ? `${one} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}` : String(one); // at the right end: tokens begin at the left
-        if (wide > 4 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 2 * fs ? wide - 0.3 * fs : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 2 * fs ? "end" : "start" }, says);
+        if (wide > 4 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 4 * fs ? wide - 0.3 * fs : wide > 2 * fs ? wide / 2 : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 4 * fs ? "end" : wide > 2 * fs ? "middle" : "start" }, says);
       }
     }
     for (const page of Object.keys(ends)) {

@@ -34,7 +34,7 @@ function render({ model, el }) {
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
       s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 3.3 * fs, rx: 6 }),
-      text(x + lw - 8, y + shelf + 1.15 * fs, "fac-race-soft", "HBM", { "text-anchor": "end" }),
+      text(x + lw - 8, y + shelf + 1.15 * fs, "fac-race-small fac-race-name", "HBM", { "text-anchor": "end" }),
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {
@@ -44,18 +44,19 @@ function render({ model, el }) {
       nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
       if (ghost) nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    nodes.push((lane.againText = text(0, 0, "fac-race-again", "", { transform: `translate(${lane.at.k.x + lane.at.k.w + race.box.wear + 0.4 * fs} ${lane.at.k.y + 2}) rotate(90)` })), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
+    const { o } = lane.at;
+    nodes.push((lane.timesText = text(o.x + o.w + 1.3 * fs, o.y + o.h + 1.1 * fs, "fac-race-soft")), (lane.againText = text(0, 0, "fac-race-again", "", { transform: `translate(${lane.at.k.x + lane.at.k.w + race.box.wear + 0.4 * fs} ${lane.at.k.y + 2}) rotate(90)` })), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
     const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), bx = x + lw - 10 - bar * scale, by = y + shelf + H + 2.5 * fs;
     if (last) nodes.push(s("path", { class: "fac-race-line", d: `M${bx} ${by - 4}v4h${bar * scale}v-4` }), text(bx - 6, by, "fac-race-soft", `${bar} rows`, { "text-anchor": "end" }));
     nodes.push(...l2Band(text, lane, race, get));
     // the desk: one wall, and what goes over it
     const w = wall(), at = slots(lane), used = at.s.x + at.s.w - x, lens = base / 512;
     nodes.push(s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
-    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, seen ×${lens}` : ""}`));
+    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} times as large` : ""}`));
     if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
     const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
     if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
-    const beside = naive ? ["emptied after", "each kernel"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
+    const beside = naive ? ["empty between", "kernels"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
     beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
@@ -127,12 +128,13 @@ function render({ model, el }) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1;
       write(lane.outText, `${race.box.stacked ? `${data().titles[lane.name]}, ` : ""}O: ${Math.floor((100 * lane.written) / (lane.outs || 1))} % written`);
-      write(lane.leastText, `the thin tape: ${clock ? `at least ${bytesText(Math.round(lane.least0))}` : "what at least will"} cross HBM`);
+      write(lane.leastText, clock ? `the thin tape: at least ${bytesText(Math.round(lane.least0))} ${ends <= clock ? "cross HBM" : "crossed HBM so far"}` : "");
       write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : ends <= clock ? `done after ${timeText(ends)} of traffic clock` : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
         write(node, clock && (t !== "s" || lane.name === "naive") ? `×${times < 10 ? times.toFixed(1) : short(times, 3)}` : "");
       }
+      write(lane.timesText, clock && race.box.lw >= 440 && !get("decode") ? "times moved" : "");
       write(lane.againText, Object.values(lane.wear).some((times) => times > 1) ? "read again" : "");
       write(lane.deskText, lane.name === "naive" && lane.current ? lane.current.tensor.toUpperCase() : "");
     }
@@ -245,7 +247,7 @@ function render({ model, el }) {
   const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode",
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
-  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, seekBar)), mine(fields.n.node), rest), voice.node);
+  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "Tape"), seekBar))), mine(fields.n.node), rest), voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();

@@ -103,8 +103,8 @@ function says(lane, e) {
 /** What the whole Race shows, in words; `handles` are the names of what can be dragged. */
 function raceSays(race, clock, get, handles) {
   const titles = race.data().titles, rate = `bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
-  if (!clock) return `Nothing has moved yet. ${handles.length ? `Drag ${handles.join(", ")}. ` : ""}${race.lanes.length > 1 ? "Plant your flag, then play." : "Play."} The clock is ${rate}.`;
-  if (clock < race.end) return `${timeText(clock)} of traffic clock: ${rate}. ×: how often each was moved.`;
+  if (!clock) return `${race.lanes.length > 1 ? "Plant your flag, then play." : "Play."} ${handles.length ? `Drag ${handles.join(", ")}. ` : ""}The clock is ${rate}.`;
+  if (clock < race.end) return `${timeText(clock)} of traffic clock: ${rate}.`;
   const parts = race.lanes.map((lane) => `${titles[lane.name]} moved ${bytesText(lane.total)}, at least ${bytesText(Math.round(lane.least))} of it to or from HBM`);
   const wrong = race.difference == null ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
   const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * race.axis))}.` : "";

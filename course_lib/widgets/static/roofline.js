@@ -71,6 +71,7 @@ function render({ model, el }) {
     const dial = view === VIEWS.dial, held = view.knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
     const free = points.filter((p, i) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
     under((add) => {
+      add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
@@ -80,13 +81,14 @@ function render({ model, el }) {
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
         const sides = width >= 440 ? ["memory sets the pace", "arithmetic sets the pace"] : ["memory-bound", "compute-bound"];
-        sides.forEach((says, i) => add(`side ${i}`, "text", { class: "fac-t-soft", x: X(ridge) + 12 * i - 6, y: floor - 0.5 * fs, "text-anchor": i ? "start" : "end" }, says));
-        if (width >= 700) add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 1.8 * fs }, `ridge ${short(ridge, 3)}`);
+        add("side 0", "text", { class: "fac-t", x: from + 0.6 * fs, y: top + 3 * fs }, `← ${sides[0]}`);
+        add("side 1", "text", { class: "fac-t", x: X(ridge) + 6, y: floor - 0.5 * fs }, `${sides[1]} →`);
+        if (width >= 700) add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 1.9 * fs }, `ridge ${short(ridge, 3)}`);
       }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
-      if (dial) add("stops", "path", { class: "fac-roof-stops", d: places("queries").map((queries) => intensity(listed[1], shape({ queries }))).map((x) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "where the dial can stop");
+      if (dial) add("stops", "path", { class: "fac-roof-stops", d: places("queries").map((queries) => intensity(listed[1], shape({ queries }))).filter((x) => Math.abs(X(x) - X(points[0].x)) > fs).map((x) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
       else add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
       marks.forEach((m, i) => {
@@ -124,7 +126,7 @@ function render({ model, el }) {
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
     const says = [`× ${short(times, 3)}`, " to the ridge", `: here ${short(100 / times, 2)} % of the peak`].slice(0, width >= 700 ? 3 : width >= 440 ? 2 : 1).join("");
-    add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: level + 0.3 * fs }, far ? says : `ridge ${short(ridge, 3)}`);
+    add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, far ? says : `ridge ${short(ridge, 3)}`);
   }
 
   /** Names beside what they name: right of the slope and under the roof, a row each; left of what was measured above the slope. */
@@ -146,13 +148,13 @@ function render({ model, el }) {
   /** What stands beside a point: a name and its FLOPs per byte. */
   function says(p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    const known = { "you are here": `${long ? "group " : ""}${group} × ${queries} quer${queries === 1 ? "y" : "ies"}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
+    const known = { "you are here": `${group} × ${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${group} head${group === 1 ? "" : "s"} to each K/V head` : ""}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
     return `${known[p.label] ?? (long ? p.label : p.label.replace("naive, ", ""))}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
   }
 
   function write(points, marks, elsewhere, ridge, chip) {
     words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic.`;
-    if (view === VIEWS.dial) words.textContent += ` ${get("heads")} query heads ÷ ${get("kv_heads")} K/V heads: groups of ${get("heads") / get("kv_heads")}.`;
+    if (view === VIEWS.dial) words.textContent += ` ${get("heads")} query heads ÷ ${get("kv_heads")} K/V heads: groups of ${get("heads") / get("kv_heads")}. Here ${short(100 * Math.min(1, points[1].x / ridge), 2)} % of the peak at most; each dot: twice the queries.`;
     else if (points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds: what L2 serves decides.";
     if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM.";
     if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;

@@ -96,6 +96,7 @@ function render({ model, el }) {
           add(`over ${i}`, "rect", { class: "fac-sram-over", x: box[0], y: at, width: box[2], height: box[3] });
           add(`hatch ${i}`, "path", { class: "fac-sram-hatch", d: hatching(...box, 6) });
         }
+        add(`used ${i}`, "rect", { class: "fac-sram-used", x: px(0), y: at, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
         add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at, width: px(limit) - px(0), height: 0.6 * fs });
         add(`says ${i}`, "text", { class: cls, x: 1, y: at + 1.65 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
         add(`best ${i}`, "text", { class: "fac-t-small", x: narrow ? 1 : 18 * fs, y: at + (narrow ? 2.75 : 1.65) * fs }, best ? `largest square tile B = ${best}: K and V read ${times(best)}` : "not even one row fits");
