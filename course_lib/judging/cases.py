@@ -327,6 +327,13 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
     ]
 
 
+def few_new_queries(rng: Generator) -> Case:
+    """Return a causal case of a few queries after many keys: not one, which needs no mask."""
+    n_q, old = int(rng.integers(2, 8)), int(rng.integers(20, 40))
+    name = f"causal, {n_q} new queries after {old} keys"
+    return launch(rng, name, n_q, old + n_q, 16, heads=(1, 2), tiles=(16, 16), causal=True)
+
+
 def fine_launch(
     rng: Generator, n_k: int, *, tiles: tuple[int, int] | None = None, values: float = 0.0,
     prefix: str = "", **how: Any,

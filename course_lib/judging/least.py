@@ -77,7 +77,7 @@ def copies_nothing(case: Case, observed: Observed, expected: Any) -> Finding | N
     size = q.numel() * q.element_size()
     lse = 4 * q.numel() // q.shape[-1]
     copied = ", ".join(f"`{'qkv'[i]}`" for i in sorted(observed.origins.copied) if i < 3)
-    if not copied and case.counted and (observed.allocated or 0) > 1.5 * size + lse:
+    if not copied and (observed.allocated or 0) > 1.5 * size + lse:
         copied = "something as large as `o`"
     if not copied:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ def _weights_cases(rng: Generator) -> list[Case]:
         arrays = (torch.from_numpy(x) for x in (q, k[:n_k].copy(), lse.astype(np.float32)))
         return Case(name, (*arrays, i, j), tiles, shows=frozenset(shows))
 
+    turned = case("tile (0, 1), strided k", 20, 50, 16, 0, 1, block_q=16, block_k=32)
+    q, k, *rest = turned.args
+    turned = replace(turned, args=(q, k.T.contiguous().T, *rest))
     jump, jumping, shows = draw.hard(rng, 33, 65, 16, by=150)[0]
 
     return [
@@ -40,6 +44,8 @@ def _weights_cases(rng: Generator) -> list[Case]:
         case("tile (0, 0)", 20, 50, 32, 0, 0, block_q=16, block_k=32),
         case("tile (1, 0), as tall as wide", 64, 64, 16, 1, 0, block_q=32, block_k=32),
         case("tile (1, 1), the short corner", 20, 50, 8, 1, 1, block_q=16, block_k=32),
+        case("tile (1, 1), one row and one key", 33, 33, 16, 1, 1, block_q=32, block_k=32),
+        turned,
         case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
         of_drawn(jump, jumping, 65, 1, 1, shows, block_q=16, block_k=32),
     ]

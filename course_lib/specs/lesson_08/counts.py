@@ -29,6 +29,8 @@ def _count_cases(rng: Generator) -> list[Case]:
         (block * tall * times, block * tall, block),
         (block * wide * times, block, block * wide),
         (64, 64, 64),
+        (int(rng.integers(300, 600)), 1, 1),  # more tiles than 16 bits count
+        (128 * int(rng.integers(60, 120)), 128, 64),
     ]
     return [Case(f"n = {n}, tiles {b_q} x {b_k}", (n, b_q, b_k)) for n, b_q, b_k in sizes]
 

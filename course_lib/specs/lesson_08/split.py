@@ -33,6 +33,7 @@ def _split_cases(rng: Generator) -> list[Case]:
              35, 68, 16, heads=(1, 2), tiles=(16, 32), causal=True, strided="all"),
         case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 32, tiles=(16, 16), causal=True),
+        draw.few_new_queries(rng),
         case("causal, climbing scores, tiles as tall as d",
              96, 96, 32, rise=220, tiles=(64, 32), causal=True),
         case("float16, causal, 100 queries, 150 keys, d = 64",
