@@ -62,6 +62,7 @@ CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
+STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
 BASES = "base 2 and base e are mixed"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
@@ -380,7 +381,7 @@ _KNOWN = (
         ),
     ),
     known(
-        "two strides are exchanged",
+        STRIDES_EXCHANGED,
         "two strides of one tensor stand in each other's place: batch and head, head and row, or "
         "row and column.",
         *(Misreading(strides=swapped(name, one, one + 1)) for name in "qkv" for one in (0, 1, 2)),

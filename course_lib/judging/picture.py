@@ -30,9 +30,9 @@ MEANING = {
 
 MOST_BARS = 12
 
-_ROWS_BY = ("block_q", "block_rows", "block_m")
+_ROWS_BY = ("block_q", "block_m")
 _KEYS_BY = ("block_k",)
-_COLUMNS_BY = ("block_cols", "block_n")
+_COLUMNS_BY = ("block_n",)
 
 
 @dataclass(frozen=True)

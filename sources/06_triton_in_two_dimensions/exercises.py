@@ -26,13 +26,16 @@ from course_lib import check, hint, progress
 #   nothing past the last row or the last column.
 #
 # Entry `(i, j)` of the matrix lies at `base + i * stride_row + j * stride_col`.
-# Both strides can be anything: in a transposed view `stride_row` is 1.
+# Both strides can be anything: in a transposed view `stride_row` is 1, and where
+# one row is seen as many it is 0. `rows` and `cols` can be any numbers, in any
+# order. Entries are copied as they are, `inf` and NaN too.
 #
 # The check counts: each tile is loaded once, and stored once in each copy.
 #
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
-# up with zeros to whole tiles.
+# up with zeros to whole tiles. It reads `x` through its transposed view, and its
+# tiles are of rows and columns that are no neighbours.
 #
 # Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
 # `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
@@ -71,9 +74,11 @@ def copy_kernel(
     BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):
     """One program: one tile of x, stored into out and into full."""
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    cols = tl.program_id(1) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
-    tile = load_tile(x, rows, cols, n_rows, n_cols, x_row, x_col)
+    # the tile's rows are no neighbours, and its columns neither
+    rows = tl.program_id(0) + tl.num_programs(0) * tl.arange(0, BLOCK_ROWS)
+    cols = tl.program_id(1) + tl.num_programs(1) * tl.arange(0, BLOCK_COLS)
+    # x is read through its transposed view: rows and columns change places
+    tile = tl.trans(load_tile(x, cols, rows, n_cols, n_rows, x_col, x_row))
     tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
     tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)

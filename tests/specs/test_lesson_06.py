@@ -59,7 +59,7 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
     [
         ("6.1/wrong/store_without_mask", "Store to `out`"),
         ("6.1/wrong/load_without_mask", "Load from `x`"),
-        ("6.1/wrong/no_column_stride_in_load", "a transposed view"),
+        ("6.1/wrong/no_column_stride_in_load", "64 x 32 in tiles of 16 x 32"),
         ("6.1/wrong/rows_and_columns_exchanged", "one tile row per entry of rows"),
         ("6.1/wrong/last_row_masked", "the copy are ever stored"),
         ("6.2/wrong/two_dtypes", "same dtype"),

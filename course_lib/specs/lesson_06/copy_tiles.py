@@ -14,6 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
 from course_lib.judging.least import Least, counted
+from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -37,7 +38,21 @@ def _copy_cases(rng: Generator) -> list[Case]:
              drawn(100, 70, "float16"), 64, 32, compiled=True),
         case("33 x 17 in tiles of 16 x 8: one row and column more than whole tiles",
              drawn(33, 17), 16, 8, shows=frozenset({REMAINDER})),
+        case("300 x 150 in tiles of 64 x 32: many tiles", drawn(300, 150), 64, 32),
+        case("one row seen as 20, 20 x 24 in tiles of 16 x 8", drawn(1, 24).expand(20, -1), 16, 8),
+        case("one column seen as 20, 24 x 20 in tiles of 8 x 16",
+             drawn(24, 1).expand(-1, 20), 8, 16),
+        case("37 x 21 in tiles of 16 x 8: large numbers, infinite ones, NaN",
+             draw.tensor(_strange(rng, 37, 21)), 16, 8),
     ]  # fmt: skip
+
+
+def _strange(rng: Generator, rows: int, cols: int) -> np.ndarray:
+    """Return numbers that float16 does not hold, and such as are none, also beside the ends."""
+    x = 1e6 * rng.standard_normal((rows, cols))
+    x[-1, ::3], x[1::3, -1], x[-1, -1] = np.inf, -np.inf, np.inf
+    x[rows // 2, ::4], x[::4, cols // 2] = np.nan, np.inf
+    return x
 
 
 def _copies(
@@ -57,6 +72,9 @@ def _judge_copies(case: Case, observed: Observed, expected: Any) -> Finding | No
     if fault := formal_fault(observed.result, expected, case.args[0].dtype):
         return fault
     for got, wanted, name in zip(observed.result, expected, _COPIES, strict=True):
+        got = as_float64(got)
+        copied = np.isnan(got) & np.isnan(wanted)  # to a judge NaN is wrong, whatever is wanted
+        got, wanted = np.where(copied, 0, got), np.where(copied, 0, wanted)
         if finding := array_finding(got, wanted, relative=0.0, name=name, axes=("row", "column")):
             return finding
     return None
@@ -97,6 +115,11 @@ _OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
         "both helpers.",
         lambda shape, strides: (shape[1], 1),
     ),
+    (
+        STRIDES_EXCHANGED,
+        "Rows move by stride_col and columns by stride_row: each by its own, in both helpers.",
+        lambda shape, strides: strides[::-1],
+    ),
 )
 
 
@@ -105,20 +128,20 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
 
     def model(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
         rows, cols = x.shape
-        x_row, x_col = load(x.shape, x.stride())
+        x_col, x_row = load(x.shape[::-1], x.stride()[::-1])  # read through its transposed view
         out_row, out_col = store(x.shape, (1, rows))  # out is column-major
         memory = as_float64(
             x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0)
         )
         out = np.full(rows * cols, np.nan)
         filled = _copies(x, block_rows=block_rows, block_cols=block_cols)[1]
-        for top in range(0, rows, block_rows):
-            for left in range(0, cols, block_cols):
-                i = np.arange(top, min(top + block_rows, rows))[:, None]
-                j = np.arange(left, min(left + block_cols, cols))[None, :]
-                tile = memory[x.storage_offset() + i * x_row + j * x_col]
-                filled[i, j] = tile
-                out[(i * out_row + j * out_col).ravel()] = tile.ravel()
+        down, across = -(-rows // block_rows), -(-cols // block_cols)
+        for program in np.ndindex(down, across):  # in order: the last store to a place stays
+            i = np.arange(program[0], rows, down)[:, None]
+            j = np.arange(program[1], cols, across)[None, :]
+            tile = memory[x.storage_offset() + i * x_row + j * x_col]
+            filled[i, j] = tile
+            out[(i * out_row + j * out_col).ravel()] = tile.ravel()
         return out.reshape(cols, rows).T, filled
 
     return model

@@ -24,9 +24,9 @@ def copy_kernel(
     x_row, x_col, out_row, out_col, full_row, full_col,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    cols = tl.program_id(1) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
-    tile = load_tile(x, rows, cols, n_rows, n_cols, x_row, x_col)
+    rows = tl.program_id(0) + tl.num_programs(0) * tl.arange(0, BLOCK_ROWS)
+    cols = tl.program_id(1) + tl.num_programs(1) * tl.arange(0, BLOCK_COLS)
+    tile = tl.trans(load_tile(x, cols, rows, n_cols, n_rows, x_col, x_row))
     tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
     tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
