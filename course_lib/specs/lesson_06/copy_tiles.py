@@ -65,6 +65,7 @@ def _copies(
     return x, np.pad(x, width, constant_values=fill)
 
 
+PAST_THE_ENDS = "places past the ends are not 0"
 _COPIES = ("the copy", "the copy filled up to whole tiles")
 
 
@@ -118,7 +119,7 @@ _OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
     (
         STRIDES_EXCHANGED,
         "Rows move by stride_col and columns by stride_row: each by its own, in both helpers.",
-        lambda shape, strides: strides[::-1],
+        lambda shape, strides: (strides[1], strides[0]),
     ),
 )
 
@@ -161,7 +162,7 @@ COPY_TILES = Exercise.of(
             for load, store in ((steps, steps), (_true_steps, steps), (steps, _true_steps))
         ),
         *Mistake.ways(
-            "places past the ends are not 0",
+            PAST_THE_ENDS,
             "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
             "(-inf is for scores.)",
             partial(_copies, fill=1.0),

@@ -13,8 +13,10 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
+from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
 
 IGNORED = "the strides are ignored"
 _USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
@@ -25,29 +27,37 @@ def _as_contiguous(x: Any) -> Any:
     return x.as_strided(x.shape, (x.shape[1], 1))
 
 
-def _one_apart(axis: int) -> Callable[[Any], Any]:
-    """Return a function that reads a matrix whose rows, or columns, it takes for neighbours."""
+def _at(strides: Callable[[int, int], tuple[int, int]]) -> Callable[[Any], Any]:
+    """Return a function that reads a matrix at other strides than its own two."""
+    return lambda x: x.as_strided(x.shape, strides(*x.stride()))
 
-    def read(x: Any) -> Any:
-        strides = list(x.stride())
-        strides[axis] = 1
-        return x.as_strided(x.shape, tuple(strides))
 
-    return read
+_MISSING = (
+    "The {0}s are taken for neighbours in memory: multiply their numbers by the {0} stride, in "
+    "both tiles."
+)
+_OTHER_STRIDES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("the row stride is missing", _MISSING.format("row"), _at(lambda row, col: (1, col))),
+    ("the column stride is missing", _MISSING.format("column"), _at(lambda row, col: (row, 1))),
+    (
+        STRIDES_EXCHANGED,
+        "Rows move by the column stride and columns by the row stride: that reads another matrix.",
+        _at(lambda row, col: (col, row)),
+    ),
+)
 
 
 def _stride_mistakes(product: Callable[..., Any]) -> tuple[Mistake, ...]:
-    """Return what comes of a stride that is left out, in one matrix or in both."""
+    """Return what comes of strides that are left out or exchanged, in one matrix or in both."""
     return tuple(
         Mistake(
-            f"the {name} stride is missing",
-            f"The {name}s are taken for neighbours in memory: multiply their numbers by the "
-            f"{name} stride, in both tiles.",
+            name,
+            says,
             lambda a, b, *, read=read, which=which, **_: product(
                 read(a) if which != "b" else a, read(b) if which != "a" else b
             ),
         )
-        for name, read in (("row", _one_apart(0)), ("column", _one_apart(1)))
+        for name, says, read in _OTHER_STRIDES
         for which in ("a", "b", "both")
     )
 
@@ -64,9 +74,10 @@ def _score_cases(rng: Generator) -> list[Case]:
         return draw.tensor(q, dtypes[0]), draw.tensor(k, dtypes[-1])
 
     loud = 60 + 4 * rng.standard_normal((2, 32, 64))
+    loud[0, ::2] *= -1
     q, k = pair(64, 16, 32, "float32")
     return [
-        Case("q and k are 32 x 64, float16, with scores near 230000",
+        Case("q and k are 32 x 64, float16, with scores near -230000 and 230000",
              tuple(draw.tensor(x, "float16") for x in loud)),
         Case("q is 32 x 64, k is 16 x 64", pair(32, 16, 64, "float32")),
         Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
@@ -76,6 +87,8 @@ def _score_cases(rng: Generator) -> list[Case]:
              pair(16, 32, 64, "float16", "float32")),
         Case("q and k are transposed views", (q.T.contiguous().T, k.T.contiguous().T)),
         Case("q is a transposed view, k is none", (q.T.contiguous().T, k)),
+        Case("q is 16 x 64, k is 256 x 64, float16: many keys", pair(16, 256, 64, "float16")),
+        Case("q is 256 x 32, k is 16 x 32, float16: many rows", pair(256, 16, 32, "float16")),
         Case("q is 64 x 128, k is 32 x 128, float16", pair(64, 32, 128, "float16"), compiled=True),
     ]  # fmt: skip
 
@@ -183,7 +196,20 @@ def _matmul_cases(rng: Generator) -> list[Case]:
         ),
         Case("33 x 49 times 49 x 65: one row, column and step more than whole tiles",
              pair(33, 65, 49), tiles(16, 32, 16), shows=frozenset({REMAINDER})),
+        Case("300 x 20 times 20 x 280: many tiles", pair(300, 280, 20), tiles(64, 64, 32)),
+        Case("24 x 1100 times 1100 x 20: many steps", pair(24, 20, 1100), tiles(16, 32, 64)),
+        Case("20 x 40 times 40 x 30, infinite beside the ends of k",
+             _infinite_at_the_end(*pair(20, 30, 40)), tiles(16, 16, 32)),
     ]  # fmt: skip
+
+
+def _infinite_at_the_end(a: Any, b: Any) -> Any:
+    """Return a product's sides with an infinite row and column in it, each by one last number.
+
+    Whoever reads that number once more, for places past the end of k, makes NaN of it.
+    """
+    a[3, -1], b[-1, 5] = np.inf, -np.inf
+    return a, b
 
 
 def _tile_by_tile(case: Case) -> Least:
@@ -202,6 +228,11 @@ def _tile_by_tile(case: Case) -> Least:
         tiles={"a": (said, b_m * b_k), "b": (said, b_k * b_n)},
         flops=2 * t_m * t_n * t_k * b_m * b_n * b_k,
     )
+
+
+def _product(a: Any, b: Any, **_: int) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # infinite numbers among those it computes with
+        return as_float64(a) @ as_float64(b)
 
 
 def _products(a: Any, b: Any, block_k: int) -> list[np.ndarray]:
@@ -224,6 +255,11 @@ def _but_the_last(products: list[np.ndarray], short: int, longest: int) -> Any:
     return sum(products[:-1] if 0 < short <= longest else products)
 
 
+def _up_to(end: Callable[[Any, Any], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    """Return what steps from 0 to ``end(a, b)`` add up, none of which goes past the end of k."""
+    return sum(_products(a, b, block_k)[: -(-end(a, b) // block_k)])
+
+
 def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
     a, b = as_float64(a), as_float64(b)
     steps = np.arange(len(b))
@@ -234,7 +270,7 @@ def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
 MATMUL = Exercise.of(
     "6.3",
     cases=_matmul_cases,
-    truth=lambda a, b, **_: as_float64(a) @ as_float64(b),
+    truth=_product,
     judge=in_turn(float32_judge("the product", 1e-5, ("row", "column")), counted(_tile_by_tile)),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
@@ -262,6 +298,18 @@ MATMUL = Exercise.of(
             )
             for longest in (1 << 30, 1)
         ),
+        *Mistake.ways(
+            "the loop does not end at k",
+            "The steps run along k, which both matrices have: range(0, k, BLOCK_K). m and n are "
+            "the rows and columns of the result.",
+            partial(_up_to, lambda a, b: b.shape[1]),
+            partial(_up_to, lambda a, b: len(a)),
+        ),
+        Mistake(
+            PAST_THE_ENDS,
+            "Entries past the end of k are to add nothing: other=0.0, in both loads.",
+            lambda a, b, *, block_k, **_: _product(a, b) + -len(b) % block_k,
+        ),
         *(
             Mistake(
                 f"every step reads the first tile of {still}",
@@ -274,8 +322,8 @@ MATMUL = Exercise.of(
         Mistake(
             IGNORED,
             _USE_STRIDES,
-            lambda a, b, **_: as_float64(_as_contiguous(a)) @ as_float64(_as_contiguous(b)),
+            lambda a, b, **_: _product(_as_contiguous(a), _as_contiguous(b)),
         ),
-        *_stride_mistakes(lambda a, b: as_float64(a) @ as_float64(b)),
+        *_stride_mistakes(_product),
     ),
 )
