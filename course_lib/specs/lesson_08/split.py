@@ -48,8 +48,8 @@ def _split_cases(rng: Generator) -> list[Case]:
              128, 160, 16, tiles=(32, 64), causal=True, counted=True),
         case("causal, 192 queries, 128 keys, d = 16, counted: the first 64 rows see nothing",
              192, 128, 16, tiles=(32, 64), causal=True, counted=True),
-        case("causal, 64 queries after 192 keys, d = 16, counted",
-             64, 256, 16, tiles=(32, 64), causal=True, counted=True),
+        case("causal, 64 queries after 160 keys, d = 16, counted",
+             64, 224, 16, tiles=(32, 32), causal=True, counted=True),
         # a program's first row sees the last key of a tile, or just not: slips by one show
         case("causal, 128 queries, 191 keys, d = 16: whole tiles end at first rows",
              128, 191, 16, tiles=(32, 64), causal=True),

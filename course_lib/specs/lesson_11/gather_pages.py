@@ -77,6 +77,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "12 tokens fill 3 pages of 4, and the table goes on", 12, 4, heads=3,
               next_page=10**6),
         _case(rng, "6 tokens in pages of 1", 6, 1, wide=True),
+        _case(rng, "12 tokens in a pool of 70000 pages of 1", 12, 1, n_pages=70_000),
         _case(rng, "3 tokens in a page of 16", 3, 16),
         _case(rng, "no token yet", 0, 4, blind_to=_NULLS),
         _case(rng, "pages that lie in memory as (n_pages, page_size, H_kv, d)", 11, 4, heads=3,

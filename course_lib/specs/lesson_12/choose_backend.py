@@ -110,6 +110,7 @@ def _cases(rng: Generator) -> list[Case]:
         ("a drawn list: each kernel but two lacks something", need, drawn),
         ("a drawn list, and less is asked: no pages, no mixed batch, no gradients",
          need | easy, drawn),
+        ("a drawn list, and no pages are asked for", need | {"page": None}, drawn),
         ("a drawn list that no kernel of it serves", need | {"d": 8 * need["d"]}, drawn),
         ("a drawn list of one", need, drawn[:1]),
     ]  # fmt: skip

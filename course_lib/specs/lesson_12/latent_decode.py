@@ -70,6 +70,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "one token: all the weight is its own", (2, 4, 1, 6, 2, 9, 5)),
         _case(rng, "cached rows and weights that lie in memory as one", (2, 3, 7, 8, 4, 16, 6),
               strided=True),
+        _case(rng, "values as wide as the keys without a position", (2, 3, 7, 8, 4, 16, 8)),
         _case(rng, "a latent of fewer numbers than a head", (2, 3, 7, 12, 4, 5, 8)),
         _case(rng, "large scores (cached rows times 4), float64", (2, 3, 9, 6, 4, 16, 5), size=4,
               double=True),
