@@ -53,12 +53,16 @@ def traffic(ledger: Any) -> dict[str, Any] | None:
     return {**capped, "flops": ledger.flops}
 
 
-def other_tiles(asked: Mapping[str, Any], ledger: Any) -> str:
-    """Say so if kernels ran with other tiles than the call's block_q and block_k, else nothing."""
+def other_tiles(asked: Mapping[str, Any], ledger: Any, origins: Any = None) -> str:
+    """Say so if kernels ran with other tiles than the call's block_q and block_k, else nothing.
+
+    One that is given none of the inputs puts together what others made: its tiles are its own.
+    """
     wanted = {name: n for name, n in asked.items() if name.startswith("block")}
+    launches = getattr(ledger, "launches", ())
     ran = {
         str(name)[:_LONGEST_NAME]: n
-        for launch in getattr(ledger, "launches", ())
+        for launch in (origins.that_hold_inputs(launches) if origins else launches)
         for name, n in launch.constexprs.items()
         if re.search("block|tile", str(name), re.IGNORECASE) and isinstance(n, int)
     }

@@ -8,7 +8,7 @@ input's is a copy: how numbers lie in memory, with what lies between them, tells
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,12 @@ class Origins:
         """Return the place among the inputs of what parameter ``name`` held, if it held one."""
         of = self._of.get(name, set())
         return next(iter(of)) if len(of) == 1 else None
+
+    def that_hold_inputs(self, launches: Sequence[Any]) -> Iterator[Any]:
+        """Yield those of a ledger's launches that were given an input."""
+        for launch, held in zip(launches, self.launches, strict=False):
+            if any(of is not None for of in held.values()):
+                yield launch
 
     def _input_of(self, tensor: Any, memory: bytes) -> int | None:
         values, precision = values_of(tensor), precision_of(tensor)

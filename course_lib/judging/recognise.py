@@ -11,13 +11,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
+    FEWEST_NUMBERS,
     Precision,
     flat,
     has_numbers,
@@ -161,7 +162,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         if named := _confirmed(exercise, pairs, tried, run):
             return named
     precision = _rounded_to(exercise, failed, run)
-    return Named(_ROUNDED[precision], certain=True) if precision else None
+    many = _size(failed.answer) >= FEWEST_NUMBERS
+    return Named(_ROUNDED[precision], certain=many) if precision else None
 
 
 def _confirmed(
@@ -188,6 +190,8 @@ def _confirmed(
             if (result := run(other.case)) is not None:  # an exception, say, is no evidence
                 tried.append(other.answered(result))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
+            if best and all(_explains(best.mistake, one) for one in tried):
+                mistake = best.mistake  # of two that explain as much, the one that is named first
             return Named(mistake, certain=True)
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
         share = sum(_share(mistake, one) >= _A_PART for one in where) / len(where)
@@ -238,6 +242,8 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         return None
     if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
         return None
+    if _size(failed.answer) < FEWEST_NUMBERS:
+        return _rounded_together(exercise, failed, run)
     if not (precision := rounded(failed.result, failed.answer, failed.case.args)):
         return None
     drawn = exercise.cases(np.random.default_rng(1))
@@ -246,6 +252,21 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         if rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
+
+
+def _rounded_together(
+    exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
+) -> Precision | None:
+    """Return the precision to which answers were rounded that are a number or a few: many tell."""
+    told = [(failed.result, failed.answer)]
+    drawn = (case for seed in count(1) for case in exercise.cases(np.random.default_rng(seed)))
+    for case in islice(drawn, FEWEST_NUMBERS):
+        if not same(*told[-1]):
+            return None
+        if (result := run(case)) is not None:
+            told.append((result, Seen.of(exercise, case).answer))
+    results, answers = map(list, zip(*told, strict=True))
+    return rounded(results, answers, failed.case.args)
 
 
 def _explains(mistake: Mistake, seen: Seen) -> bool:

@@ -119,6 +119,7 @@ def share_explained(result: Any, wrong: Any, expected: Any) -> float:
 
 
 Precision = Literal["half", "single"]
+FEWEST_NUMBERS = 16  # that tell rounding from another mistake
 _ERRORS: dict[Precision, tuple[float, float]] = {
     "half": (2.0**-20, 2.0**-8),
     "single": (2.0**-33, 2.0**-20),
@@ -129,13 +130,15 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
     """Return to which precision numbers were rounded on the way, if ``result`` is right but for it.
 
     Its errors are small, everywhere, and neither go with the answer (as a wrong factor would) nor
-    to one side. Inputs that are as short already leave nothing to tell.
+    to one side. Inputs that are all as short already leave nothing to tell.
     """
     got, truth = flat(result), flat(expected)
-    if got is None or truth is None or got.words != truth.words or truth.numbers.size < 16:
+    if got is None or truth is None or got.words != truth.words:
         return None
-    dtypes = " ".join(str(getattr(x, "dtype", "")) for x in inputs)
-    if "16" in dtypes:
+    if truth.numbers.size < FEWEST_NUMBERS:
+        return None
+    dtypes = [dtype for dtype in (str(getattr(x, "dtype", "")) for x in inputs) if "float" in dtype]
+    if dtypes and all("16" in dtype for dtype in dtypes):
         return None
     scale = np.where(truth.scales > 0, truth.scales, 1.0)
     finite = np.isfinite(truth.numbers)
@@ -150,7 +153,7 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
         return None
     for precision, (least, most) in _ERRORS.items():
         if least < size < most and np.abs(error).max() < 8 * most:
-            return None if precision == "single" and "32" in dtypes else precision
+            return None if precision == "single" and "32" in " ".join(dtypes) else precision
     return None
 
 

@@ -31,6 +31,7 @@ from course_lib import check, hint, progress
 # order. Entries are copied as they are, `inf` and NaN too.
 #
 # The check counts: each tile is loaded once, and stored once in each copy.
+# (Addresses past the ends may be masked, or moved inside before a load.)
 #
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
@@ -174,15 +175,17 @@ check(tile_scores)
 #
 # - `a` has shape `(m, k)`, `b` has shape `(k, n)`: float32 or float16, any
 #   strides, any sizes.
-# - Program `(i, j)` makes one tile of the result, `(block_m, block_n)`. It
-#   walks along `k` in steps of `block_k` and adds up the products in an
-#   **accumulator**, a float32 tile that is carried from step to step.
+# - A program makes one tile of the result, `(block_m, block_n)`, or several, one
+#   after the other. For each it walks along `k` in steps of `block_k` and adds up
+#   the products in an **accumulator**, a float32 tile that is carried from step to
+#   step.
 # - `m`, `n` and `k` need not be multiples of the tiles. Entries past the end of
 #   `k` must add nothing.
 # - float32 inputs are multiplied as float32: `input_precision="ieee"`, as in
 #   6.2. (For float16 inputs it makes no difference.)
 # - The check chooses the three tile sizes, and it counts: a tile of `a` and one
-#   of `b` are loaded once in each step, the result is stored once.
+#   of `b` are loaded once in each step, the result is stored once. (Addresses past
+#   the ends may be masked, or moved inside.)
 #
 # You write the accumulator's start and the loop. The final store is given.
 
@@ -369,11 +372,12 @@ check(which_fail_on_a_gpu)
 # other. Mend it: `mended_total(x)` returns the sum of `x`, shape `(1,)`,
 # float32, whatever the order of the programs.
 #
-# Keep one program per block, of the `block` that the check chooses; each number
-# of `x` is loaded once, by one program. There may be a thousand blocks and
-# more. You may change anything in this cell, the launcher too: each way in which no two
-# programs race is right. (A lock of your own is not taken: whether it holds on a GPU cannot
-# be tried here.)
+# Keep many programs: each adds up one block, of the `block` that the check
+# chooses, or several blocks, one after the other. One program for everything is
+# refused. Each number of `x` is loaded once, by one program. There may be thousands
+# of blocks. You may change anything in this cell, the launcher too: each way in
+# which no two programs race is right. (A lock of your own is not taken: whether it
+# holds on a GPU cannot be tried here.)
 
 
 # %% ex-6-4b

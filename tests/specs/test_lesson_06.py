@@ -158,6 +158,12 @@ def test_wrong_answers_to_6_4a_are_recognised(answer, mistake):
     assert found.misconception == mistake
 
 
+def test_a_second_kernel_has_tiles_of_its_own():
+    """Those of the call are for the kernel that is given x."""
+    assert "tiles here are" not in words_of(report_on("6.4b/wrong/second_kernel_of_4096"))
+    assert "tiles here are" in words_of(changed(6, "mended_total", ("BLOCK=block", "BLOCK=32")))
+
+
 def test_a_wrong_signature_gets_a_sentence():
     def mended_total(x):
         return x.sum()

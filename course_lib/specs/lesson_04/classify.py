@@ -110,6 +110,18 @@ def _moved(by: Callable[[int], int]) -> Callable[..., str]:
     return lambda r0, r1, c0, c1, offset=0: _classify(r0, r1, c0, c1, by(offset))
 
 
+def _offset_in(*rules: str) -> Callable[..., str]:
+    """Return the right rule, in which the offset counts for these of "skip" and "full" only."""
+
+    def rule(r0: int, r1: int, c0: int, c1: int, offset: int = 0) -> str:
+        skip, full = (offset if name in rules else 0 for name in ("skip", "full"))
+        if r1 - 1 + skip < c0:
+            return "skip"
+        return "full" if r0 + full >= c1 - 1 else "partial"
+
+    return rule
+
+
 _RULES: tuple[tuple[str, str, Callable[..., str]], ...] = (
     (
         "the offset is ignored",
@@ -120,6 +132,18 @@ _RULES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the offset has the wrong sign",
         "query i stands at position i + offset. The keys stay where they are.",
         _moved(lambda offset: -offset),
+    ),
+    *ways(
+        "the offset counts in one of the two rules",
+        "query i stands at position i + offset: the last query, where a tile is skipped, and the "
+        "first, where it is full.",
+        _offset_in("skip"),
+        _offset_in("full"),
+    ),
+    (
+        "a negative offset is taken for 0",
+        "with more queries than keys the offset is negative, and the first queries see no key.",
+        _moved(lambda offset: max(offset, 0)),
     ),
     *ways(
         "the rule is reversed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def _sum_cases(rng: Generator) -> list[Case]:
         case("7 numbers in a block of 64: one program", 7, 64),
         case("1000 numbers in blocks of 64", 1000, 64, compiled=True),
         # more programs than the places that somebody may think are always enough
-        case("2060 numbers in blocks of 2: 1030 programs", 2060, 2),
+        case("8400 numbers in blocks of 2: 4200 programs", 8400, 2),
         case("129 numbers in blocks of 64: the last block holds one",
              129, 64, shows=frozenset({REMAINDER})),
     ]  # fmt: skip
@@ -97,6 +98,11 @@ def _parts(x: Any, block: int) -> np.ndarray:
     """Return the sum of each block."""
     x = as_float64(x)
     return np.add.reduceat(x, np.arange(0, x.size, block))
+
+
+def _first_parts(many: int, x: Any, *, block: int) -> np.ndarray:
+    """Return the sum of the first parts, so many of them."""
+    return _parts(x, block)[:many].sum(keepdims=True)
 
 
 MENDED_TOTAL = Exercise.of(
@@ -122,6 +128,12 @@ MENDED_TOTAL = Exercise.of(
             "only the first part counts",
             "Each program's part has a place of its own: add them all up.",
             lambda x, *, block: _parts(x, block)[:1],
+        ),
+        *Mistake.ways(
+            "only so many parts are added up",
+            "There are as many parts as programs, and their number grows with x: what adds them "
+            "up stops at a fixed number.",
+            *(partial(_first_parts, 1 << power) for power in range(4, 13)),
         ),
         Mistake(
             "the short last part is left out",
