@@ -67,7 +67,7 @@ threads_meet = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 @builtin
 def async_add(desc, at, tile, _semantic=None):
     """Add a tile in shared memory to what lies at ``at`` in memory, by the copy engine. (From
-    Triton 3.9 on this is `tma.async_atomic_add`; the operation is older than its name.)"""
+    Triton 3.9 on Gluon has a name for this; the operation is older.)"""
     at = _semantic._convert_to_ir_values(at, require_i64=False)
     add = ir.DESCRIPTOR_REDUCE_KIND.ADD
     _semantic.builder.create_async_tma_reduce(add, desc.handle, at, tile.handle)

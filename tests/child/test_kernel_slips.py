@@ -45,7 +45,7 @@ SLIPS = {
                  "put each comparison into brackets"),
     "and": (6, "copy_tiles", [(BOTH, BOTH.replace("&", "and"))], "`and` keeps one of the two"),
     "another stride": (6, "copy_tiles", [("None] * stride_row", "None] * n_cols")],
-                       "move by 32, and `out` has the strides 64 and 1: which stride is meant?"),
+                       "move by 64, and `x` has the strides 32 and 1: which stride is meant?"),
     "another start": (5, "row_softmax", [("row * out_row", "row * x_row")],
                       "how is the start of the block worked out?"),
     "too small": (6, "mended_total", [("tl.atomic_add(out,", "tl.store(out + tl.program_id(0),")],

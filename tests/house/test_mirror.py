@@ -18,7 +18,9 @@ OF_A_WHOLE_ROOM = {
     "sandbox": {"corpus_in_the_sandbox", "hostile", "hostile_controls"},
     "specs": {"hard_cases", "lesson_10_kernels", "nulls", "submissions"},
     "laptop": {"elsewhere"},
-    "widgets": {"axe", "controls", "html_page", "javascript", "jupyterlab", "parts", "views"},
+    "widgets": {
+        *("axe", "controls", "html_page", "javascript", "jupyterlab", "parts", "playthrough", "views"),
+    },
 }
 
 
