@@ -154,7 +154,7 @@ def test_counted_cases_have_as_many_boundary_tiles_in_every_program_that_has_any
         counts = derived_counts(n_q, n_k, *tiles, causal=case.kwargs["causal"])
         assert sum(partial) == counts["partial_tiles"]
         assert len(set(partial) - {0}) <= 1
-        assert len({*tiles, case.args[0].shape[-1]}) == 3  # a mask's shape is nothing else's
+        assert case.args[0].shape[-1] not in tiles  # a mask's shape is not that of a load
         kinds.add(max(partial) > 0)
     assert kinds == {True, False}
 

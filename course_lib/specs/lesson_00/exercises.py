@@ -43,7 +43,8 @@ def _judge(case: Case, observed: Observed, expected: np.ndarray) -> Finding | No
     if not isinstance(got, np.ndarray):
         return Finding("the type", f"the result is a {type(got).__name__}, not a NumPy array.")
     if got.dtype != expected.dtype:
-        return Finding("the dtype", f"the result has dtype {got.dtype}, not {expected.dtype}.")
+        says = f"the result has dtype {got.dtype}, not {expected.dtype}."
+        return Finding("the dtype", says, numbers_right=True)
     if np.array_equal(got, expected, equal_nan=True):
         return None
     return array_finding(got, expected.astype(np.float64), relative=0.0) or Finding(
