@@ -169,7 +169,8 @@ def _backward_blur(
     s = bent(q @ k.mT * scale, bends).masked_fill(~allowed, float("-inf"))
     p = torch.exp(s - lse[..., None]).nan_to_num()
     ds = p * (do @ v.mT - (do * o).sum(-1, keepdim=True) + dlse[..., None])
-    off = blur * ds.abs() + FINE * p * (do.abs() @ v.abs().mT)
+    # do . v is added up as a score is, and once more in do . o
+    off = blur * ds.abs() + unresolved(1.0, q.shape[-1]) * p * (do.abs() @ v.abs().mT)
     delta = 3 * (digits + blur) * (do * o).norm(dim=-1, keepdim=True)
     in_q = off @ k.abs() + delta * (p @ k).abs()
     in_k, in_v = (off + p * delta).mT @ q.abs(), blur * p.mT @ do.abs()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from kernels.fuzz_cases import CONTRACTS, draw, tensors
 from kernels.fuzz_judge import DEVICE, ratios, visible
-from kernels.fuzz_limits import forward_ratios, unresolved
+from kernels.fuzz_limits import forward_ratios, gradient_limits, over, unresolved
 
 from course_lib.kernels import attention_op
 from course_lib.kernels.attention_op import flash_attention
@@ -94,11 +94,27 @@ def test_what_float32_scores_leave_open(d):
     made = torch.Generator().manual_seed(d)
     products = torch.randn(4096, d, generator=made)
     products[:, 0] += 1e4
-    total = torch.zeros(4096)
-    for i in range(d):
-        total += products[:, i]
-    off = total - products.double().sum(1)
+    off = _one_at_a_time(products) - products.double().sum(1)
     assert 0.3 < float(off.square().mean().sqrt()) / unresolved(1e4, d) < 1
+
+
+def test_with_one_key_the_gradient_of_q_is_what_two_sums_differ_in():
+    """do . v is added up one at a time by the kernel, otherwise in delta; eager PyTorch has 0."""
+    q, do = torch.zeros(1, 9, 337, 256), torch.randn(1, 9, 337, 256)
+    k, v = torch.randn(2, 1, 9, 1, 256)
+    dq = (_one_at_a_time(do * v) - (do * v).sum(-1))[..., None] * k / 8
+    dlse, allowed = torch.zeros(q.shape[:3]), torch.ones(337, 1, dtype=torch.bool)
+    (true, limit), *_ = gradient_limits(q, k, v, do, dlse, allowed, 1 / 8)
+    assert not true.any()
+    assert 0.01 < over(dq.double().abs(), limit) < 1
+
+
+def _one_at_a_time(products: torch.Tensor) -> torch.Tensor:
+    """Return sums over the last axis, each partial sum rounded."""
+    total = torch.zeros(products.shape[:-1])
+    for i in range(products.shape[-1]):
+        total += products[..., i]
+    return total
 
 
 def test_layouts_change_strides_and_no_value():
