@@ -222,7 +222,7 @@ def _triton(facts: Facts) -> Iterator[Line]:
 
 def _gpu(facts: Facts) -> Iterator[Line]:
     if not facts.gpus:
-        yield Line("ok", "No CUDA GPU: none is needed; nothing is timed on one either.")
+        yield Line("ok", "No CUDA GPU here: none is needed.")
         return
     for gpu in facts.gpus:
         yield Line("ok", f"GPU: {gpu.name} (sm_{gpu.capability[0]}{gpu.capability[1]}).")

@@ -22,7 +22,7 @@ from course_lib.judging.as_meant import as_meant
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
-from course_lib.judging.next_step import next_step, rows_meet_columns
+from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import Named, Seen, recognise
 from course_lib.judging.report import Report, Verdict
@@ -262,7 +262,7 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     known = failure.look
     if not known and exercise.kind == "kernel":
         known = known_trap("\n".join([text, *failure.lines[-1:]]))
-    known = known or rows_meet_columns(text)
+    known = known or shapes_that_do_not_meet(text, "".join(failure.lines[-1:]))
     if not known:
         return error(exercise, kinds[0], *lines)
     name = name_of_trap(known)

@@ -33,12 +33,19 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
     return "mend this first; what else there is to check comes after it."
 
 
-def rows_meet_columns(text: str) -> str:
-    """Say how a number for each row meets a matrix, if an error of NumPy's is about that."""
-    shapes = re.findall(r"\(((?:\d+,)*\d+),?\)", text) if "be broadcast together" in text else []
+def shapes_that_do_not_meet(text: str, line: str) -> str:
+    """Say what to change if an error of NumPy's or PyTorch's is about shapes that do not meet.
+
+    ``line`` is the student's. A number for each row meets a matrix as a column; ``.T`` turns all
+    the axes of a batch round.
+    """
+    if re.search(r"\.T\b", line) and "must match" in text:
+        return "`x.T` turns all axes of x round, `x.mT` only the last two"
+    told = re.search(r"be broadcast together|broadcast to a single shape", text)
+    shapes = re.findall(r"\(((?:\d+, ?)*\d+),?\)", text) if told else []
     if len(shapes) < 2:
         return ""
-    rows, matrix = sorted((shape.split(",") for shape in shapes[:2]), key=len)
+    rows, matrix = sorted((re.findall(r"\d+", shape) for shape in shapes[:2]), key=len)
     if len(rows) > 1 or rows != matrix[-2:-1]:
         return ""
     says = f"({rows[0]},) is a number for each row of ({', '.join(matrix)})"

@@ -22,18 +22,19 @@
 # course counts bytes.
 #
 # Here is the whole course in one picture. Q, K and V are what goes in, O is the
-# answer. Attention in three lines writes down one more matrix, S, far larger than
-# these, and fetches it again. FlashAttention does not. Each coloured tile travels
-# between the large memory (HBM) on top and the desk below, where the chip computes,
-# and every byte that travels is laid on a tape.
+# answer. Attention in three lines writes down two more matrices, S and P, far larger
+# than these, and fetches them again. FlashAttention does not. Each coloured tile
+# travels between the large memory (HBM) on top and the desk below, where the chip
+# computes, and every byte that travels is laid on a tape.
 #
 # Drag the flag to where you think FlashAttention's tape will end. Then press
-# *Play*. You need not understand every word in it yet.
+# *Play*. You need not understand every word in it yet. (The thin tape is what must
+# come from HBM at the least; a cache may give the rest: lesson 04.)
 
 # %% race
 from course_lib.widgets import Race
 
-Race(8192, 64, 128, 128)
+Race(8192, 64, 128, 128)  # N, d, and the tiles' rows: lessons 01 and 04
 
 # %% numbers [markdown]
 # You will meet many numbers. Each of them is shown in up to three ways, and we
@@ -170,8 +171,8 @@ draw_third()
 
 
 # %% right-rule [markdown]
-# Now add thousands of such numbers: the errors add up, in your code and in
-# anybody's. How much error is fair? The course asks somebody you would trust:
+# Now add thousands of such numbers: the errors add up, or partly cancel, in
+# your code and in anybody's. How much error is fair? The course asks somebody you would trust:
 # PyTorch.
 #
 # > **The rule.** Your answer is right if it is as near to the truth as PyTorch's

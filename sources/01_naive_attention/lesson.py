@@ -413,9 +413,12 @@ trips.reveal(
 # In exercise 1.4 you remove these two trips.
 #
 # Press play, and watch the truck: one lane, the trips that the ledger **counted**,
-# areas at one scale. (In which order the pieces come, and the clock, bytes divided by
-# an H100's bandwidth, are a model's: nothing here was timed. The two boxes below are
-# memories on the chip: lesson 02.) Then drag the corner of S, and see what grows.
+# areas at one scale. Then drag the corner of S, and see what grows.
+#
+# (Nothing here was timed. The order of the pieces and the clock are a model's: bytes
+# divided by the H100's *bandwidth*, how many bytes its memory moves in a second. The
+# two boxes below are memories on the chip: lesson 02. So small an S fits into one of
+# them and need not cross HBM at all: with a larger S the thin tape grows.)
 
 # %% race
 Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")
@@ -571,12 +574,15 @@ peak
 # with a limit on its memory. Where naive attention runs out of memory, you see
 # two empty squares, as large as they wanted to be; what lies past the limit, the
 # dotted line, is hatched. All areas have one scale. Naive attention holds two
-# squares, the fused one a line. (A dot stands where the area that the ledger
-# counted ends.)
+# squares, the fused one a line.
 
 # %% peak-memory
 found = demo.peak_memory()
 found
+
+# %% peak-after [markdown]
+# A dot stands where the area that the ledger *counted* ends. A process takes memory in
+# pieces and uses some of it again, so what is *measured* of a small N may be off either way.
 
 # %% reveal-peak
 ran = [record for record in found.records if not record.out_of_memory]

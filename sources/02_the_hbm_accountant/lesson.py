@@ -88,6 +88,7 @@ places()
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
 #
 # 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte.
+# (Bytes a second are the memory's *bandwidth*; 10¹² FLOPs a second are a TFLOP/s.)
 #
 # With fewer than 295 FLOPs per byte the workers wait. This number is called the
 # **ridge**. You will see why in a picture below.
@@ -163,8 +164,9 @@ Table(names, rows, dict.fromkeys(names[2:], ".3f"), dict.fromkeys(names[2:4], "n
 # %% reveal-flops
 p_flops.reveal(
     "none",
-    "Both products need 4 N² d FLOPs a head, however they are cut: every score is "
-    "computed, every value weighted. Fused attention saves trips.",
+    "A score is d products and d sums: 2 d FLOPs. There are N² of them, and the second "
+    "product takes as many: 4 N² d a head, however they are cut. Every score is computed, "
+    "every value weighted. Fused attention saves trips.",
 )
 
 # %% counted-say [markdown]
@@ -209,8 +211,6 @@ p_factor.reveal(naive / least, "8192 / 128 + 1.")
 #
 # The three prices as areas at one scale, one square for each trip of the scores.
 # (FLOP/byte, and what *sets the pace*: the next two sections.)
-# (In **grouped-query attention**, GQA, several query heads share one head of K
-# and V.)
 
 # %% accountant-widget
 HBMAccountant(
@@ -225,7 +225,8 @@ HBMAccountant(
 #   [naive](#fac-accountant-naive_four_trips) bytes become four times as many.
 # - Make N as small as d: a strip is as large as S, and
 #   [over N](#fac-accountant-over-n) the lines come near each other.
-# - Set the [GQA ratio](#fac-accountant-gqa) to 4. Only the small terms shrink,
+# - Set the [GQA ratio](#fac-accountant-gqa) to 4. (In **grouped-query attention**,
+#   GQA, several query heads share one head of K and V.) Only the small terms shrink,
 #   and S does not. The least counts K and V once for each of *their* heads.
 
 # %% quiz-bound
@@ -303,7 +304,7 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 #
 # Drag *flash at best* along the roof: that is N. Which marks stay where they are?
 # (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
-# and of *tile loads* waits for lessons 10 and 04.)
+# and of *flash at worst* waits for lessons 10 and 04.)
 
 # %% plot-roofline
 regimes = load_measurements("h100_regimes")
@@ -393,8 +394,8 @@ draw_regimes()
 # eager stays above its traffic line.
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
-# column before it stays near 2. So at short N **bytes decide nothing**. The
-# factor 2 comes from the orders, and from how fast this host wrote them.
+# column before it does not follow. So at short N **bytes decide nothing**. The GPU alone
+# is done much sooner: the rest is the orders, and how fast this host wrote them.
 
 # %% quiz-short
 Quiz(
@@ -447,8 +448,8 @@ p_compile.reveal(
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
 # **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
-# write P. It stops there, because a matrix product stands on each side of softmax,
-# and softmax needs its whole row before it can give out one weight.
+# write P. There it stops. A matrix product stands on each side of softmax, and softmax
+# needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
 # in it and silently put a fused attention kernel in its place, one that people had

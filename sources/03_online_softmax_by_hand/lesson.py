@@ -202,7 +202,7 @@ def online_average(scores, values, pile):
         s, v = scores[j : j + pile], values[j : j + pile]  # (b,), (b, d)
         m_new = max(m, s.max())
         alpha = np.exp(m - m_new)  # shrinks the past; 0 at the start
-        p = np.exp(s - m_new)  # (b,)
+        p = np.exp(s - m_new)  # (b,); weights that are not divided by their sum yet
         l_sum = alpha * l_sum + p.sum()
         o = alpha * o + p @ v  # (d,)
         m = m_new
@@ -232,10 +232,8 @@ for pile in (1, 2, 3, 4):
 # press. The dashed outline is how tall the old stack was.
 #
 # Then make it your own: drag a [score](#fac-stepper-tiles) up or down, or drag
-# a pile's name to another place. Does the end change? You can also
-# [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk.
-# The grey field is all that an average can be.
-# (A click on a link marks the part that it speaks of.)
+# a pile's name to another place. Does the end change? The grey field is all that an
+# average can be. (A click on a link marks the part that it speaks of.)
 
 # %% stepper-first
 first = TileStepper.by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])
@@ -296,7 +294,8 @@ p_o.reveal(
 # - 28.76 stands in both columns, for two different mistakes. In both, each pile
 #   stays measured against its own best mark.
 #
-# **One example is never enough. Always try both orders.**
+# **One example is never enough. Always try both orders.** (In the instrument above you
+# can [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk.)
 
 # %% exact-question [markdown]
 # ## Is it exact, or an approximation?
@@ -494,7 +493,7 @@ for name, state in (
     ("shuffled", reduce(OnlineState.merge, shuffled, empty)),
     ("in pairs, as a tree", tree(states)),
 ):
-    compare(name, state.finalize()[0], want)
+    compare(name, state.finalize()[0], want)  # [1] is the lse, below
 
 # %% monoid [markdown]
 # Three properties, up to rounding, each worth a name:
@@ -507,7 +506,7 @@ for name, state in (
 # maxima are one, and now attention is one. Two methods use nothing else:
 #
 # - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
-# - *Split-K decoding* (lesson 10) gives parts of the keys to different programs and merges
+# - *Split-K decoding* (lesson 10) gives parts of the keys to different workers and merges
 #   their states as a tree.
 
 # %% masked [markdown]
@@ -547,7 +546,7 @@ p_masked.reveal(
 # %% masked-say [markdown]
 # The way out: as long as no key was seen, subtract 0 in the place of m. Then
 # exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
-# Read `finite_max` in `course_lib/attention/online_softmax.py`; it is one line.
+# (The course's code says `np.where(m == -np.inf, 0, m)`.)
 # A pile that is masked in the *middle* is no problem: m is finite by then.
 # You will meet masked first piles where early keys are hidden, as by the windows
 # of lesson 04.

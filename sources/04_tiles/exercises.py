@@ -50,7 +50,7 @@ check(tile_bounds)
 # | `k`, `v` | `(n_k, d)` | all keys and values |
 # | `m`, `l_sum` | `(n_rows,)` | running maximum, running sum |
 # | `o` | `(n_rows, d)` | running output, not divided yet |
-# | `s`, `p` | `(n_rows, block_k)` | scores and weights of this tile only |
+# | `s`, `p` | `(n_rows, block_k)` | scores of this tile; weights, not divided yet |
 #
 # - The score of query and key is `q · k / sqrt(d)`.
 # - The last tile of keys may be short.

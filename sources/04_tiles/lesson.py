@@ -112,7 +112,7 @@ print(f"largest difference to naive: {error:.1e}")
 # q_tile  (block_q, d)         stays for the whole inner loop
 # k_tile  (block_k, d)         one at a time
 # v_tile  (block_k, d)         one at a time
-# s, p    (block_q, block_k)   scores and weights of this tile only
+# s, p    (block_q, block_k)   scores of this tile; weights, not divided yet
 # m, ℓ    (block_q,)           one number per query
 # O       (block_q, d)         one row per query, not divided yet
 # ```
@@ -277,8 +277,7 @@ p_rule.reveal(
 # `block_q = 128` there are 32 Q tiles. K is loaded 32 times: 32 MiB. So is V.
 # Q and O are 1 MiB each. Together 66 MiB.
 #
-# Which tile sizes would need less? (The last column of the table is what lies on the
-# desk at one time; the next section adds it up.)
+# Which tile sizes would need less?
 
 # %% predict-block-k
 p_block_k = Predict(
@@ -296,7 +295,7 @@ for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]
     desk = tile_bytes(block_q, block_k, 128)["total"] / 1024
     rows.append((block_q, block_k, moved / 2**20, flops / moved, desk))
 names = ("block_q", "block_k", "MiB loaded", "FLOP per byte", "desk KiB")
-note = "N = 4096, d = 128, 2 bytes, one head (model: tile loads)"
+note = "N = 4096, d = 128, 2 bytes, one head (model: tile loads). Desk: what lies there at a time"
 Table(names, rows, dict.fromkeys(names, ".0f"), {"MiB loaded": "flash"}, note=note)
 
 
@@ -317,7 +316,7 @@ p_block_k.reveal(
 #   *loaded*, and not all of them come from HBM: see below.
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk, and the
 #   tall one loads about half as much. (In this model. With 32 keys a tile there are
-#   four times as many steps, each with its own rescale.)
+#   four times as many steps for each Q tile, each with its own rescale.)
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
@@ -443,7 +442,7 @@ carried
 # attention at the same scale. Count how often the walk passes K.
 
 # %% race
-Race.replay(carried, beside="naive")
+Race.replay(carried, beside="naive", whose="the program that carries")
 
 # %% model-meets-ledger-text [markdown]
 # Lesson 02 left these repeated loads out. Here is the model for them: the
@@ -485,11 +484,13 @@ with EagerLedger() as tiled_books:
     tiled_eager(qt, kt, vt, block_q=64, block_k=64)
 one_kernel = flash_tile_loads.bytes(n=512, d=64, b=4, block_q=64)
 rows = [
-    ("eager, 6 trips", naive_books.total / 1e6, "counted"),
-    ("eager, tiled", tiled_books.total / 1e6, "counted"),
-    ("tiled, one kernel", one_kernel / 1e6, "model: tile loads"),
+    ("eager, 6 trips", naive_books.total / 1e6, naive_books.peak_bytes / 1e6, "counted"),
+    ("eager, tiled", tiled_books.total / 1e6, tiled_books.peak_bytes / 1e6, "counted"),
+    ("tiled, one kernel", one_kernel / 1e6, 512 * 64 * 4 / 1e6, "model: tile loads, O"),
 ]
-Table(("", "MB", "how"), rows, {"MB": ".1f"}, {"MB": "naive"}, {"tiled, one kernel": "flash"})
+names = ("", "MB moved", "MB held", "how")
+kinds = dict.fromkeys(names[1:3], "naive"), {"tiled, one kernel": "flash"}
+Table(names, rows, dict.fromkeys(names[1:3], ".1f"), *kinds)
 
 # %% eager-tiles-read [markdown]
 # The eager tiles move more than the three lines do. They do save *space*. To save
@@ -537,8 +538,9 @@ p_ratio.reveal(
 )
 
 # %% ratio-read [markdown]
-# **Memory** that grows with `N` is not **traffic** that grows with `N`. What the load
-# instructions ask for grows with `N²`, a smaller `N²` than before. Half of naive's bytes, at these tiles: that is not much.
+# The *space* that attention needs grows with `N` now. The bytes that it loads still
+# grow with `N²`, as naive's do; at these tiles they are half of naive's, and half is
+# not much.
 #
 # And yet fused attention was measured to be more than four times faster (lesson
 # 02: H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
@@ -618,16 +620,16 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   L2 when the kernel ends): "Q, K, V, O once" is true here, of PyTorch's kernel.
 #   (Not of every kernel: lesson 08 measures the course's own.)
 # - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
-#   1.5 times the bound. Programs that run at the same time walk over the same keys in
-#   step, so one delivery serves many. With a causal mask it is nearly 5 times.
-# - **N = 131072, causal.** The programs have walks of different length. They
-#   no longer walk in step, and K and V are 537 MB. Now half of all tile loads
+#   1.5 times the bound. With a causal mask it is nearly 5 times.
+# - **N = 131072, causal.** K and V are 537 MB. Now half of all tile loads
 #   reach DRAM: 130 times the bound. "Once" is far from true here.
 #
-# The rows were measured. The reasons (fit, in step, out of step) are our reading
-# of them; lesson 08 changes the order of the programs on purpose. So "each tensor is
-# read once" and "K and V are read `T_q` times" are both half true: the first at
-# moderate N, the second of the load instructions.
+# So much was measured. Our reading of it: programs that run at the same time and walk
+# over the same keys *in step* share each delivery; causal ones have walks of different
+# length, and fall out of step. Lesson 08 changes their order on purpose.
+#
+# So "each tensor is read once" and "K and V are read `T_q` times" are both half true:
+# the first at moderate N, the second of the load instructions.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -641,7 +643,8 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #
 # **Not shown.** That any of this is fast: NumPy programs say nothing about
 # time. The desk of this lesson is a model. And K and V do not become smaller: they
-# are input and must exist; the scores never had to.
+# are input and must exist; the scores never had to. (A model that writes a text keeps
+# K and V of every earlier token: its *KV cache*.)
 
 # %% questions [markdown]
 # ## Questions
@@ -683,9 +686,7 @@ Quiz(
         (
             "the KV cache: K and V of every token, layer and K/V head",
             True,
-            "It is input that must be kept, and it grows with the length. "
-            "Grouped heads, smaller number formats or a window shrink it; "
-            "tiles do not.",
+            "It is input that must be kept, and it grows with the length. Tiles do not shrink it.",
         ),
         (
             "the tables of scores",

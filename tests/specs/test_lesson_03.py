@@ -100,6 +100,11 @@ def test_an_answer_outside_the_values_is_called_impossible():
     assert "cannot lie outside 20 to 60" in " ".join(found.text().split())
 
 
+def test_a_maximum_that_falls_is_told_so():
+    found = report(lambda: rows(reversed={"m2": 3}), "by_hand")
+    assert "m never falls" in " ".join(found.text().split())
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -53,6 +53,8 @@ def test_every_mistake_has_one_name_per_exercise_and_a_sentence():
     ("id", "says"),
     [
         ("4.2/wrong/alpha_is_a_row", "make a column of it, `x[:, None]`."),
+        ("4.6/wrong/mask_is_a_row", "make a column of it, `x[:, None]`."),
+        ("1.4/wrong/t_for_mt", "`x.T` turns all axes of x round, `x.mT` only the last two."),
         ("4.3/wrong/q_loop_to_the_last_key", "a loop takes tiles of q past its end"),
         ("4.3/wrong/k_outside", "your loop over K/V tiles is the outer one"),
         ("4.3/wrong/k_tile_size_ignored", "for each of 3 Q tiles"),

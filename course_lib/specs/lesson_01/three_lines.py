@@ -270,10 +270,11 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     fused = any(x.op.startswith("_scaled_dot") or x.op == "_safe_softmax" for x in own)
     if trips == 4 and not fused:
         return None
-    says = f"the answer is right, but the ledger counts {trips} trips of an N x N matrix, not 4."
     if fused:
-        says = "the answer is right, but a fused operator did the work: write the three lines."
-    elif trips != ledger.trips(n_scores * q.element_size()) and not half:
+        says = "the answer is right, but a fused operator did the work."
+        return Finding("makes four trips", says, look="write the three lines yourself.")
+    says = f"the answer is right, but the ledger counts {trips} trips of an N x N matrix, not 4."
+    if trips != ledger.trips(n_scores * q.element_size()) and not half:
         says += " (What crosses in parts is added up.)"
     if trips > 6:
         says += " Use torch.softmax: it is one operation."

@@ -86,6 +86,19 @@ _AUDIT_MISTAKES: tuple[tuple[str, str, Callable[[], Any]], ...] = (
             flash_gb=(0.25, _FAILS),
         ),
     ),
+    *(
+        (
+            "one head instead of 32",
+            "the card's bytes are those of all 32 heads.",
+            _with(**{name: (_AUDIT[name][0] / 32, _FAILS) for name in names}),
+        )
+        for names in (["scores_gb"], ["flash_gb"], ["scores_gb", "flash_gb"])
+    ),
+    (
+        "the FLOPs of 32 heads over the bytes of one",
+        "every head has FLOPs and bytes of its own: the intensity is the same for one and for 32.",
+        _with(flop_per_byte=(_AUDIT["flop_per_byte"][0] * 32, _FAILS)),
+    ),
     (
         "the factor leaves out Q, K, V, O",
         "naive is the four trips plus Q, K, V and O.",

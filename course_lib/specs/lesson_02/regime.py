@@ -173,6 +173,14 @@ def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     return "overhead" if overhead > sum(others) else _largest([0.0, *others])
 
 
+def _at_the_ridge_of_the_h100(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what somebody says who holds the intensity against 295, on any GPU."""
+    overhead, *others = _seconds(flops, n_bytes, launches, on)
+    if overhead > max(others):
+        return "overhead"
+    return "traffic" if flops < _H100.ridge * n_bytes else "arithmetic"
+
+
 def _in_microseconds(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     return _largest([round(t * 1e6) for t in _seconds(flops, n_bytes, launches, on)])
 
@@ -203,6 +211,11 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the gpu makes no difference",
         "the A100's figures are written into the function: take them from gpu.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
+    ),
+    (
+        "the gpu makes no difference",
+        "295 FLOPs per byte is the ridge of the H100: every GPU has another one.",
+        _at_the_ridge_of_the_h100,
     ),
     *ways(
         "not all three are compared",

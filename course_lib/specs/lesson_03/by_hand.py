@@ -66,6 +66,9 @@ def _judge_entry(
     if l_sum and abs(float(got) * l_sum - wanted) <= 1e-3 * wanted:
         says = f"{place} is {got:.6g}: that is an average. O is a sum; divide only in 'answer'."
         return Finding("divided too early", says)
+    if name == "m2" and float(got) < wanted:
+        says = f"{place} is {got:.6g}. m never falls: it is the best mark so far, of both piles."
+        return Finding("the answer", says)
     if name == "answer" and not 20 <= float(got) <= 60:
         return Finding(
             "the answer",
