@@ -102,7 +102,7 @@ _RULES: tuple[tuple[str, str], ...] = (
         "makes a column of x, x[None, :] a row",
     ),
     (
-        r"must have equal reduction dimensions|must have the same reduction|not compatible for matmul",
+        r"must have (equal|the same) reduction|not compatible for matmul",
         "the inner sizes of `tl.dot` differ: is a tl.trans missing, or is one too many?",
     ),
     (
