@@ -113,13 +113,15 @@ class Source:
 
     def edit(self, site: Site) -> Edit | None:
         """Return the program with one edit, None if that is no program or the same."""
+        news = site.new if isinstance(site.new, list) else [site.new]
+        for new in news:  # `ast.unparse` asks statements for their line
+            ast.fix_missing_locations(new)
         if site.node is self._tree:
-            return self._edited(site, ast.unparse(ast.fix_missing_locations(site.new)) + "\n")
+            return self._edited(site, ast.unparse(site.new) + "\n")
         parent, field, i = self._home[site.node]
         before = getattr(parent, field)
         after: Any = site.new
         if isinstance(before, list):
-            news = site.new if isinstance(site.new, list) else [site.new]
             at = next(k for k, one in enumerate(before) if one is site.node)
             after = [*before[:at], *news, *before[at + 1 :]]
             if field == "body" and not after:
@@ -127,7 +129,7 @@ class Source:
         try:
             setattr(parent, field, after)
             whole = self._tree.body if parent is self._tree else self._tree.body[i : i + 1]
-            texts = [ast.unparse(ast.fix_missing_locations(part)) for part in whole]
+            texts = list(map(ast.unparse, whole))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
                 compile("\n".join(texts), "mutant", "exec")
