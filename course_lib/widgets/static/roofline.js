@@ -80,8 +80,9 @@ function render({ model, el }) {
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
-        const sides = width >= 440 ? ["memory sets the pace", "arithmetic sets the pace"] : ["memory-bound", "compute-bound"];
-        add("side 0", "text", { class: "fac-t", x: from + 0.6 * fs, y: top + 3 * fs }, `← ${sides[0]}`);
+        const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
+        const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
+        add("side 0", "text", { class: "fac-t", x: from + 0.6 * fs, y: top + (marks.some((m) => aboveSlope(m, chip)) ? 5.2 : 1.3) * fs }, `← ${sides[0]}`); // names stand there
         add("side 1", "text", { class: "fac-t", x: X(ridge) + 6, y: floor - 0.5 * fs }, `${sides[1]} →`);
         if (width >= 700) add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 1.9 * fs }, `ridge ${short(ridge, 3)}`);
       }
@@ -96,7 +97,7 @@ function render({ model, el }) {
         add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x} ${y}H${on}m-7 -4l7 4l-7 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
         add(`mark ${i}`, "path", { class: "fac-measured", d: `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z` }, m.label);
       });
-      name(add, free, marks, { X, Y, fs, ridge, width, floor, end });
+      name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
       for (const [trait, i] of view.knobs) hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x));
     });
     return floor + 2.9 * fs;
@@ -116,7 +117,7 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 700 ? "" : width >= 440 ? ", as beside the marks" : ""}; both axes logarithmic`);
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 440 ? ", as beside the marks" : ""}; both axes logarithmic`);
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s${!timed ? ", at most" : width >= 480 ? " (line: at most; ◆: timed)" : " (◆: timed)"}`);
   }
 
@@ -129,20 +130,32 @@ function render({ model, el }) {
     add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, far ? says : `ridge ${short(ridge, 3)}`);
   }
 
-  /** Names beside what they name: right of the slope and under the roof, a row each; left of what was measured above the slope. */
-  function name(add, points, marks, { X, Y, fs, ridge, width, floor, end }) {
-    const long = width >= 700, chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
-    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
-    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small", x: X(m.intensity), y: Y(m.tflops) });
-    const print = (l, x, y, anchor) => add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x, y: y + 0.3 * fs, "text-anchor": anchor }, l.text);
-    const right = [...points.map(point), ...marks.filter((m) => !aboveSlope(m, chip)).map(timed)].map((l) => {
-      const size = wide(l.text, 0.92 * fs), x = Math.min(l.flat ? Math.max(l.x - size / 2, X(ridge)) : l.x + 1.1 * fs, end - size);
-      return { ...l, left: x, y: Math.max(l.y + (l.flat ? 1.4 : 0.45) * fs, peak + (X(ridge) - x) * steep + 0.8 * fs) }; // not on the slope
+  /** Names beside what they name, in the first of the ways that covers no mark. */
+  function name(add, points, marks, at) {
+    const { X, Y, fs } = at, covered = (l) => marks.some((m) => X(m.intensity) > l.left - fs && X(m.intensity) < l.left + l.size + fs && Math.abs(Y(m.tflops) - l.row) < fs);
+    const ways = [[true, 0], [false, 0], [false, 1]].slice(at.width < 700).map((way) => laid(points, marks, at, ...way));
+    for (const l of ways.find((names) => !names.some(covered)) ?? ways.at(-1))
+      add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x: l.left, y: l.row + 0.3 * fs }, l.text);
+  }
+
+  /** Right of the slope and under the roof, a row each; left of it what was measured above it, and, if `turned`, what has room there. */
+  function laid(points, marks, { X, Y, fs, ridge, from, floor, end }, long, turned) {
+    const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
+    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge, turned: turned && p.x < ridge });
+    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small", x: X(m.intensity), y: Y(m.tflops), above: aboveSlope(m, chip) });
+    const sized = [...points.map(point), ...marks.map(timed)].map((l) => {
+      const size = wide(l.text, 0.92 * fs);
+      return { ...l, size, above: l.above || (l.turned && l.x - fs - size > from) };
     });
-    const rows = spread(right.map((l) => l.y), right.map(() => 1.3 * fs), 0, floor - fs);
-    right.forEach((l, i) => print(l, l.left, rows[i], "start"));
-    const above = marks.filter((m) => aboveSlope(m, chip)).map(timed), heights = spread(above.map((l) => l.y), above.map(() => 1.3 * fs), 0, floor);
-    above.forEach((l, i) => print(l, l.x - fs, heights[i], "end"));
+    const right = sized.filter((l) => !l.above).map((l) => {
+      const under = l.flat || l.x + 1.1 * fs + l.size > end, x = Math.min(under ? Math.max(l.x - l.size / 2, X(ridge)) : l.x + 1.1 * fs, end - l.size);
+      return { ...l, left: x, y: Math.max(l.y + (under ? 1.4 : 0.45) * fs, peak + (X(ridge) - x) * steep + 0.8 * fs) }; // not on the slope
+    });
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: l.x - fs - l.size }));
+    return [[right, floor - fs], [left, floor]].flatMap(([side, most]) => {
+      const rows = spread(side.map((l) => l.y), side.map(() => 1.3 * fs), 0, most);
+      return side.map((l, i) => ({ ...l, row: rows[i] }));
+    });
   }
 
   /** What stands beside a point: a name and its FLOPs per byte. */
