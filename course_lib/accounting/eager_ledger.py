@@ -45,7 +45,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from course_lib.accounting.ledger import Ledger
-from course_lib.accounting.traffic import attention_flops
+from course_lib.accounting.flops import attention_flops
 
 _ALLOCATES = {
     "empty",

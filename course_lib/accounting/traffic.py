@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from course_lib.accounting.flops import attention_flops as attention_flops
 from course_lib.accounting.hardware import GPU, LAUNCH_S
 
 LSE_BYTES = 4  # the log-sum-exp is fp32 whatever q is
@@ -297,16 +298,6 @@ MODELS: Mapping[str, Model] = {
     for model in (naive_four_trips, eager_six_trips, flash_compulsory, flash_tile_loads)
 }
 """Name -> `Model`."""
-
-
-def attention_flops(n_q: int, n_k: int, d: int, heads: int = 1, causal: bool = False) -> int:
-    """Return the FLOPs of forward attention by convention: 4 n_q n_k d a head, half if causal.
-
-    The half is a convention of published TFLOP/s figures, whatever the kernel computed; see
-    `visited_flops` for what tiles compute. Exponentials are not counted.
-    """
-    flops = 4 * heads * n_q * n_k * d
-    return flops // 2 if causal else flops
 
 
 def visited_flops(

@@ -34,7 +34,7 @@ MISSING, REFUSED, INFRASTRUCTURE, UNCLEAR = "missing", "refused", "infrastructur
 FOR_A_PERSON = (REFUSED, INFRASTRUCTURE, UNCLEAR)
 _MOST_TEXT = 16 << 10
 _FOLDERS = re.compile(r"(?<![\w./:~-])/(?:[\w.@+-]+/)+")  # of an absolute path
-_CLOSED = re.compile(r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+)[^'\n]*'")
+_CLOSED = re.compile(r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+(/\w+(?=\.py))?)[^'\n]*'")
 
 
 def record(
@@ -101,7 +101,7 @@ def plain(text: str) -> str:
 
 def _for_students(text: str) -> str:
     """Say in a sentence what the sandbox keeps closed; leave of paths what is the course's own."""
-    text = _CLOSED.sub(MAY_NOT_IMPORT.format(r"\1"), text)
+    text = _CLOSED.sub(lambda closed: MAY_NOT_IMPORT.format(closed[1].replace("/", ".")), text)
     for root in _roots():
         text = text.replace(root, "")
     return _FOLDERS.sub("", text)

@@ -15,8 +15,10 @@ from pathlib import Path
 COURSE = Path(__file__).resolve().parents[1]
 """The folder of ``course_lib``."""
 
+# of `accounting` the formulas that exercises ask for; all else there are instruments
+_FORMULAS = ("backward_traffic", "cache_pages", "decode_traffic", "serving", "sram", "traffic")
 # what students import; no truths, no specs, no kernels
-_READABLE = ("__init__.py", "_mode.py", "accounting", "child", "laptop", "sandbox", "style")
+_READABLE = ("__init__.py", "_mode.py", "child", "laptop", "sandbox", "style")
 # what the zygote holds in memory besides: how a file is cut into cells, what a case is
 _JUDGING = ("__init__.py", "finding.py", "spec.py")
 _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
@@ -24,22 +26,27 @@ _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 
 def readable() -> list[Path]:
     """Return the places of the course that a child may read. Raises RuntimeError if one is gone."""
-    return _existing(_READABLE)
+    _existing([f"accounting/{name}.py" for name in _FORMULAS])
+    return _existing(_READABLE) + [
+        place
+        for place in (COURSE / "accounting").iterdir()
+        if place.stem not in (*_FORMULAS, "__pycache__")
+    ]
 
 
 MAY_NOT_IMPORT = "graded code may not import course_lib.{}: write it yourself."
 
 
 # of what is closed, what lessons import: who calls it would not write the answer
-_ANSWERS = ("course_lib.attention", "course_lib.kernels")
+_ANSWERS = ("attention", "kernels", *(f"accounting.{name}" for name in _FORMULAS))
 
 
 def refused(modules: Iterable[str]) -> str | None:
     """Return a sentence if one of these modules is the course's own answer to an exercise."""
     for name in modules:
-        package, part, *_ = [*name.split("."), ""]
-        if f"{package}.{part}" in _ANSWERS:
-            return MAY_NOT_IMPORT.format(part)
+        for answer in _ANSWERS:
+            if f"{name}.".startswith(f"course_lib.{answer}."):
+                return MAY_NOT_IMPORT.format(answer)
     return None
 
 
