@@ -44,8 +44,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from course_lib.accounting.ledger import Ledger
 from course_lib.accounting.flops import attention_flops
+from course_lib.accounting.ledger import Ledger
 
 _ALLOCATES = {
     "empty",

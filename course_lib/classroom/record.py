@@ -34,7 +34,9 @@ MISSING, REFUSED, INFRASTRUCTURE, UNCLEAR = "missing", "refused", "infrastructur
 FOR_A_PERSON = (REFUSED, INFRASTRUCTURE, UNCLEAR)
 _MOST_TEXT = 16 << 10
 _FOLDERS = re.compile(r"(?<![\w./:~-])/(?:[\w.@+-]+/)+")  # of an absolute path
-_CLOSED = re.compile(r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+(/\w+(?=\.py))?)[^'\n]*'")
+_CLOSED = re.compile(
+    r"\[Errno 13\] Permission denied: '[^'\n]*\bcourse_lib/(\w+(/\w+(?=\.py))?)[^'\n]*'"
+)
 
 
 def record(

@@ -84,7 +84,9 @@ def test_a_submission_has_one_deadline_for_all_its_files(workshop, monkeypatch):
     assert any("3 seconds" in note for note in line["notes"])
 
 
-@pytest.mark.parametrize("part", ["kernels.ladder", "attention.naive", "specs", "accounting.traffic"])
+@pytest.mark.parametrize(
+    "part", ["kernels.ladder", "attention.naive", "specs", "accounting.traffic"]
+)
 def test_whoever_imports_the_courses_answers_reads_one_plain_sentence(workshop, part):
     line = graded_alone(
         workshop, ("e.py", f"import course_lib.{part} as y\n\ndef echo(x):\n    return y\n")
