@@ -158,7 +158,8 @@ def hard_rows(
 ) -> list[tuple[str, np.ndarray, frozenset[str]]]:
     """Return the same as rows of scores, (3, n), one more than whole blocks long.
 
-    The rows of the last are all far below any number: exactly one of each has all the weight.
+    In the rows of the last, all of them far below any number or far above, exactly one score has
+    all the weight.
     """
     jump, far = hard_names(by)
     noise = np.round(8 * rng.standard_normal((3, n))) / 8
@@ -166,9 +167,39 @@ def hard_rows(
     return [
         (jump, turns**2 * noise + turns * jumps(n, by), frozenset({JUMPS, REMAINDER})),
         (far, noise + FAR_BELOW, frozenset({FAR, REMAINDER})),
-        (FARTHEST_NAME, FARTHEST - APART * rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1),
-         frozenset({FAR, REMAINDER})),
-    ]  # fmt: skip
+        (_FAR_APART_NAME, _far_apart(rng, n), frozenset({FAR, REMAINDER})),
+    ]
+
+
+_FAR_APART_NAME = f"{FARTHEST_NAME}, or of 2**30 and far above"
+
+
+def _far_apart(rng: Generator, n: int) -> np.ndarray:
+    steps = APART * rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1)
+    return np.array([[1], [-1], [1]]) * (FARTHEST - steps)
+
+
+def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarray]]:
+    """Return scores in other shapes than most cases have: long rows, many of them, short ones.
+
+    In each row one score lies ``by`` above the others, from the first place to the last, so that
+    a maximum of some places only is far off. The long ones all but fill blocks, of 1024 too. The
+    last ones fill one: what is wrong with them is not wrong with places past the end.
+    """
+    n, many = 1024 * int(rng.integers(3, 5)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
+    shapes = {
+        f"3 rows of {n} scores, one of them far above": (3, n),
+        f"{many} rows of 10 scores": (many, 10),
+        "3 rows of a single score": (3, 1),
+    }
+    whole = f"3 rows of 64 scores: {_FAR_APART_NAME}", _far_apart(rng, 64)
+    return [*((name, _peaked(rng, *shape, by)) for name, shape in shapes.items()), whole]
+
+
+def _peaked(rng: Generator, rows: int, n: int, by: float) -> np.ndarray:
+    x = rng.standard_normal((rows, n))
+    x[np.arange(rows), np.linspace(0, n - 1, rows).astype(int)] += by
+    return x
 
 
 # Half inputs, float32 notes ----------------------------------------------------------------------

@@ -18,6 +18,7 @@ from course_lib.judging.tolerance import as_float64, far_apart
 from course_lib.sandbox.inputs import is_tensor
 
 MINUS_INF = 'float("-inf")'  # as a kernel writes it
+_FOR_ONE_PROGRAM = 32  # rows or blocks: with more, one that does them all is not just thorough
 
 
 def in_turn(*judges: Judge) -> Judge:
@@ -223,15 +224,17 @@ def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
 
 
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask of a call with a ``block``, shorter than the input, that more than one program runs."""
-    if observed.ledger is None or case.args[0].numel() <= case.kwargs["block"]:
+    """Ask that more than one program runs where there are many rows, or blocks of a vector."""
+    x = case.args[0]
+    part, parts = ("row", len(x)) if x.dim() > 1 else ("block", len(x) / case.kwargs["block"])
+    if observed.ledger is None or parts <= _FOR_ONE_PROGRAM:
         return None
     programs = max((math.prod(launch.grid) for launch in observed.ledger.launches), default=0)
     if programs != 1:
         return None
     return Finding(
-        "one program per block",
-        "one program alone leaves the rest of the GPU idle: keep one program per block.",
+        f"one program per {part}",
+        f"one program alone leaves the rest of the GPU idle: start one program per {part}.",
     )
 
 

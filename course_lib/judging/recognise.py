@@ -34,6 +34,7 @@ _TO_BE_CERTAIN = 2  # further cases that show a mistake, before it is said as a 
 _MOST_TRIED = 4  # further cases on which the student's function is run
 _A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
 _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
+_MOST_IN_HALF = 65504.0
 _MOST_PAIRS = 300
 _MOST_SCORES = 1 << 19  # computed for all pairs together: what they may cost
 _NOTHING = object()
@@ -92,8 +93,10 @@ class Seen:
         """Whether this is right here: as good as the answer in numbers, or to the judge."""
         if same(result, self.answer):
             return True
-        if _shape(result) != _shape(self.answer):
-            return False
+        return _shape(result) == _shape(self.answer) and self.is_right(result)
+
+    def is_right(self, result: Any) -> bool:
+        """Whether the judge finds nothing in it."""
         expected = self.exercise.truth(*self.case.args, **self.case.kwargs)
         try:
             return self.exercise.judge(self.case, Observed(result), expected) is None
@@ -258,15 +261,27 @@ def _rounded_together(
     exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
 ) -> Precision | None:
     """Return the precision to which answers were rounded that are a number or a few: many tell."""
+    if not same(failed.result, failed.answer):
+        return None
     told = [(failed.result, failed.answer)]
     drawn = (case for seed in count(1) for case in exercise.cases(np.random.default_rng(seed)))
-    for case in islice(drawn, FEWEST_NUMBERS):
-        if not same(*told[-1]):
+    for case in islice(drawn, 2 * FEWEST_NUMBERS):
+        seen, result = Seen.of(exercise, case), run(case)
+        if result is None or seen.is_right(result) or not _in_half(seen.answer):
+            continue  # no rounding shows, or it makes something infinite
+        if not same(result, seen.answer):
             return None
-        if (result := run(case)) is not None:
-            told.append((result, Seen.of(exercise, case).answer))
+        told.append((result, seen.answer))
+        if sum(_size(answer) for _, answer in told) >= FEWEST_NUMBERS:
+            break
     results, answers = map(list, zip(*told, strict=True))
     return rounded(results, answers, failed.case.args)
+
+
+def _in_half(answer: Any) -> bool:
+    """Whether half precision has numbers as large as those of an answer."""
+    laid = flat(answer)
+    return laid is not None and bool((np.abs(laid.numbers) <= _MOST_IN_HALF).all())
 
 
 def _explains(mistake: Mistake, seen: Seen) -> bool:

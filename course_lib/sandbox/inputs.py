@@ -71,8 +71,8 @@ def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
     """
     before, earlier[:] = {_memory(x) for x in _inside([*earlier])} - {0}, [result]
     if any(_memory(x) in before for x in _inside(result)):  # a walk has thousands of them
-        says = "shares its memory with your answer to the call before, which it changes"
-        return NEW, f"the result {says}: return an array of its own."
+        says = "shares its memory with your answer to the call before"
+        return NEW, f"the result {says}: return an array of its own, a new one in every call."
     return None
 
 

@@ -54,8 +54,9 @@ check(offsets_of_program_2)
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
 #
-# - `x` and `y` have shape `(n,)`, float32. `n` is 1 or more.
-# - One program adds one block of `BLOCK` numbers.
+# - `x` and `y` have shape `(n,)`, float32, of any size; some may be infinite. `n` is 1 or more.
+# - One program adds one block of `BLOCK` numbers. (Or several blocks, one after the other; one
+#   program for everything is refused.)
 # - The last block may be short: no program may touch memory past the end.
 # - The check chooses `block`, and it counts: each number of `x` and of `y` is
 #   loaded once, each sum is stored once, and every program has work.
@@ -99,9 +100,11 @@ check(vector_add)
 #
 # `row_softmax(x)` returns the softmax of each row of `x`.
 #
-# - `x` has shape `(n_rows, n_cols)`, float32. One program does one row.
-# - The block is the next power of two, so it may be longer than the row:
-#   37 scores sit in a block of 64. The other 27 places are empty.
+# - `x` has shape `(n_rows, n_cols)`, float32. One program does one row. (Or a few
+#   rows; one program for all of many rows is refused.)
+# - The launcher takes the next power of two for the block (a larger one would do),
+#   so it may be longer than the row: 37 scores sit in a block of 64. The other 27
+#   places are empty.
 # - The empty places must change nothing: neither the maximum nor the sum.
 # - Row `i` starts at `x + i * x_row`. `x_row` is the **row stride**: the
 #   number of entries from the start of one row to the start of the next. It
@@ -111,7 +114,8 @@ check(vector_add)
 #   row), each weight is stored once. And what a mask leaves out is undefined, unless `other=` says
 #   what it is.
 #
-# Some rows hold only negative scores, some hold scores above 100.
+# Every score is finite. Some rows hold only negative scores, some hold scores above 100
+# and far above. A row may hold a single score, or thousands.
 #
 # Example: the softmax of `[0, 0, log(2)]` is `[0.25, 0.25, 0.5]`.
 
@@ -151,10 +155,11 @@ check(row_softmax)
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
 # `exp(score - m)` so far. This is lesson 03's walk.
 #
-# - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
+# - `x` has shape `(n_rows, n_cols)`, float32; one program does one row. (Or a few
+#   rows; one program for all of many rows is refused.)
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.
 # - `n_cols` need not be a multiple of `block`: the last block may be short.
-# - Scores may lie near -150 or near +100.
+# - Scores are finite. They may lie near -150, near +100, or much farther from 0.
 # - The check chooses `block`, and it counts: the row is walked once, so each
 #   score is loaded once, in blocks of that size; each row's result is stored
 #   once.

@@ -80,7 +80,7 @@ _SCALE = (
 )
 _TILES = (
     "multiplies only the tiles it must",
-    "moves only what it must", "one program per block", "only square tiles",
+    "moves only what it must", "one program per block", "one program per row", "only square tiles",
     "uses the tile sizes of the call", "one tile at a time", "takes whole tiles",
     "loads whole tiles", "holds tiles only", "the shape", *_UNREACHED,
 )  # fmt: skip

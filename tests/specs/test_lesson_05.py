@@ -42,9 +42,11 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
     spec = SPECS[name]
     for case in spec.cases(np.random.default_rng(5)):
         truth = spec.truth(*case.args, **case.kwargs)
-        for null in (np.zeros_like(truth), np.full_like(truth, truth.mean())):
+        mean = truth[np.isfinite(truth)].mean()
+        for null in (np.zeros_like(truth), np.full_like(truth, mean)):
             tensor = case.args[0].new_tensor(null)
-            if name == "long_logsumexp" and same(null, truth) and null.any():
+            alike = name == "long_logsumexp" or case.args[0].shape[-1] == 1
+            if alike and same(null, truth) and null.any():
                 continue  # rows of the same kind: their log-sum-exps lie near their mean
             assert spec.judge(case, Observed(tensor), truth), case.name
 

@@ -197,8 +197,9 @@ class Sandboxed:
     def doubt(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Do the launches of a case that passed again, on other inputs; judge what they give.
 
-        And call the function once more while launches store nothing: its answer must change. One
-        that is to be NumPy is called where there is nothing else, and judged once more.
+        And call the function once more while launches store nothing: its answer must change, and
+        lie in memory of its own. One that is to be NumPy is called where there is nothing else,
+        and judged once more.
         """
         if self.exercise.without_torch:
             return self._with_numpy_alone(case, observed, expected)
@@ -247,7 +248,8 @@ class Sandboxed:
                     if self._hand_over(case, answer):
                         continue
                     if "launch" not in answer:
-                        return idle_finding(observed.result, self._result(answer))
+                        kept = tampering_of(answer.get("tampering"))
+                        return kept or idle_finding(observed.result, self._result(answer))
                     self._student.send({"written": {}}, deadline=self._clock)
         except _Over as over:
             return over.found

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LOW_NUMBERS, SLIPS, stream
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn
+from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import (
     ALL_NAN,
@@ -29,6 +29,7 @@ from course_lib.judging.misconceptions import (
 )
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_05.softmax import cut_off
 
 
 def _logsumexp(x: Any, *, block: int = 64) -> np.ndarray:
@@ -59,6 +60,8 @@ def _long_cases(rng: Generator) -> list[Case]:
              drawn(3, 128, rise=5)[:, 9:99], 32, compiled=True),
         *(case(f"3 rows of 65 scores in blocks of 16: {name}", draw.tensor(x), 16, shows=shows)
           for name, x, shows in draw.hard_rows(rng, 65, by=150)),
+        *(case(f"{name}, in blocks of {block}", draw.tensor(x), block)
+          for block in (64, 1024) for name, x in draw.sized_rows(rng)),
     ]  # fmt: skip
 
 
@@ -141,7 +144,9 @@ LONG_LOGSUMEXP = Exercise.of(
     "5.4",
     cases=_long_cases,
     truth=_logsumexp,
-    judge=in_turn(float32_judge("the log-sum-exp", 2e-6, fill=MINUS_INF), counted(_once)),
+    judge=in_turn(
+        float32_judge("the log-sum-exp", 2e-6, fill=MINUS_INF), several_programs, counted(_once)
+    ),
     kind="kernel",
     mistakes=(
         *_long(
@@ -190,6 +195,7 @@ LONG_LOGSUMEXP = Exercise.of(
             "the smallest score, or a maximum that never changes. exp overflows above 88.",
             *NOT_THE_MAXIMUM_SLIPS,
         ),
+        *cut_off(_logsumexp),
         *_long(
             "masked means score -10000",
             "The empty places of the last block entered with a large negative score, but real "
@@ -275,6 +281,13 @@ LONG_LOGSUMEXP = Exercise.of(
             "m is never updated",
             "The loop ends without m = m_new, so the next block sees the old maximum.",
             "keep_max",
+        ),
+        *_long(
+            ALL_NAN,
+            "Each entry of a block keeps notes of its own, and the m of one that has seen no score "
+            "yet is -inf: -inf - (-inf) is NaN. Let it start at a large negative number, with no "
+            "weight.",
+            lanes=True,
         ),
         *(
             mistake

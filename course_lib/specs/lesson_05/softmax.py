@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn
+from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -34,16 +34,17 @@ def _row_cases(rng: Generator) -> list[Case]:
         Case("6 rows of 37 scores, in blocks of 64", (drawn(6, 37),)),
         Case("4 rows of 20 scores, some above +100, some below -100", (drawn(4, 20, size=90),)),
         Case("4 rows of 50 scores, all of them negative, near -120", (drawn(4, 50, around=-120),)),
+        Case("4 rows of 64 scores, all of them negative, near -120: a full block",
+             (drawn(4, 64, around=-120),)),
         Case("9 rows of 3 scores", (drawn(9, 3),)),
         Case(
             f"5 rows of {n} scores that are a part of a wider table", (drawn(5, 64)[:, 7 : 7 + n],)
         ),
         Case("3 rows of 100 scores", (drawn(3, 100),), compiled=True),
-        *[
-            Case(f"3 rows of 33 scores: {name}", (draw.tensor(x),), shows=shows)
-            for name, x, shows in draw.hard_rows(rng, 33, by=150)
-        ],
-    ]
+        *(Case(f"3 rows of 33 scores: {name}", (draw.tensor(x),), shows=shows)
+          for name, x, shows in draw.hard_rows(rng, 33, by=150)),
+        *(Case(name, (draw.tensor(x),)) for name, x in draw.sized_rows(rng)),
+    ]  # fmt: skip
 
 
 def _once(case: Case) -> Least:
@@ -82,6 +83,24 @@ def _clipped(x: Any, most: float) -> np.ndarray:
     return p / p.sum(axis=1, keepdims=True)
 
 
+def cut_off(truth: Callable[..., Any]) -> tuple[Mistake, ...]:
+    """Return what ``truth`` is of scores beyond a limit, on one side or both, if all are taken
+    for it.
+    """
+    limits = [*MOST_SCORES, *(low for _, low in LOW_NUMBERS)]
+    sides = [side for most in limits for side in ((-most, np.inf), (-np.inf, most), (-most, most))]
+
+    def clipped(x: Any, *, side: tuple[float, float], **how: Any) -> Any:
+        return truth(np.clip(as_float64(x), *side), **how)
+
+    return Mistake.ways(
+        "scores are cut off",
+        "Scores beyond some number are taken for that number, and weigh the same then. Once the "
+        "maximum is subtracted, no score is too large or too small for exp.",
+        *(partial(clipped, side=side) for side in sides),
+    )
+
+
 def _by_lse(x: Any, lse: Callable[..., np.ndarray]) -> np.ndarray:
     """Return exp(x - lse) for some lse of m and l, (rows, 1) each."""
     x = as_float64(x)
@@ -102,10 +121,19 @@ ROW_SOFTMAX = Exercise.of(
     cases=_row_cases,
     truth=_softmax,
     judge=in_turn(
-        float32_judge("the softmax", 1e-5, of_scores=True, fill=MINUS_INF), counted(_once)
+        float32_judge("the softmax", 1e-5, of_scores=True, fill=MINUS_INF),
+        several_programs,
+        counted(_once),
     ),
     kind="kernel",
     mistakes=(
+        Mistake(
+            "the maximum starts at 0",
+            "The maximum is never below 0. In a row of very negative scores every exponential is "
+            "then 0. Take the maximum of the row's scores alone.",
+            partial(_less, other=lambda x: np.maximum(x.max(axis=1, keepdims=True), 0)),
+        ),
+        *cut_off(_softmax),
         Mistake(
             "masked means score zero",
             "The empty places of the block entered with score 0 and weight exp(0 - max). Load "

@@ -74,10 +74,11 @@ OFFSETS = question(
 
 
 def _vector_cases(rng: Generator) -> list[Case]:
-    def case(name: str, n: int, block: int, **flags: Any) -> Case:
-        pair = draw.tensor(rng.standard_normal(n)), draw.tensor(rng.standard_normal(n))
-        return Case(name, pair, {"block": block}, **flags)
+    def case(name: str, n: int, block: int, size: Any = 1.0, **flags: Any) -> Case:
+        x, y = size * rng.standard_normal(n), rng.standard_normal(n)
+        return Case(name, (draw.tensor(x), draw.tensor(y)), {"block": block}, **flags)
 
+    long = int(rng.integers(5000, 8000))
     return [
         case("64 numbers in blocks of 16: four full blocks", 64, 16),
         case("70 numbers in blocks of 16: the last block is short", 70, 16),
@@ -85,6 +86,10 @@ def _vector_cases(rng: Generator) -> list[Case]:
         case("200 numbers in blocks of 64, counted", 200, 64, counted=True, compiled=True),
         case("65 numbers in blocks of 16: the last block holds one",
              65, 16, shows=frozenset({REMAINDER})),
+        case(f"{long} numbers in blocks of 128: many programs", long, 128),
+        case("60 numbers in blocks of 32, some of them huge or infinite",
+             60, 32, size=np.resize([1e30, np.inf, 1.0], 60)),
+        case("a single number", 1, 16),
     ]  # fmt: skip
 
 
