@@ -113,8 +113,10 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 def shown(name: str) -> str:
     """Return a name that is safe to show: composed, without control and direction characters."""
-    text = unicodedata.normalize("NFC", name.encode("utf-8", "replace").decode())
-    text = "".join(c for c in text if unicodedata.category(c)[0] != "C").strip()
+    text = "".join(
+        c for c in name.encode("utf-8", "replace").decode() if unicodedata.category(c)[0] != "C"
+    )
+    text = unicodedata.normalize("NFC", text).strip()  # after it: what was hidden kept parts apart
     suffix = PurePosixPath(text).suffix[:8]  # a long name keeps it: it says how to read the file
     cut = text if len(text) <= 120 else text[: 120 - len(suffix)] + suffix
     return f"unnamed{cut}" if cut[:1] in ("", ".") else cut  # ".py" alone has no suffix
@@ -127,10 +129,8 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 def _in_folder(root: Path) -> Iterator[_Entry]:
     top = _entries(root)
-    if len(top) == 1 and top[0].is_dir(follow_symlinks=False):
-        inner = _entries(Path(top[0].path))
-        if not any(e.name.endswith(SUFFIXES) for e in inner):
-            top = inner  # submissions/submissions/alice/...
+    if len(top) == 1 and top[0].is_dir(follow_symlinks=False) and _wraps(top[0].name, root):
+        top = _entries(Path(top[0].path))
     for entry in top:
         is_dir = entry.is_dir(follow_symlinks=False)
         if not is_dir and not entry.name.lower().endswith((*SUFFIXES, ".zip")):
@@ -139,6 +139,14 @@ def _in_folder(root: Path) -> Iterator[_Entry]:
             continue
         student = shown(entry.name if is_dir else PurePosixPath(entry.name).stem)
         yield student, partial(_walk, Path(entry.path), is_dir)
+
+
+def _wraps(folder: str, place: Path) -> bool:
+    """Whether the only folder in a place is the class again: submissions/submissions/alice/...
+
+    It has the place's name. Any other may be a student's, whose files have names of their choice.
+    """
+    return folder.casefold() == place.resolve().stem.casefold()
 
 
 def _link(budget: _Budget) -> _Files:
@@ -226,7 +234,7 @@ def _in_zip(place: Path, stack: ExitStack) -> Iterator[_Entry]:
         archive = stack.enter_context(zipfile.ZipFile(place))
     except Exception:  # BadZipFile, NotImplementedError, struct.error, ...
         raise NoSubmissions(f"{place}: this is neither a folder nor a zip.") from None
-    groups = _groups(_considered(archive))
+    groups = _groups(_considered(archive), place)
     for key in sorted(groups, key=natural):
         stem = PurePosixPath(key).stem if key.lower().endswith((*SUFFIXES, ".zip")) else key
         yield shown(stem), partial(_group, archive, groups[key])
@@ -251,15 +259,11 @@ def _hidden(part: str) -> bool:
     return _ignored(part) and part != ".."
 
 
-def _groups(infos: list[zipfile.ZipInfo]) -> dict[str, list[zipfile.ZipInfo]]:
-    """Sort the members of a class's zip by their first folder (or second, if all share it)."""
+def _groups(infos: list[zipfile.ZipInfo], place: Path) -> dict[str, list[zipfile.ZipInfo]]:
+    """Sort the members of a class's zip by their first folder (or second, below the class's)."""
     names = [_path(info).parts for info in infos]
     first = {parts[0] for parts in names}
-    depth = 0
-    if len(first) == 1 and not any(
-        len(parts) == 2 and parts[1].lower().endswith(SUFFIXES) for parts in names
-    ):
-        depth = 1
+    depth = int(len(first) == 1 and _wraps(first.pop(), place))
     groups: dict[str, list[zipfile.ZipInfo]] = {}
     for parts, info in zip(names, infos, strict=True):
         if len(parts) <= depth:

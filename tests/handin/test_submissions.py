@@ -90,12 +90,23 @@ def test_a_folder_holds_students_as_files_folders_and_zips(tmp_path):
 
 def test_a_zip_of_the_class_reads_like_the_folder(tmp_path):
     files = {"ada/hw.py": ECHO, "ada/more/hw2.py": WRONG, "bob/hw.py": WRONG}
-    for folder in ("", "all/"):
-        place = tmp_path / f"class{len(folder)}.zip"
+    for folder in ("", "autumn/"):
+        place = tmp_path / ("autumn.zip" if folder else "class.zip")
         write_zip(place, {folder + name: text for name, text in files.items()})
         found = collected(place)
         assert set(found) == {"ada", "bob"}
         assert len(found["ada"].files) == 2
+
+
+def test_a_students_folders_are_not_taken_for_the_class(tmp_path):
+    """mallory/alice/hw.py is mallory's, also where nobody else handed in."""
+    late = tmp_path / "late"
+    (late / "mallory" / "alice").mkdir(parents=True)
+    (late / "mallory" / "alice" / "hw.py").write_bytes(WRONG)
+    write_zip(late.with_suffix(".zip"), {"mallory/alice/hw.py": WRONG})
+    write_zip(tmp_path / "zips.zip", {"mallory/alice.zip": zipped(("hw.py", WRONG))})
+    for place in (late, late.with_suffix(".zip"), tmp_path / "zips.zip"):
+        assert only(place).student == "mallory"
 
 
 @pytest.mark.parametrize(

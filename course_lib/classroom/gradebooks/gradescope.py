@@ -53,4 +53,4 @@ def _test(line: Mapping[str, Any]) -> dict[str, Any]:
 def _file_name(student: str) -> str:
     """Return a file name for a student: letters and digits, and a hash that keeps it unique."""
     letters = re.sub(r"[^A-Za-z0-9]+", "_", student).strip("_")[:40]
-    return f"{letters or 'student'}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
+    return f"{letters or 'student'}-{hashlib.sha256(student.encode()).hexdigest()[:32]}"
