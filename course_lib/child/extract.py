@@ -93,7 +93,8 @@ def python_function(function: Any) -> FunctionType:
     return inner
 
 
-_OF_CHILDREN = ("child", "sandbox")  # every child has these rooms of the course: imports do
+# every child can import what stands in these rooms of the course
+_OF_CHILDREN = (f"{COURSE}.child.", f"{COURSE}.sandbox.")
 
 
 @dataclass
@@ -146,9 +147,9 @@ class _Gathering:
         return "\n\n\n".join([head, *self._definitions] if head else self._definitions) + "\n"
 
     def _is_copied(self, thing: Any) -> bool:
-        package, room, *_ = [*(getattr(thing, "__module__", None) or "").split("."), ""]
-        if package == COURSE:
-            return self.inline_library and room not in _OF_CHILDREN
+        module = getattr(thing, "__module__", None) or ""
+        if module.partition(".")[0] == COURSE:
+            return self.inline_library and not module.startswith(_OF_CHILDREN)
         return is_students(thing)
 
     def _add_module(self, name: str, module: ModuleType, user: str) -> None:

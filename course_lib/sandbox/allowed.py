@@ -26,7 +26,7 @@ _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 
 def readable() -> list[Path]:
     """Return the places of the course that a child may read. Raises RuntimeError if one is gone."""
-    _existing([f"accounting/{name}.py" for name in _FORMULAS])
+    _existing(tuple(f"accounting/{name}.py" for name in _FORMULAS))
     return _existing(_READABLE) + [
         place
         for place in (COURSE / "accounting").iterdir()
