@@ -31,6 +31,9 @@ class _Place(NamedTuple):
     space: Space
 
 
+_FLOAT_GRID = "a grid needs whole numbers: `n / block` is a float, `triton.cdiv(n, block)` is not"
+
+
 def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: bool) -> str:
     """Return one sentence (no full stop) on why ``line`` failed there, "" if it is not known."""
     text, space = str(error), {**frame.f_globals, **frame.f_locals}
@@ -41,10 +44,17 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
     place = place_of(frame.f_code.co_filename, line)
     if place is None or not in_kernel:
         return ""
+    if not _is_kernel(place[1]):  # a launch itself failed
+        return _FLOAT_GRID if "'float' object cannot be interpreted as an integer" in text else ""
     rules = (_index_of_pointer, _pointer_dtype, _array_of_pointer, _shape_in_parts, _of_python,
              _two_dtypes, _foreign, _pointer_for_numbers, _method)  # fmt: skip
     here = _Place(*place, space)
     return next(filter(None, (rule(here, text) for rule in rules)), "")
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    """Return whether Triton runs a function: a launcher may call what it likes."""
+    return any("jit" in ast.unparse(one) for one in function.decorator_list)
 
 
 def place_of(file: str, line: int) -> tuple[ast.stmt, ast.FunctionDef] | None:

@@ -25,7 +25,7 @@ from course_lib.sandbox.limit import Deadline, left_of
 
 BY_THE_KERNEL = "is computed by the kernel"
 
-MOST_NUMBERS = 1024  # in a case: offsets and lengths; more could hide an answer
+MOST_NUMBERS = 1024  # in a case, of 16 bits: offsets and lengths; more could hide an answer
 MOST_SCALARS = 64  # of a launch
 MOST_SOURCES = 16  # in a case
 MOST_LITERALS = 256  # of a source
@@ -134,7 +134,7 @@ class Provenance:
         if tensor.dtype.is_floating_point:
             self._numbers += _odd(tensor, bits)
             return self._numbers <= MOST_NUMBERS and self._explains(tensor)
-        self._numbers += 0 if _is_range(tensor) else tensor.numel()
+        self._numbers += 0 if _is_range(tensor) else tensor.numel() * _words(tensor)
         return self._numbers <= MOST_NUMBERS
 
     def _is_copy(self, tensor: Any, bits: np.ndarray) -> bool:
@@ -192,7 +192,8 @@ class Provenance:
         total = values_of(result)
         if not total.size or np.any(values_of(written.to(result.dtype)) == total[0]):
             return True
-        return written.numel() < max(self._longest, _FEW_PLACES) and adds_up(result, written)
+        partial = written.numel() <= max(self._longest // 2, _FEW_PLACES)  # two in one, at least
+        return partial and adds_up(result, written)
 
 
 def idle_finding(result: Any, without: Any) -> Finding | None:
@@ -323,6 +324,11 @@ def _odd(x: Any, bits: np.ndarray) -> int:
     values = x.detach().double().numpy()
     special: np.ndarray = bits[~np.isfinite(values) | (values == 0)]
     return special.size - int(np.unique(special, return_counts=True)[1].max(initial=0))
+
+
+def _words(x: Any) -> int:
+    """Return how many words of 16 bits the largest whole number takes, at least one."""
+    return -(-max(1, int(x.detach().long().abs().max()).bit_length()) // 16)
 
 
 def _is_range(x: Any) -> bool:

@@ -27,6 +27,8 @@ SLIPS = {
                "as a method, .exp() does not run here"),
     "zeros": (6, "matmul", [(ZEROS, "tl.zeros(BLOCK_M, BLOCK_N)")], "(BLOCK_M, BLOCK_N)."),
     "x[]": (5, "vector_add", [(LOAD, "x[offsets]")], "tl.load(x + offsets, mask=...)"),
+    "float grid": (5, "vector_add", [("triton.cdiv(n, block)", "n / block")],
+                   "a grid needs whole numbers"),
     "out[] =": (5, "vector_add", [("tl.store(out + offsets, total, mask=mask)",
                                    "out[offsets] = total")], "tl.store(out + offsets, ..."),
     "k.dtype": (6, "tile_scores", [(CAST, "q_tile = q_tile.to(k.dtype)")],
