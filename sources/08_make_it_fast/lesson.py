@@ -133,7 +133,8 @@ print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} 
 # is no busy tensor core: from asking for S until it is there, and no clock tells multiplying
 # from waiting. Exponentials and rescaling take twice as long as that, and often both programs
 # are at them at once. Of the cycles of one tile, both programs' products need less than half
-# at the data sheet's rate. (What this call loses beside the loop we did not take apart.)
+# at the data sheet's rate. (Three shares of one kernel: of the whole call without clocks,
+# of the call with them, and inside the loop alone. What lies between we did not take apart.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).
@@ -267,6 +268,10 @@ measured(4)
 # %% rung-6-gain
 measured(6)
 
+# %% rung-6-changes [markdown]
+# Besides, rung 6 scales and subtracts in one instruction, and has larger tiles: the gain is
+# of all three.
+
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
 #
@@ -300,7 +305,8 @@ measured(8)
 # The two groups' products need three quarters of a tile's cycles, where rung 4's need
 # half. (The clocks make each of the two kernels a tenth slower.) The wait for P V is the
 # shortest of the table, that for K a twentieth of the cycles. Where rung 4 rescales its
-# rows of O, rung 8 asks whether it must: a third of the cycles.
+# rows of O, rung 8 asks whether it must: a third of the cycles a tile, and its tile has
+# twice the keys.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -479,8 +485,8 @@ Quiz(
 # **To read:**
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
 # - Shah et al.: *FlashAttention-3* (2024), arXiv:2407.08608, section 3.
-# - `benchmarks/NOTES.md` in this repository: what was tried on the H100 and did
-#   not pay.
+# - `benchmarks/NOTES.md` in the course's repository (a student's copy has none): what was
+#   tried on the H100 and did not pay.
 
 # %% optional [markdown]
 # ## Optional: the second half
@@ -506,7 +512,8 @@ def show_change(before, after):
 # ### Rungs 1 to 3, line by line
 #
 # To rung 2 the loop's body moves into `add_keys`. Look there for `tl.exp2`, where rung 1 has
-# `tl.exp`; the launcher gives `scale * LOG2_E`, and `LN_2` turns m and lse back.
+# `tl.exp`; the launcher gives `scale * LOG2_E`. `finish` (not printed) multiplies m and lse
+# by `LN_2` in the end; rung 1 divides m by it.
 
 # %% rung-2
 show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
@@ -642,10 +649,10 @@ Table(("d", "groups", "overlap", "TFLOP/s"), rows, {"TFLOP/s": ".0f"}, {"TFLOP/s
 # they fit; with the overlap inside they spilled then. They no longer do, and still lose
 # (`benchmarks/NOTES.md`).
 #
-# Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Why are three
-# groups of one program better? Hardware counters (the same notes, before those changes):
-# each of the programs copies its own K and V, the groups share one copy. L2 is busy 69 %
-# of what it can do in rung 6, 32 % in rung 8, and rung 8 needs 4 % fewer clock cycles.
+# Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Each of them copies its
+# own K and V, three groups of one program share a copy. Hardware counters (the same notes,
+# before those changes): L2 is busy 69 % of what it can do in rung 6, 32 % in rung 8, and
+# rung 8 needs 4 % fewer clock cycles. That the one comes of the other was not isolated.
 
 # %% rung-8-lists-text [markdown]
 # **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
