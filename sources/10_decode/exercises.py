@@ -364,7 +364,7 @@ check(decode_splits)
 #
 # - `SPLITS` is the next power of two: the places past the last split must weigh nothing.
 # - A part may be empty (`lse_i = -inf`): it weighs 0, whatever stands in its `o`, NaN included, and
-#   0 times NaN is NaN: do not load it.
+#   0 times NaN is NaN: do not load it, or choose with `tl.where` what is multiplied.
 # - All parts may be empty. Then `o = 0` and `lse = -inf`, without a NaN on the way: subtract
 #   `m_safe`, 0 in place of -inf, and divide by 1.
 # - The `lse_i` are natural logarithms. Whoever likes `tl.exp2` needs `log2(e)`.
