@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -33,6 +34,27 @@ def _no_circle(o: Any) -> None:
         )
 
 
+def _outside_torch(o: Any) -> int:
+    """Return the bytes that o's ctx holds and no EagerLedger sees: arrays, bytes, lists of numbers.
+
+    (Tensors are counted where they are made; of what is on the way to them, each counts once.)
+    """
+    import torch
+
+    seen, left, total = set[int](), [getattr(getattr(o, "grad_fn", None), "__dict__", {})], 0
+    while left:
+        x = left.pop()
+        if id(x) in seen or isinstance(x, torch.Tensor | type):
+            continue
+        seen.add(id(x))
+        total += max(sys.getsizeof(x), getattr(x, "nbytes", 0))  # of a view: all that it shows
+        if isinstance(x, dict):
+            left += x.values()
+        elif isinstance(x, tuple | list | set):
+            left += x
+    return total
+
+
 def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
     """Apply ``function`` to a case's inputs, yield o, be sent do; return the gradients.
 
@@ -52,6 +74,7 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     with EagerLedger() as ledger:
         o = function.apply(*leaves, *case.kwargs.values())
         held = ledger.live_bytes
+    held += _outside_torch(o)
     _no_circle(o)
     (do,) = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor):
@@ -82,6 +105,7 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
         answer = function.apply(q, k, v, causal, rate, seed, block_q, block_k)
         held = ledger.live_bytes
     o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    held += _outside_torch(o)
     _no_circle(o)
     do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):

@@ -64,6 +64,18 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     return 0 * q, k, v + by
 
 
+def alike_queries(
+    rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any
+) -> Triple:
+    """Return one query over and over, and keys of 0: every tile of queries adds the same to dK, dV.
+
+    So a sum that is rounded to half precision in each step drifts.
+    """
+    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    q[...] = q[..., :1, :]
+    return q, 0 * k, v
+
+
 # Hard cases --------------------------------------------------------------------------------------
 
 FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores
@@ -296,6 +308,7 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "rows_near": far_rows,
     "rise": sloped,
     "values_near": far_values,
+    "alike": alike_queries,
     "size": _sized,
     "jump": jumping,
     "far": far_below,
@@ -323,7 +336,7 @@ def launch(
     """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
-    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
+    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``, ``alike``,
     ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of its own if there is
     no recurrence to be off), and flags of the `Case`.
     """

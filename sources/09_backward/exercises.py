@@ -457,9 +457,10 @@ check(dq_without_atomics)
 #
 # Three things are asked beyond the numbers:
 # - **the receipt, not the goods**: what waits between forward and backward, beyond the inputs, is
-#   linear in N. It is counted when forward has returned;
+#   linear in N. It is counted when forward has returned, inside PyTorch and outside;
 # - **kernels compute it**: what a launch is given is an input or was stored by a launch (`delta`
-#   too: you have a kernel for it), and what you return was stored by a launch;
+#   too: you have a kernel for it), and what you return was stored by a launch. On the way PyTorch
+#   may copy, convert or scale it, and no more;
 # - `do` is drawn after your `o` is known, and comes as PyTorch makes it: after `o.sum()` all its
 #   strides are 0.
 

@@ -364,7 +364,7 @@ check(decode_splits)
 #
 # - `SPLITS` is the next power of two: the places past the last split must weigh nothing.
 # - A part may be empty (`lse_i = -inf`): it weighs 0, whatever stands in its `o`, NaN included, and
-#   0 times NaN is NaN: do not load it.
+#   0 times NaN is NaN: do not load it, or choose with `tl.where` what is multiplied.
 # - All parts may be empty. Then `o = 0` and `lse = -inf`, without a NaN on the way: subtract
 #   `m_safe`, 0 in place of -inf, and divide by 1.
 # - The `lse_i` are natural logarithms. Whoever likes `tl.exp2` needs `log2(e)`.
@@ -423,10 +423,10 @@ check(merge_splits)
 # A weight of 0 does not help: 0 times infinity is NaN. So padding is not loaded at all.
 #
 # Start from your 10.5; the shares are still those of the whole cache, `share = ceil(n / splits)`.
-# New: each program loads the length of *its* sequence (one number; `kv_head` counts all `B * H_kv`
-# key heads, and the launcher tells `KV_HEADS`), and its share ends there. A program whose share
-# begins behind the length has nothing to do: it loads no key and stores an empty part. A length may
-# be 0.
+# New: each program loads the length of *its* sequence (one number, not counted; `kv_head` counts all
+# `B * H_kv` key heads, and the launcher tells `KV_HEADS`), and its share ends there. A program whose
+# share begins behind the length has nothing to do: it loads no key and stores an empty part. A length
+# may be 0.
 #
 # Counted as in 10.5, with only those keys that are there. `merge_splits(*ragged_decode(...))` is
 # then a whole decode step of a ragged batch, in two launches.

@@ -63,6 +63,7 @@ check(page_waste)
 # - Entries of the table behind the last page in use are garbage, numbers of any size: take no row
 #   by them.
 # - Slots behind the last token hold what an older sequence left there.
+# - The pool is written between two calls: remember no rows of an earlier one.
 # - The pool is large and not yours. The check counts the bytes that you create: do not copy or
 #   reorder the whole pool to get one sequence.
 

@@ -40,9 +40,19 @@ def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
     case = draw.launch(rng, *shape, **how)
     q, k, v = case.args
     o, lse = attention_truth(q, k, v, **case.kwargs)
-    do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3)
+    do = drawn_gradient(rng, o.shape, **how)
     saved = (torch.from_numpy(o).to(q.dtype), torch.from_numpy(lse).float(), do.to(q.dtype))
     return replace(case, args=(q, k, *saved))
+
+
+def drawn_gradient(
+    rng: Generator, shape: tuple[int, ...], *, alike: bool = False, **_how: Any
+) -> Any:
+    """Return a do, float64; ``alike``: the same for every query (`draw.alike_queries`)."""
+    import torch
+
+    do = torch.from_numpy(rng.standard_normal(shape) + 0.3)
+    return do[..., :1, :].expand(shape) if alike else do
 
 
 def saved_cases(case: Callable[..., Case]) -> list[Case]:
@@ -64,6 +74,8 @@ def saved_cases(case: Callable[..., Case]) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        case("float16, 1024 queries that are all alike, in tiles of 16",
+             1024, 16, 16, alike=True, dtype="float16", tiles=(16, 16)),
     ]  # fmt: skip
 
 

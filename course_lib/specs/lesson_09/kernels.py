@@ -24,7 +24,7 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_09.delta_and_dv import saved_cases, sizes
+from course_lib.specs.lesson_09.delta_and_dv import drawn_gradient, saved_cases, sizes
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -57,7 +57,7 @@ def _case(rng: Generator, *shape: Any, level: bool = False, **how: Any) -> Case:
     case = draw.launch(rng, *shape, **how)
     o, lse = attention_truth(*case.args, **case.kwargs)
     dtype = case.args[0].dtype
-    do = torch.from_numpy(rng.standard_normal(o.shape) + 0.3).to(dtype)
+    do = drawn_gradient(rng, o.shape, **how).to(dtype)
     do = torch.empty_like(case.args[0]).copy_(0 * do if level else do)  # in memory as q is
     delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float()
     return replace(case, args=(*case.args, do, torch.from_numpy(lse).float(), delta))

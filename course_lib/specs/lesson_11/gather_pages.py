@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,12 @@ def _shuffled(rng: Generator, n_pages: int, used: int) -> Array:
 
 def _cases(rng: Generator) -> list[Case]:
     n = int(rng.integers(17, 24))
+    first = _case(rng, "10 tokens in pages of 4, one head", 10, 4, heads=1)
+    pages, *where = first.args
+    name = f"{first.name}: the table of the call before, and other rows in the pages"
     return [
-        _case(rng, "10 tokens in pages of 4, one head", 10, 4, heads=1),
+        first,
+        replace(first, name=name, args=(pages + 1, *where)),
         _case(rng, "10 tokens in pages of 4, 3 heads, a table of int64", 10, 4, heads=3, wide=True),
         _case(rng, f"{n} tokens in pages of 5, 4 heads", n, 5, heads=4),
         _case(rng, "12 tokens fill 3 pages of 4, and the table ends there", 12, 4, behind=0),
@@ -153,8 +158,9 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return None
     return Finding(
         "copies only its own pages",
-        f"the numbers are right, but {new} bytes of new tensors are written, and the sequence's "
-        f"pages have {in_use}: the pool belongs to everybody, and is copied for one.",
+        f"the numbers are right, but {new:,} bytes of new tensors are written, and the sequence's "
+        f"own pages have {in_use:,}: either more is taken than these, or they are copied again "
+        "and again.",
         look="index `pages` by the entries in use first; turn and reshape what came of that.",
         numbers_right=True,
     )
