@@ -64,9 +64,7 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     return 0 * q, k, v + by
 
 
-def alike_queries(
-    rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any
-) -> Triple:
+def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any) -> Triple:
     """Return one query over and over, and keys of 0: every tile of queries adds the same to dK, dV.
 
     So a sum that is rounded to half precision in each step drifts.
@@ -336,8 +334,8 @@ def launch(
     """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
-    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``, ``alike``,
-    ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of its own if there is
+    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
+    ``alike``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of its own if there is
     no recurrence to be off), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")

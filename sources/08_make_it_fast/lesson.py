@@ -270,7 +270,7 @@ measured(6)
 
 # %% rung-6-changes [markdown]
 # Besides, rung 6 scales and subtracts in one instruction, and has larger tiles: the gain is
-# of all three.
+# of all three. (The optional half takes the tiles apart.)
 
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
