@@ -339,6 +339,7 @@ def carriers():
         "two infinities": torch.where(planes.bool(), torch.inf, -torch.inf),
         "between the elements": gaps.as_strided((2, 4097), (2, 2)),
         "integers": bits,
+        "few integers of many bits": bits[:2000].view(torch.int64),
         "last bits": (drawn(4096, seed=1).view(torch.int32) ^ (bits & 15)).view(torch.float32),
     }
 
