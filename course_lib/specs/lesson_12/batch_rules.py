@@ -94,7 +94,10 @@ def read(answer: Any, state: State) -> Decision:
     if idle := [i for i in leave if i in state.waiting]:
         raise Broken(KNOWN, f"request {idle[0]} leaves, but it waits and has no pages.")
     if both := [i for i in leave if i in compute]:
-        says = f"request {both[0]} leaves and is computed in the same step: it can do one of them."
+        why = "it can do one of them"
+        if state.todo[both[0]] == 0:
+            why = "it has ended, and there is nothing left to compute"
+        says = f"request {both[0]} leaves and is computed in the same step: {why}."
         raise Broken(KNOWN, says)
     return Decision(compute, leave)
 

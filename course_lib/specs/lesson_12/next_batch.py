@@ -230,6 +230,9 @@ def _cases(rng: Generator) -> list[Case]:
         case("the newest has ended when pages run out",
              _requests((11, 4), (8, 9), (4, 2), (3, 1)), 8, 4, 16),
         case("12 short ones at once, and pages for all", _requests(*[(3, 4)] * 12), 24, 4, 48),
+        # if the oldest leaves and waits again, the youngest may be left behind without a page
+        case("three, of which the last has a long prompt", _requests((6, 6), (2, 3), (13, 1)),
+             7, 2, 14),
         case("two prompts, and pages for one", _requests((10, 1), (12, 1)), 3, 4, 9),
     ]  # fmt: skip
 
