@@ -42,10 +42,13 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
     if isinstance(error, ValueError) and re.match(r"(max|min)\(\) .*empty", text):
         return "nothing is left there: which line before throws all of it away, and should it?"
     place = place_of(frame.f_code.co_filename, line)
-    if place is None or not in_kernel:
+    if place is None:
         return ""
-    if not _is_kernel(place[1]):  # a launch itself failed
-        return _FLOAT_GRID if "'float' object cannot be interpreted as an integer" in text else ""
+    if not _is_kernel(place[1]):
+        told = "'float' object cannot be interpreted as an integer" in text
+        return _FLOAT_GRID if told and _launches(place[0]) else ""
+    if not in_kernel:
+        return ""
     rules = (_index_of_pointer, _pointer_dtype, _array_of_pointer, _shape_in_parts, _of_python,
              _two_dtypes, _foreign, _pointer_for_numbers, _method)  # fmt: skip
     here = _Place(*place, space)
@@ -55,6 +58,11 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
 def _is_kernel(function: ast.FunctionDef) -> bool:
     """Return whether Triton runs a function: a launcher may call what it likes."""
     return any("jit" in ast.unparse(one) for one in function.decorator_list)
+
+
+def _launches(statement: ast.stmt) -> bool:
+    """Return whether ``kernel[grid](...)`` stands in a statement."""
+    return any(isinstance(call.func, ast.Subscript) for call in _calls(statement))
 
 
 def place_of(file: str, line: int) -> tuple[ast.stmt, ast.FunctionDef] | None:

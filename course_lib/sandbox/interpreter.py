@@ -76,7 +76,7 @@ class _Interpreter:
         args: dict[str, Any],
         options: dict[str, Any],
     ) -> dict[str, Any]:
-        """Run one launch; return the tensors that it changed, or why it failed."""
+        """Run one launch; return the tensors that it stored to, or why it failed."""
         from course_lib.accounting.launch_arguments import from_plain, tensors_in
 
         try:
@@ -86,10 +86,14 @@ class _Interpreter:
             given = {key: from_plain(value) for key, value in args.items()}
             tensors = dict(part for key, value in given.items() for part in tensors_in(key, value))
             before = {key: _contents(tensor) for key, tensor in tensors.items()}
+            counted = dict(self._ledger.written)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 kernel[tuple(grid)](**given)
-            written = {key: t for key, t in tensors.items() if before[key] != _contents(t)}
+            stored = {key for key, n in self._ledger.written.items() if n > counted.get(key, 0)}
+            written = {  # zeros may be stored onto zeros
+                key: t for key, t in tensors.items() if key in stored or before[key] != _contents(t)
+            }
         except Exception as error:
             function = getattr(self._modules.get((source, name)), name, None)
             failure = Failure.of(error, function and function.fn)

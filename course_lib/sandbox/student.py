@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
+import operator
 import os
 import sys
 import types
@@ -205,7 +206,7 @@ def _launch(
     request = {
         "source": source,
         "name": name,
-        "grid": [int(n) for n in sizes],
+        "grid": [operator.index(n) for n in sizes],  # as Triton: 4.0 is no number of programs
         "args": {key: to_plain(value) for key, value in bound.items()},
         "options": {k: v for k, v in kwargs.items() if k not in known and isinstance(v, int)},
     }
