@@ -99,7 +99,7 @@ def test_a_zip_of_the_class_reads_like_the_folder(tmp_path):
 
 
 def test_a_students_folders_are_not_taken_for_the_class(tmp_path):
-    """mallory/alice/hw.py is mallory's, also where nobody else handed in."""
+    """A folder "alice" within mallory's is mallory's, also where nobody else handed in."""
     late = tmp_path / "late"
     (late / "mallory" / "alice").mkdir(parents=True)
     (late / "mallory" / "alice" / "hw.py").write_bytes(WRONG)
