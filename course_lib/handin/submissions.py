@@ -16,11 +16,12 @@ import stat
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 SUFFIXES = (".ipynb", ".py")
 MAX_FILE, MAX_TOTAL, MAX_FILES = 20 << 20, 64 << 20, 200  # of one submission
@@ -78,7 +79,12 @@ class _Budget:
 
 
 _Files = Iterator[tuple[str, bytes]]
-_Entry = tuple[str, Callable[[_Budget], _Files]]  # a name that is safe to show, how to read it
+
+
+class _Entry(NamedTuple):
+    name: str  # safe to show
+    files: Callable[[_Budget], _Files]  # reads it
+    note: str = ""  # for a person
 
 
 def submissions(place: Path) -> Iterator[Submission]:
@@ -89,10 +95,10 @@ def submissions(place: Path) -> Iterator[Submission]:
         found = list(_in_folder(place) if place.is_dir() else _in_zip(place, stack))
         if not found:
             raise NoSubmissions(f"{place}: there is no submission in it (.ipynb, .py or .zip).")
-        names = _told_apart([name for name, _ in found])
-        for (shared, files), name in zip(found, names, strict=True):
-            note = f"Several submissions are named {shared!r}: whose is this one?"
-            yield _read(name, files, note if name != shared else "")
+        names = _told_apart([entry.name for entry in found])
+        for (shared, files, note), name in zip(found, names, strict=True):
+            several = f"Several submissions are named {shared!r}: whose is this one?"
+            yield _read(name, files, several if name != shared else note)
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
@@ -132,13 +138,15 @@ def _in_folder(root: Path) -> Iterator[_Entry]:
     if len(top) == 1 and top[0].is_dir(follow_symlinks=False) and _wraps(top[0].name, root):
         top = _entries(Path(top[0].path))
     for entry in top:
-        is_dir = entry.is_dir(follow_symlinks=False)
+        is_dir, note = entry.is_dir(follow_symlinks=False), ""
+        if is_dir and len(top) == 1:
+            note = _perhaps_the_class(entry.name for entry in _entries(Path(entry.path)))
         if not is_dir and not entry.name.lower().endswith((*SUFFIXES, ".zip")):
             if entry.is_symlink():
-                yield shown(entry.name), _link
+                yield _Entry(shown(entry.name), _link)
             continue
         student = shown(entry.name if is_dir else PurePosixPath(entry.name).stem)
-        yield student, partial(_walk, Path(entry.path), is_dir)
+        yield _Entry(student, partial(_walk, Path(entry.path), is_dir), note)
 
 
 def _wraps(folder: str, place: Path) -> bool:
@@ -146,7 +154,17 @@ def _wraps(folder: str, place: Path) -> bool:
 
     It has the place's name. Any other may be a student's, whose files have names of their choice.
     """
-    return folder.casefold() == place.resolve().stem.casefold()
+    place = place.resolve()
+    return folder.casefold() == (place.name if place.is_dir() else place.stem).casefold()
+
+
+def _perhaps_the_class(inside: Iterable[str]) -> str:
+    """Return a note on a lone folder, from the names in it, unless a notebook is among them."""
+    if any(name.lower().endswith(SUFFIXES) for name in inside):
+        return ""
+    return (
+        "All that was handed in lies in this folder: if it is the class, grade the folder itself."
+    )
 
 
 def _link(budget: _Budget) -> _Files:
@@ -236,8 +254,13 @@ def _in_zip(place: Path, stack: ExitStack) -> Iterator[_Entry]:
         raise NoSubmissions(f"{place}: this is neither a folder nor a zip.") from None
     groups = _groups(_considered(archive), place)
     for key in sorted(groups, key=natural):
-        stem = PurePosixPath(key).stem if key.lower().endswith((*SUFFIXES, ".zip")) else key
-        yield shown(stem), partial(_group, archive, groups[key])
+        is_file = key.lower().endswith((*SUFFIXES, ".zip"))
+        note = ""
+        if len(groups) == 1 and not is_file:
+            paths = map(_path, groups[key])
+            note = _perhaps_the_class(path.name for path in paths if path.parent.name == key)
+        stem = PurePosixPath(key).stem if is_file else key
+        yield _Entry(shown(stem), partial(_group, archive, groups[key]), note)
 
 
 def _group(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], budget: _Budget) -> _Files:

@@ -47,11 +47,12 @@ def _outside_torch(o: Any) -> int:
         if id(x) in seen or isinstance(x, torch.Tensor | type):
             continue
         seen.add(id(x))
-        total += max(sys.getsizeof(x), getattr(x, "nbytes", 0))  # of a view: all that it shows
         if isinstance(x, dict):
             left += x.values()
         elif isinstance(x, tuple | list | set):
             left += x
+        else:
+            total += max(sys.getsizeof(x), getattr(x, "nbytes", 0))  # of a view: all it shows
     return total
 
 

@@ -15,10 +15,19 @@ from pathlib import Path
 COURSE = Path(__file__).resolve().parents[1]
 """The folder of ``course_lib``."""
 
-# of `accounting` the formulas that exercises ask for; all else there are instruments
-_FORMULAS = ("backward_traffic", "cache_pages", "decode_traffic", "serving", "sram", "traffic")
+# of `accounting` what watches and counts; its formulas are what exercises ask for
+_INSTRUMENTS = (
+    *("autotune", "desk", "eager_ledger", "flops", "format", "guard_band", "hardware"),
+    *("interleaving", "interpreter_hooks", "interpreter_repairs", "interpreter_shortcuts"),
+    *("kernel_ledger", "launch_arguments", "ledger", "memory", "outside", "pointer_tables"),
+    *("races", "within_reach"),
+)
+_OF_ACCOUNTING = ("__init__.py", "measurements", *(f"{name}.py" for name in _INSTRUMENTS))
 # what students import; no truths, no specs, no kernels
-_READABLE = ("__init__.py", "_mode.py", "child", "laptop", "sandbox", "style")
+_READABLE = (
+    *("__init__.py", "_mode.py", "child", "laptop", "sandbox", "style"),
+    *(f"accounting/{name}" for name in _OF_ACCOUNTING),
+)
 # what the zygote holds in memory besides: how a file is cut into cells, what a case is
 _JUDGING = ("__init__.py", "finding.py", "spec.py")
 _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
@@ -26,27 +35,26 @@ _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 
 def readable() -> list[Path]:
     """Return the places of the course that a child may read. Raises RuntimeError if one is gone."""
-    _existing(tuple(f"accounting/{name}.py" for name in _FORMULAS))
-    return _existing(_READABLE) + [
-        place
-        for place in (COURSE / "accounting").iterdir()
-        if place.stem not in (*_FORMULAS, "__pycache__")
-    ]
+    return _existing(_READABLE)
 
 
 MAY_NOT_IMPORT = "graded code may not import course_lib.{}: write it yourself."
 
 
 # of what is closed, what lessons import: who calls it would not write the answer
-_ANSWERS = ("attention", "kernels", *(f"accounting.{name}" for name in _FORMULAS))
+_ANSWERS = ("attention", "kernels")
 
 
 def refused(modules: Iterable[str]) -> str | None:
     """Return a sentence if one of these modules is the course's own answer to an exercise."""
     for name in modules:
-        for answer in _ANSWERS:
-            if f"{name}.".startswith(f"course_lib.{answer}."):
-                return MAY_NOT_IMPORT.format(answer)
+        package, room, part, *_ = [*name.split("."), "", ""]
+        if package != COURSE.name:
+            continue
+        if room in _ANSWERS:
+            return MAY_NOT_IMPORT.format(room)
+        if room == "accounting" and part not in ("", "measurements", *_INSTRUMENTS):
+            return MAY_NOT_IMPORT.format(f"{room}.{part}")
     return None
 
 

@@ -151,14 +151,14 @@ def _measured(
 
     with EagerLedger() as eager, watched as books:
         if books is None:  # a kernel writes beside it
-            eager.follow((args, dict(kwargs)), least=smallest(args))
+            eager.follow((args, dict(kwargs)), least=size_of_smallest(args))
         result = function(*args, **kwargs)
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
         eager.look("the result", result)
     return result, eager if books is None else books, eager.peak_bytes
 
 
-def smallest(args: tuple[Any, ...]) -> int:
+def size_of_smallest(args: tuple[Any, ...]) -> int:
     """Return how many numbers the smallest tensor of floats among the arguments has.
 
     Lengths, tables and parents are few whole numbers, and masks may be made of them in Python.

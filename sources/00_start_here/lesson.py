@@ -172,8 +172,8 @@ draw_third()
 
 # %% right-rule [markdown]
 # Now add thousands of such numbers: the errors add up, or partly cancel, in
-# your code and in anybody's. How much error is fair? The course asks somebody you would trust:
-# PyTorch.
+# your code and in anybody's. How much error is fair? The course asks somebody you
+# would trust: PyTorch.
 #
 # > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
 # > own plain attention is, **times two**, plus a very small number.

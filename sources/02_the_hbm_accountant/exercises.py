@@ -7,12 +7,9 @@
 
 # %% imports
 from course_lib import Predict, check, hint, progress
+from course_lib.accounting.flops import attention_flops
 from course_lib.accounting.hardware import GPUS
-from course_lib.accounting.traffic import (
-    attention_flops,
-    eager_six_trips,
-    flash_compulsory,
-)
+from course_lib.accounting.traffic import eager_six_trips, flash_compulsory
 
 # %% about-2-1 [markdown]
 # ## 2.1 · The least possible (4 minutes)
@@ -29,6 +26,7 @@ from course_lib.accounting.traffic import (
 #   for fp32.
 #
 # Leave out the number per row that only training needs. Return bytes.
+# Write the formula yourself, here and in all exercises: a check refuses the course's own.
 #
 # Example: `least_bytes(2, 3, 4, 1, 1, 2)` is 80: 8 + 12 + 12 + 8 elements of
 # 2 bytes.

@@ -107,6 +107,16 @@ def test_a_students_folders_are_not_taken_for_the_class(tmp_path):
     write_zip(tmp_path / "zips.zip", {"mallory/alice.zip": zipped(("hw.py", WRONG))})
     for place in (late, late.with_suffix(".zip"), tmp_path / "zips.zip"):
         assert only(place).student == "mallory"
+        assert "if it is the class" in only(place).note
+    (late / "mallory" / "hw.py").write_bytes(ECHO)
+    assert only(late).note == ""
+
+
+def test_a_folder_of_the_places_name_is_the_class(tmp_path):
+    place = tmp_path / "autumn.2026"
+    (place / "autumn.2026" / "ada").mkdir(parents=True)
+    (place / "autumn.2026" / "ada" / "hw.py").write_bytes(ECHO)
+    assert only(place).student == "ada"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
-from course_lib.sandbox.calling import misfit, smallest
+from course_lib.sandbox.calling import misfit, size_of_smallest
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
@@ -99,7 +99,7 @@ def _run(function: Any, case: Case) -> Observed:
     k, v = (x.detach().clone(memory_format=torch.preserve_format) for x in (k, v))
     given = q, k_new, v_new, k, v, lengths
     with EagerLedger() as ledger:
-        ledger.follow(given, least=smallest(given))
+        ledger.follow(given, least=size_of_smallest(given))
         o = function(*given)
     ledger.look("the result", (o, k, v))
     return Observed((o, k, v), ledger if case.counted else None)
