@@ -52,12 +52,19 @@ def attention_judge(
             axes=axes,
             block_q=case.kwargs.get("block_q"),
         )
+        finding = finding or _of_no_key(o, lse_true, axes)
         if finding or lse is None:
             return finding
         allowed = 1e-3 + _of_scores(case) if in_dtype else 1e-5
         return array_finding(lse, lse_true, allowed=allowed, name="`lse`", axes=axes[:-1])
 
     return judge
+
+
+def _of_no_key(o: Any, lse_true: np.ndarray, axes: tuple[str, ...]) -> Finding | None:
+    """Ask that rows without a key, which nothing is rounded in, are 0 to the last bit."""
+    rows = np.where(np.isneginf(lse_true)[..., None], as_float64(o), 0.0)
+    return array_finding(rows, np.zeros_like(rows), allowed=0.0, name="`o`", axes=axes)
 
 
 def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, Any]:

@@ -74,6 +74,19 @@ def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs
     return q, 0 * k, v
 
 
+def peaked(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return one key whose score lies ``by`` above all others, and V near 1, but for its own.
+
+    Weights that are made smaller than they need be are lost in float16, and with them the 1.
+    """
+    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    q[...], k[...] = np.sqrt(d) / 4, 0
+    k[..., n_k // 2, :] = 4 * by / d
+    v[...] = 0.25 * v + 1
+    v[..., n_k // 2, :] = -1
+    return q, k, v
+
+
 # Hard cases --------------------------------------------------------------------------------------
 
 FAR_BELOW = -20_000.0  # masks that fill with -10000 or -1e4 put the hidden keys above these scores
@@ -307,6 +320,7 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "rise": sloped,
     "values_near": far_values,
     "alike": alike_queries,
+    "peak": peaked,
     "size": _sized,
     "jump": jumping,
     "far": far_below,
@@ -335,8 +349,8 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``alike``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of its own
-    if there is no recurrence to be off), and flags of the `Case`.
+    ``alike``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of
+    its own if there is no recurrence to be off), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
     more = {"tile": how.pop("tile", tiles[1])} if tiles and word == "fine" else {}

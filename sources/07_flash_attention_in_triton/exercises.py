@@ -61,7 +61,8 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 #
 # Write the six lines from `s` to `o_tile`. Two things that lesson 06 showed:
 # - `tl.dot(a, b, input_precision="ieee")` keeps float32 exact on a GPU. Without it a GPU rounds
-#   float32 tiles to TF32, and the check asks for it in every `tl.dot` of this lesson.
+#   float32 tiles to TF32, and the check asks for it in every `tl.dot` of this lesson (or for
+#   "tf32x3": three products in TF32, as exact).
 # - The second `tl.dot` needs both sides in one dtype: `p.to(v_tile.dtype)`.
 
 # %% ex-7-1
@@ -124,7 +125,8 @@ check(one_tile_attention)
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
 # and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in
-# lesson 03: other numbers overflow or vanish where scores are far apart.
+# lesson 03: other numbers overflow or vanish where scores are far apart. (A number close to it will
+# do, as long as float16 holds the weights that count.)
 
 # %% ex-7-2
 @triton.jit

@@ -128,7 +128,7 @@ for rung in (skip_tiles, edge_masks):
 
 # %% about-8-2b [markdown]
 # **8.2b · Split the loop (★★, 18 minutes).** Start from your 7.4. The loop over the keys becomes
-# two, in either order (a helper that you call twice will do as well):
+# two, in either order (a helper that you call twice, or one loop with an `if`, will do as well):
 #
 # - from 0 to `boundary`: tiles that *every* row of this program sees whole. No mask at all, not
 #   even for keys past the end: there are none here.

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.kernel_judge import (
+    a_program_a_tile,
     in_one_launch,
     in_turn,
     linear_memory,
@@ -33,6 +34,8 @@ def _one_tile(rng: Generator) -> list[Case]:
         case("16 queries, 16 keys, d = 16: all alike", 16, 16, 16, heads=(1, 2)),
         case("large scores (q and k times 4)", 16, 64, 32, size=4),
         case("16 queries, 128 keys", 16, 128, 16),
+        # to subtract 0, or nothing, does no harm there; twice the maximum, or minus that, does
+        case("all scores near -60", 16, 64, 16, near=-60),
         case("all scores near +110", 32, 16, 64, near=110),
         case("all scores near -150", 16, 64, 32, near=-150),
         case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110),
@@ -51,6 +54,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
     return [
         case("64 queries in tiles of 32, 96 keys in tiles of 16, d = 128",
              64, 96, 128, tiles=(32, 16)),
+        case("all scores near -60", 16, 64, 16, near=-60, tiles=(16, 32)),
         case("the scores climb along the row: every tile brings a new maximum",
              16, 96, 64, rise=120, tiles=(16, 32)),
         case("the scores fall along the row: the first tile has the maximum",
@@ -62,6 +66,8 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              128, 1024, 16, values_near=100, dtype="float16", tiles=(128, 64), counted=True),
         case("float16, 128 queries, 128 keys, d = 64",
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        case("float16, one key 8 above 511 others",
+             16, 512, 16, peak=8, dtype="float16", tiles=(16, 64)),
         draw.fine_launch(rng, 1024, tiles=(16, 16)),
         *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
         case("2 x 2 heads, 64 queries, 32 keys, strided memory",
@@ -170,14 +176,14 @@ def _exercise(
 ) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
     least = partial(attention_least, with_lse=with_lse, tiles=not from_scratch)
-    asked = (copies_nothing,) if from_scratch else ()
+    asked = copies_nothing if from_scratch else a_program_a_tile
     return Exercise.of(
         id,
         cases=cases,
         truth=attention_truth,
         answer=(lambda truth: truth) if with_lse else output_only,
         judge=in_turn(
-            stored_whole(judge), in_one_launch, was_launched, linear_memory, *asked, counted(least)
+            stored_whole(judge), in_one_launch, was_launched, linear_memory, asked, counted(least)
         ),
         kind="kernel",
         mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
