@@ -73,6 +73,7 @@ MASKS = (
         "the mask is right, but the loop stops before the last key that the tile's last row sees. "
         "That row is number (tile + 1) * block_q - 1, and n_k - n_q comes on top.",
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: t * b_q + n_k - n_q),
+        Misreading(end=lambda t, b_q, b_k, n_q, n_k: t * b_q + 1 + n_k - n_q),
         Misreading(end=lambda t, b_q, *_: (t + 1) * b_q),
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q - 1 + n_k - n_q),
     ),

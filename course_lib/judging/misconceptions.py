@@ -164,6 +164,12 @@ _KNOWN = (
         Misreading(factor=LN_2, loop=SLIPS["base_e_in_l_and_o"]),
     ),
     known(
+        "log2(e) is cut short",
+        "log2(e) is 1.4426950408889634: with fewer digits every exponent is a little off, and its "
+        "weight by as much times the score.",
+        *(Misreading(factor=cut * LN_2) for cut in (1.4, 1.44, 1.443, 1.4427)),
+    ),
+    known(
         "the scale is missing",
         "the scores are not divided by sqrt(d).",
         Misreading(power=0, factor=LN_2),  # log2(e) is part of it
