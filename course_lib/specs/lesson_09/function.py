@@ -85,16 +85,20 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _answer(slip: Slip, *, instead: str = "", only: slice = EVERY) -> Callable[..., Any]:
+def _answer(
+    slip: Slip, *, instead: str = "", only: slice = EVERY, another: bool = False
+) -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 
     ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta"). ``only``: which
-    of the gradients come from the kernel with the slip.
+    of the gradients come from the kernel with the slip. ``another``: causal in the backward is that
+    of another call, the contrary.
     """
 
     def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
         o, lse = attention_truth(q, k, v, causal=causal)
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
+        causal = causal != another
         seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
         where = where_of(seen, q, 64, 64, causal=causal)
         saved = (q, k, v, do, lse, (do * o).sum(-1), seen, where)
@@ -177,6 +181,12 @@ def _receipt(q: Any) -> int:
 
 
 _MISTAKES = (
+    Mistake(
+        "backward takes another call's causal",
+        "between a forward and its backward others are called, with flags of their own: what is "
+        "kept in a global or on the class is then theirs. Keep it in ctx.causal.",
+        _answer(Slip(), another=True),
+    ),
     exchanged(
         _truth,
         "dK",

@@ -154,9 +154,16 @@ def _first_fault(case: Case, told: Sequence[Told]) -> tuple[int, str, str] | Non
 
 
 def _compared(case: Case, told: Any) -> str:
-    """Return in words where a walk goes wrong: that is what mistakes are known by."""
+    """Return in words where a walk goes wrong, and whether that call copies.
+
+    That is what mistakes are known by.
+    """
     fault = None if isinstance(told, str) else _first_fault(case, told)
-    return f"call {fault[0]}: {fault[1]}" if fault else _RIGHT
+    if not fault:
+        return _RIGHT
+    says = told[fault[0]][1]
+    copies = isinstance(says, tuple | list) and says[-1:] not in ((None,), [None])
+    return f"call {fault[0]}: {fault[1]}{', and it copies' if copies else ''}"
 
 
 def _judge(case: Case, observed: Observed, _: Any) -> Finding | None:

@@ -105,6 +105,8 @@ class _State:
             page = table[-1]
         if copies:
             self._leave(last)
+            if slip == "one table until a copy":
+                table = self.tables[name] = [*table]
         grows = slip in ("both kept", "table first") or (slip == "whole, kept" and slot == 0)
         if copies and not grows:
             if slip != "old page kept":
@@ -152,7 +154,7 @@ class _State:
         for page in shared:
             if slip != "uncounted" and (slip != "last counted" or page == table[-1]):
                 self.held[page] = 2 if slip == "two at most" else self.held[page] + 1
-        one = slip in ("one table", "one sequence")
+        one = slip in ("one table", "one table until a copy", "one sequence")
         self.tables[child] = table if one else shared + own
         self.lengths[child] = {"no length": 0, "whole pages": len(shared) * self.size}.get(
             slip, self.lengths[parent]
@@ -186,6 +188,12 @@ class _State:
 
 
 SLIPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "parent and child are one sequence",
+        "the child is given its parent's own list, and what one appends is in the other's table "
+        "too: copy the list (of pages, not the pages).",
+        ("one table", "one table until a copy", "one sequence"),
+    ),
     (
         "a fork copies",
         "parent and child have the same tokens, and read them from the same pages: a fork copies "
@@ -303,20 +311,14 @@ SLIPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "the page boundary is off by one",
-        "slot = length % page_size, of the length before this token; a new page begins where that "
-        "is 0.",
+        "slot = length % page_size, of the length before this token; a new page is taken where "
+        "that is 0, no earlier and no later.",
         ("early", "late", "late by one slot"),
     ),
     (
         "each token takes a page",
         "a page has page_size slots: a new one is taken only when the last is full.",
         ("each",),
-    ),
-    (
-        "parent and child are one sequence",
-        "the child is given its parent's own list, and what one appends is in the other's table "
-        "too: copy the list (of pages, not the pages).",
-        ("one table", "one sequence"),
     ),
     (
         "the child does not know its length",
