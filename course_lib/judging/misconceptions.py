@@ -164,12 +164,6 @@ _KNOWN = (
         Misreading(factor=LN_2, loop=SLIPS["base_e_in_l_and_o"]),
     ),
     known(
-        "log2(e) is cut short",
-        "log2(e) is 1.4426950408889634: with fewer digits every exponent is a little off, and its "
-        "weight by as much times the score.",
-        *(Misreading(factor=cut * LN_2) for cut in (1.4, 1.44, 1.443, 1.4427)),
-    ),
-    known(
         "the scale is missing",
         "the scores are not divided by sqrt(d).",
         Misreading(power=0, factor=LN_2),  # log2(e) is part of it
@@ -408,6 +402,12 @@ _KNOWN = (
         "the column stride is taken for 1",
         "the numbers of a row need not stand side by side: multiply the column by its stride.",
         *(Misreading(strides=unit_columns(names)) for names in ("qkv", "q", "k", "v", "kv")),
+    ),
+    known(  # last: a factor so near to the right one changes little of what others explain
+        "log2(e) is cut short",
+        "log2(e) is 1.4426950408889634: with fewer digits every exponent is a little off, and its "
+        "weight by as much times the score.",
+        *(Misreading(factor=cut * LN_2) for cut in (1.4, 1.44, 1.443, 1.4427)),
     ),
 )
 
