@@ -28,14 +28,15 @@ def measure(d: int, n: int, causal: bool) -> Iterator[dict[str, Any]]:
 
     from course_lib.kernels.gluon_forward import specialised
     from course_lib.kernels.ladder import longest_first
-    from course_lib.kernels.tiles import BY_HAND, LISTS
+    from course_lib.kernels.tiles import BY_HAND, CAUSAL_LISTS, LISTS
 
     torch.manual_seed(n)
     shape = (TOKENS // n, 2048 // d, n, d)
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+    lists = CAUSAL_LISTS[d] if causal else LISTS[d]
     ways: dict[str, Callable[[], Any]] = {
         "8, a tile each": partial(specialised, q, k, v, causal=causal, **BY_HAND[d]),
-        "8, lists": partial(specialised, q, k, v, causal=causal, **LISTS[d]),
+        "8, lists": partial(specialised, q, k, v, causal=causal, **lists),
         "cuDNN": partial(sdpa, "CUDNN_ATTENTION", q, k, v, is_causal=causal),
     }
     if d != 96:  # rung 7's tiles are powers of two

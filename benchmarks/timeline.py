@@ -82,8 +82,8 @@ _COPIES = [
 RUNG_8: dict[str, Any] = {
     "module": "gluon_forward",
     "call": "specialised",
-    "tiles": N // 128,
-    "lanes": {3: ("copies", _COPIES), 0: ("group 0", _GROUP), 1: ("group 1", _GROUP)},
+    "tiles": N // 64,
+    "lanes": {3: ("copies", _COPIES), **{g: (f"group {g}", _GROUP) for g in range(3)}},
     "edits": [
         ("@gluon.jit\ndef seen_as(", """CLOCKS = None
 
@@ -135,7 +135,7 @@ def seen_as(""", 1),
         ("v_full.index(slot), v_smem.index(slot))\n", """v_full.index(slot), v_smem.index(slot))
             stamp(clocks, 3, i, 4)
 """, 1),
-        ("worker_num_regs=[240, 24]", "worker_num_regs=[240, 40]", 1),
+        ("worker_num_regs=[160, 160, 24]", "worker_num_regs=[160, 160, 40]", 1),
     ],
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from course_lib.style.picture import new_figure
 from course_lib.style.table import Table
 
 _RUNGS = {"edge_masks": "rung 4", "specialised": "rung 8"}
-_TILES = {"edge_masks": (64, 64), "specialised": (64, 128)}  # rows of one lane, keys
+_TILES = {"edge_masks": (64, 64), "specialised": (64, 64)}  # rows of one lane, keys
 _COLOURS = {
     "product": COLOURS["S"],  # striped: multiplying and waiting, no clock tells which
     "exponentials": COLOURS["exp"],

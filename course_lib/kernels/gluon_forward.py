@@ -10,7 +10,7 @@ common one:
 * *Overlap inside a group* (section 3.2): the scores of this key tile and P V of the tile before
   are started together; the group waits for the scores alone, and takes their exponentials while
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
-  128 two groups have them; at head_dim 64 three groups without this overlap are faster.
+  128 three groups have them for tiles of 64 keys; at 64 longer tiles without it are faster.
 * *A maximum may be too small* (FlashAttention-4, 2026, arXiv:2603.05451, conditional rescaling). m
   need not be the maximum, only near it: p = 2^(s - m) and l count from the same m, and O / l comes
   out the same. While no score lies more than SLACK above m, m stays and nothing is rescaled. Each
@@ -563,9 +563,9 @@ def specialised(
     *,
     causal=False,
     scale=None,
-    groups=2,
-    block_k=128,
-    stages=2,
+    groups=3,
+    block_k=64,
+    stages=3,
     overlap=True,
     stays=False,
 ):
@@ -577,7 +577,8 @@ def specialised(
         v: like k.
         causal: aligned at the end.
         scale: of the scores, above 0; default d ** -0.5.
-        groups: computing groups of 64 query rows each, 2 or 3.
+        groups: computing groups of 64 query rows each, 2 or 3; this and what follows: default what
+            is fastest at head_dim 128.
         block_k: keys per tile.
         stages: K and V tiles in flight.
         overlap: let a group take exponentials while its last P V runs; else other groups' do.

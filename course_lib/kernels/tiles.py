@@ -89,13 +89,18 @@ _DESCRIPTORS = {
 BY_HAND = {
     64: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
     96: {"groups": 3, "block_k": 128, "stages": 2, "overlap": False},
-    128: {"groups": 2, "block_k": 128, "stages": 3, "overlap": True},
+    128: {"groups": 3, "block_k": 64, "stages": 3, "overlap": True},
     256: {"groups": 2, "block_k": 64, "stages": 2, "overlap": True},
 }
-LISTS = {  # at head_dim 256 there is no room for a second tile of Q, at 128 it takes a stage's
-    d: BY_HAND[d] | {"stages": 2, "stays": True} for d in (64, 96, 128)
+# At head_dim 256 there is no room for a second tile of Q
+LISTS = {d: BY_HAND[d] | {"stays": True} for d in (64, 96, 128)}
+# Pairs of tiles of 192 rows make unequal lists: with 128 rows each tile is slower, the longest list
+# shorter
+CAUSAL_LISTS = LISTS | {
+    128: {"groups": 2, "block_k": 128, "stages": 2, "overlap": True, "stays": True}
 }
-_KEYS_SAVED = 200  # what a list saves for each tile of queries, in the time that a key takes
+# what a list saves for each tile of queries, in the time that a key takes; less what its tiles lose
+_KEYS_SAVED = {(128, True): 60}
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
@@ -107,20 +112,21 @@ def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dic
     """Return how rung 8 should run for these: keyword arguments of `specialised`.
 
     Lists of tiles are made beforehand, causal ones of pairs. So the longest may have much more
-    than the mean, where programs that come and go share the work out as they end. The number
-    above is fitted to the record ``h100_short_keys``; a test holds the choice to it.
+    than the mean, where programs that come and go share the work out as they end. The numbers
+    above are fitted to the record ``h100_short_keys``; a test holds the choice to it.
     """
     batch, heads, n_q, d = q.shape
     n_k = k.shape[2]
     if d not in LISTS:
         return BY_HAND[d]
+    lists = CAUSAL_LISTS[d] if causal else LISTS[d]
     lost, keys = 0.0, float(n_k)
     if causal:
-        tiles = cdiv(n_q, 64 * BY_HAND[d]["groups"])
+        tiles = cdiv(n_q, 64 * lists["groups"])
         longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
         lost = longest * sms / (batch * heads * tiles) - 1
         keys = max(n_k - n_q / 2, 1)
-    return LISTS[d] if _KEYS_SAVED / keys > lost else BY_HAND[d]
+    return lists if _KEYS_SAVED.get((d, causal), 200) / keys > lost else BY_HAND[d]
 
 
 def sm_of(x: torch.Tensor) -> int:
@@ -175,9 +181,9 @@ _BACKWARD = {
         64: (Tiles(32, 64, 4, 2), Tiles(128, 64, 8, 3)),
         # measured: faster than any choice that does not spill (96 bytes per thread)
         128: (Tiles(64, 64, 4, 2), Tiles(128, 64, 8, 3)),
-        # likewise (216 and 88 bytes by descriptors); 16 x 16 with 8 warps, which spills nothing, is
+        # likewise (216 and 80 bytes by descriptors); 16 x 16 with 8 warps, which spills nothing, is
         # five times as slow
-        256: (Tiles(64, 64, 8, 2), Tiles(128, 32, 8, 2)),
+        256: (Tiles(64, 64, 8, 2), Tiles(128, 32, 8, 3)),
     },
 }
 # head_dim 256 where it was not measured, and float32. On sm_75 a head_dim of 256 spills with any

@@ -173,7 +173,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
        for f, us in ((min, "min_us"), (max, "max_us")))),
     ("08", "rung 3 took {:.2f} to {:.2f} ms, rung 4 {:.2f} to {:.2f}",
      *(rung(way, True, us) / 1e3 for way in MIDDLE[1:3] for us in ("min_us", "max_us"))),
-    ("08", "products need {} of a tile's cycles", {75: "three quarters"}.get(
+    ("08", "products need {} of a tile's cycles", {80: "four fifths"}.get(
         5 * round(20 * loop_share("specialised")))),
     ("08", "where rung 4's need {}.", {50: "half"}.get(5 * round(20 * loop_share("edge_masks")))),
     ("08", "128 × 64 took {} as long as 64 × 64", {2.0: "twice"}.get(

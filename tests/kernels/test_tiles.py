@@ -26,7 +26,7 @@ from course_lib.kernels.tiles import (
 
 # (sm, head_dim) -> most bytes a thread of (dK and dV, dQ) may spill: on an H100 measured to be
 # faster than any choice that does not (96, 288); on a T4 all spill, this choice least (904, 312)
-SPILLS = {(90, 128): (128, 0), (90, 256): (320, 0), (75, 256): (1024, 384)}
+SPILLS = {(90, 128): (128, 0), (90, 256): (320, 32), (75, 256): (1024, 384)}
 # what a plain call leaves out, and the types of what a call may ask for
 BENT = {"softcap": "fp32", "sinks": "*fp32", "slopes": "*fp32", "cu_q": "*i32", "cu_k": "*i32"}
 PAGED = {"lengths": "*i32", "table": "*i32", "table_row": "i32", "k_page": "i32", "v_page": "i32"}
@@ -125,6 +125,8 @@ def test_programs_have_lists_where_that_was_faster():
     """In most shapes of the record the choice was the faster one, and nowhere far from it."""
     times: dict[tuple[int, int, bool], dict[str, float]] = {}
     for row in load_measurements("h100_short_keys")["rows"]:
+        if row["d"] == 128:  # had two groups then; benchmarks/NOTES.md says what was seen since
+            continue
         shape = row["d"], row["n"], row["causal"]
         times.setdefault(shape, {})[row["way"]] = row["median_us"]
     lost = []
