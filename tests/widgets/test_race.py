@@ -392,7 +392,7 @@ def test_the_end_says_which_bytes_moved_and_what_of_them_hbm_carries(mount, n, f
     race = Race(n, 128, 128, 128)
     said = words(mount(Race(n, 128, 128, 128, at=1.0), width=1140))
     assert "all that loads and stores ask for. HBM itself carries at least" in said
-    assert ("at this N S and P fit into it; with a larger N they do not" in said) == fits
+    assert ("for this N, S and P fit into it, for a larger one they do not" in said) == fits
     assert (race.least("naive") == race.least("flash")) == fits
 
 
