@@ -291,7 +291,8 @@ function render({ model, el }) {
 
   function drawAreas(shape, values) {
     const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = wide ||= stage.clientWidth || 1000;
-    const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
+    const most = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 185)))), gap = 18;
+    const across = Math.ceil(count / Math.ceil(count / most)); // rows of equal length
     const column = (width - (across - 1) * gap) / across;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     // The scale holds from one power of two to the next: between them S itself grows.
@@ -300,7 +301,7 @@ function render({ model, el }) {
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
     const scale = Math.min((column - 1.5 * line) / broad, (big ? 444 : 330) / deep);
     const px = (x) => x * scale;
-    const talls = rooms.map((room) => px(extent(room, "y")) + 1.4 * line);
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + (lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
@@ -308,12 +309,12 @@ function render({ model, el }) {
       laid.forEach((at, i) => place(l.trips[i], at));
       name(l, laid);
       if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
-      if (l.never) renew(l.neverText, { transform: `translate(${side / 2} ${side / 2})`, visibility: laid[0].x && side > 5.5 * line ? "visible" : "hidden" });
+      if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x ? "visible" : "hidden" });
     });
-    /** A lane's trips; the lower bound leaves the place where the others have S, if S is that large. */
+    /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
     function trips(l, at) {
       const found = placed(areas(l.model, at));
-      return l.never && extent(found, "x") < at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
+      return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
     }
     /** Letters of strips: under each that is wide enough, else a list beside the last. */
     function name(l, trips) {
