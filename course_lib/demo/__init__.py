@@ -61,7 +61,9 @@ class PeakMemory:
 
     def caption(self) -> str:
         """Return device, shape, limit and the backends that ran, in two or three lines."""
-        limit = f", limit {bytes_binary(self.limit_bytes)}" if self.limit_bytes else ""
+        limit = (
+            f", a limit of {bytes_binary(self.limit_bytes)} that we set" if self.limit_bytes else ""
+        )
         lines = [
             f"Peak memory above the inputs on {self.device}: {self.dtype}, {self.heads} heads, "
             f"head_dim {self.head_dim}{limit}",

@@ -28,7 +28,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline, as wide as naive's prediction.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (7, 2.6), narrow_height=1.9)
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (8.6, 3.1), narrow_height=1.9)
     figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
@@ -36,10 +36,11 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     top = max([limit, *(side * n for n in lengths)]) or 1.0
     room = 0.88 * top  # of the narrowest column: its words need it
     left, x = 0.0, 0.0
+    units: dict[str, str] = {}  # method -> what its label before is in
     for n in lengths:
         x = left
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, x, side * n, size, top, limit)
+            _draw_area(axes, record, x, side * n, size, top, limit, units)
         _say(axes, short_count(n), (x, -0.08 * top), (0, -1.65), size, va="top")
         left += max(2 * side * n, room) + 0.12 * top
     right = max(left, 5 * top)  # four doublings: the scale stays while they arrive
@@ -53,17 +54,18 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
             _say(axes, says, (x + 2 * limit, limit), (0, 0.35), size * 0.85, ha="right")
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.4)):
-        _say(axes, method, (-0.05 * top, 0), (0, up), size * 0.85, ha="right",
+        _say(axes, method, (-0.12 * top, 0), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
-    _say(axes, "N =", (-0.05 * top, -0.08 * top), (0, -1.65), size, ha="right", va="top")
-    axes.set(xlim=(-0.62 * top, right), ylim=(-0.5 * top, 1.35 * top), aspect="equal", anchor="NW")
+    _say(axes, "N =", (-0.12 * top, -0.08 * top), (0, -1.65), size, ha="right", va="top")
+    axes.set(xlim=(-0.69 * top, right), ylim=(-0.5 * top, 1.35 * top), aspect="equal", anchor="NW")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(
-        "areas: measured peaks; dots: counted bytes", loc="left", fontsize=size, fontweight="normal"
-    )
+        "areas: measured; dots: corners by counted bytes", loc="left", fontsize=size,
+        fontweight="normal",
+    )  # fmt: skip
     return figure
 
 
@@ -83,9 +85,13 @@ def _side_per_row(records: Sequence[Peak]) -> float:
 
 
 def _draw_area(
-    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float
-) -> None:
-    """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
+    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float,
+    units: dict[str, str],
+) -> None:  # fmt: skip
+    """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's.
+
+    A label leaves out the unit of the one before, of ``units``.
+    """
     from matplotlib.patches import Rectangle
 
     naive, text = record.method == "naive", text_colour(_COLOURS[record.method])
@@ -99,16 +105,27 @@ def _draw_area(
         _hatch_excess(axes, x, (wide, tall), limit, colour)
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
-        axes.plot([x + wide / 2] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
-    if naive and tall > 0.9 * top:  # two matrices, the scores and the weights: named once
+        inside = record.out_of_memory and limit > wide / 4  # the limit's name goes past the middle
+        high = 0.65 * limit if inside else tall
+        axes.plot([x + wide / 2] * 2, [0, high], color=PAGE_INK, linewidth=size / 14)
+    if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
             spot = (x + wide * (0.25 + 0.5 * i), 0.32 * tall)
-            _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold")
-    says = _short(n_bytes)
-    if record.out_of_memory:
+            ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
+            _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
+                 color=ink)  # fmt: skip
+    says, unit = _short(n_bytes), units.get(record.method, "")
+    units[record.method] = says.split()[1]
+    if not record.out_of_memory:
+        says = says.removesuffix(f" {unit}")
+    else:
         says = f"needs {says}: out of memory" if 2 * side > 0.9 * top else "out of\nmemory"
-    _say(axes, says, (x, y + tall if naive else y), (0, 0.55 if naive else -0.55), size * 0.85,
-         va="bottom" if naive else "top", color=text, linespacing=1.05)  # fmt: skip
+    over = bool(record.out_of_memory)  # its words are wider than it: they end where it ends
+    spot, off = (x + over * wide, y + tall if naive else y), (0.2 * (not over), 0.55)
+    _say(axes, says, spot, off if naive else (off[0], -off[1]), size * 0.85,
+         va="bottom" if naive else "top", ha="right" if over else "left",
+         color=text, linespacing=1.05, fontweight="bold" if over else "normal",
+         in_layout=not over)  # fmt: skip
     if record.ledger_bytes:
         wide, counted = _extent(naive, record.ledger_bytes, side)
         spot = (x + wide, counted if naive else -0.04 * top - counted)
@@ -118,11 +135,12 @@ def _draw_area(
 def _hatch_excess(
     axes: Any, x: float, extent: tuple[float, float], limit: float, colour: str
 ) -> None:
-    """Hatch what of an area lies outside of the limit's."""
+    """Hatch what of an area lies outside of the limit's, and tint what lies inside."""
     from matplotlib.patches import Polygon
 
     (wide, tall), (inner, low) = extent, (min(2 * limit, extent[0]), min(limit, extent[1]))
     corners = [(0, low), (0, tall), (wide, tall), (wide, 0), (inner, 0), (inner, low)]
+    axes.fill([x, x + inner, x + inner, x], [0, 0, low, low], color=colour, alpha=0.18, lw=0)
     shape = [(x + right, up) for right, up in corners]
     axes.add_patch(Polygon(shape, facecolor="none", edgecolor=colour, hatch="//", linewidth=0))
 

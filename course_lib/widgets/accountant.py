@@ -301,7 +301,11 @@ class HBMAccountant(CourseWidget):
         figure, (left, right) = new_figure(1, 2, figsize=(11, 4.2))
         notes = [f"{e['label']}: {bytes_decimal(e['bytes'])}" for e in self.extra]
         notes.append(f"areas: one of {self.heads * self.batch} heads; S is {self.n} wide")
-        names = [f"{row['name']}\n{bytes_decimal(row['bytes'])}" for row in self.rows()]
+        rows = self.rows()
+        least = next((row["bytes"] for row in rows if row["kind"] == "lower bound"), None)
+        against = [f" = {row['bytes'] / least:.3g} ×" if least else "" for row in rows]
+        names = [f"{row['name']}\n{bytes_decimal(row['bytes'])}{ratio}"
+                 for row, ratio in zip(rows, against, strict=True)]  # fmt: skip
         draw_areas(left, [placed(self.areas(m)) for m in self.models], names, notes)
         lengths = [2**i for i in range(6, 19)]
         for model in self.models:

@@ -57,7 +57,7 @@ class Race(CourseWidget):
     )
     _css = static_text("tokens.css", "common.css", "handles.css", "race.css")
     parts = ("race-picture", "race-tape")
-    height_px = 760
+    height_px = 800
 
     n = traitlets.Int(512).tag(sync=True)
     d = traitlets.Int(64).tag(sync=True)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -130,6 +131,16 @@ def test_what_does_not_fit_is_empty_and_hatched_past_the_limit(found):
     inside = (empty[0].get_x() + 0.1 * empty[0].get_width(), 0.1 * empty[0].get_height())
     assert not hatched.contains_point(axes.transData.transform(inside))
     assert any("out of" in text.get_text() for text in axes.texts)
+
+
+def test_a_label_leaves_out_the_unit_of_the_one_before_and_no_other(found):
+    """984 KiB stood before a bare 2.87, of MiB."""
+    sizes = {512: 984 * 2**10, 1024: 2.87 * 2**20, 2048: 4.85 * 2**20}
+    fused = next(record for record in found.records if record.method == "fused")
+    records = [replace(fused, n=n, measured_bytes=int(size)) for n, size in sizes.items()]
+    (axes,) = replace(found, records=tuple(records)).to_figure().axes
+    said = [text.get_text() for text in axes.texts]
+    assert {"984 KiB", "2.87 MiB", "4.85"} <= set(said)
 
 
 def test_presenter_means_larger_type(found):

@@ -142,7 +142,8 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
         """() => [...document.querySelectorAll('.fac *')]
           .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
             && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title')
-            && !n.matches('.fac-on, .fac-kv-brick, .fac-tile-said'))
+            && !n.matches('.fac-on, .fac-kv-brick, .fac-tile-said')
+            && !n.matches('.fac-on-s, .fac-on-k, .fac-on-v'))
           .map((n) => {
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
@@ -158,6 +159,8 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
     assert contrast("#ffffff", hex_of("blue")) >= 4.5  # what .fac-on stands on
     for tile in "qkv":  # what .fac-kv-brick and .fac-tile-said stand on, in both themes
         assert contrast("#1c1c1c", hex_of(tile)) >= 4.5
+    for tile in "skv":  # what .fac-on-s, .fac-on-k and .fac-on-v stand on
+        assert contrast("#000000", hex_of(tile)) >= 4.5
 
 
 @pytest.mark.browser

@@ -80,7 +80,7 @@ def dial(hands: Hands) -> None:
     """From a prompt to one query of each of 32 heads that share their keys."""
     hands.slides("queries of a request", "End").has(queries=8192)
     hands.slides("queries of a request", "Home").slides("K/V heads", "Home")
-    hands.has(queries=1, kv_heads=1).reads("32 × 1")
+    hands.has(queries=1, kv_heads=1).reads("32 heads × 1 query")
 
 
 def sram(hands: Hands) -> None:

@@ -161,7 +161,7 @@ def test_a_playthrough_by_keyboard_alone(mount, check_page):
     race = Race()
     assert odometers(page) == ["2.359 MB", "1.18 MB"]
     assert (race.total("naive"), race.total("flash")) == (2359296, 1179648)
-    assert "Your flag stands at 1.156 MB" in words(page)
+    assert "Your flag stands at 1.156 MB; the tape ends at 1.02 times that" in words(page)
     assert "not measured time" in words(page)
     page.get_by_label("N, rows").first.focus()
     page.keyboard.press("ArrowRight")
@@ -305,13 +305,13 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
     """Flash writes O as it goes, naive attention at the very end."""
     page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
     assert page.locator(".fac-race-out").all_text_contents() == [
-        "O: 0 % written",
-        "O: 50 % written",
+        "0 %",
+        "50 %",
     ]
     says = page.locator(".fac-race-over").text_content()
     assert "load S rows 0–127: P = softmax(S)" in says
     page.get_by_label("Tape", exact=True).press("End")
-    assert page.locator(".fac-race-out").all_text_contents() == ["O: 100 % written"] * 2
+    assert page.locator(".fac-race-out").all_text_contents() == ["100 %"] * 2
 
 
 @pytest.mark.browser
@@ -341,15 +341,16 @@ def test_the_flag_waits_where_no_tape_ends(mount):
 @pytest.mark.parametrize(
     ("settings", "said", "unsaid"),
     [
-        ({}, "Drag the corner of S, the edge of the Q tile", "\0"),
-        ({"lanes": ("naive",)}, "Drag the corner of S. ", "desk"),
+        ({}, "To drag: the corner of S, the edge of the Q tile", "\0"),
+        ({"lanes": ("naive",)}, "To drag: the corner of S.", "desk"),
         ({"decode": True}, "the edge of the K tile", "Q tile"),
     ],
 )
 def test_the_hint_names_the_handles_that_are_there(mount, settings, said, unsaid):
     page = mount(Race(**settings), width=1140)
-    assert said in words(page)
-    assert unsaid not in words(page)
+    hint = page.locator(".fac-race-hint").text_content()
+    assert said in hint
+    assert unsaid not in hint
 
 
 @pytest.mark.browser
@@ -363,8 +364,9 @@ def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
     page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
     text = page.locator(".fac-race-over").text_content()
     assert text.count("4.719 MB9.437 MB") == 2
+    assert text.count("256 rows") == 2
     moved = page.locator(".fac-race-wear").all_text_contents()
-    assert moved[:5] == ["×1.0", "×1.0", "×0.0", "×0.0", "×1.1"]
+    assert moved[:5] == ["×1.0", "×1.0", "", "", "×1.1"]
     assert moved[5:] == ["×0.6", "×4.9", "×4.8", "×0.5", ""]
 
 
@@ -381,3 +383,27 @@ def test_nothing_flies_while_it_does_not_play(mount):
     still = page.evaluate(filled)
     page.get_by_label("Tape", exact=True).press("ArrowRight")
     assert page.evaluate(filled) == pytest.approx(still, abs=0.01)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("n", "fits"), [(1024, True), (8192, False)])
+def test_the_end_says_which_bytes_moved_and_what_of_them_hbm_carries(mount, n, fits):
+    """At N = 1024 the sentence read as if naive attention crossed HBM no more than flash does."""
+    race = Race(n, 128, 128, 128)
+    said = words(mount(Race(n, 128, 128, 128, at=1.0), width=1140))
+    assert "all that loads and stores ask for. HBM itself carries at least" in said
+    assert ("for this N, S and P fit into it, for a larger one they do not" in said) == fits
+    assert (race.least("naive") == race.least("flash")) == fits
+
+
+@pytest.mark.browser
+def test_nothing_on_the_picture_lies_on_anything_else(mount):
+    overlaps = """() => { const of = [...document.querySelectorAll('.fac-race-over text')]
+      .filter((t) => t.textContent.trim()).map((t) => [t.textContent, t.getBoundingClientRect()]);
+      return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
+        q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4)
+        .map(([b]) => [a, b])); }"""
+    for n, d, at in ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0)):
+        for width in (480, 1140):
+            page = mount(Race(n, d, 128, 128, at=at, flag=0.25 if at else -1.0), width=width)
+            assert page.evaluate(overlaps) == [], (n, d, at, width)

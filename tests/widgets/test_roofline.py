@@ -141,9 +141,9 @@ def test_the_dial_is_dragged_from_decode_to_prefill(mount, check_page, width):
     page.mouse.move(start["x"] + 8, start["y"])
     page.mouse.up()
     assert page.evaluate("facModel.get('queries')") == 1
-    assert "4 × 1" in page.text_content(".fac svg")
+    assert "4 heads × 1 query" in page.text_content(".fac svg")
     page.get_by_label("K/V heads").first.press("Home")
-    assert "32 × 1" in page.text_content(".fac svg")
+    assert "32 heads × 1 query" in page.text_content(".fac svg")
     check_page(page)
 
 
@@ -172,6 +172,36 @@ def test_no_name_lies_on_what_was_measured(mount, width):
         assert not any(
             n["x"] < x < n["x"] + n["width"] and n["y"] < y < n["y"] + n["height"] for n in names
         )
+
+
+def above_the_slope() -> RooflineChart:
+    """Return lesson 08's chart: two kernels timed faster than the bytes counted would allow."""
+    chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
+    chart.add_measurement("rung 1", intensity=64, tflops=400)
+    chart.add_measurement("rung 8", intensity=127, tflops=686)
+    return chart
+
+
+@pytest.mark.browser
+def test_what_was_timed_above_the_roof_says_why_and_points_to_its_place_on_it(mount):
+    page = mount(above_the_slope(), width=1280)
+    assert "caches served some of these bytes" in page.text_content(".fac svg")
+    assert page.locator(".fac-roof-way").count() == 2
+    assert page.locator(".fac-roof-true").count() == 1, "the other's place is under the handle"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 800, 1100])
+def test_no_name_lies_on_another(mount, width):
+    overlaps = """() => { const of = [...document.querySelectorAll('.fac svg text')]
+      .filter((t) => t.textContent.trim() && !t.hasAttribute('transform'))
+      .map((t) => [t.textContent, t.getBoundingClientRect()]);
+      return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
+        q.left < p.right - 1 && p.top < q.bottom - 5 && q.top < p.bottom - 5)
+        .map(([b]) => [a, b])); }"""
+    charts = (RooflineChart(n=8192, heads=8), above_the_slope(), RooflineChart(view="dial"))
+    for chart in charts:
+        assert mount(chart, width=width).evaluate(overlaps) == []
 
 
 def test_every_model_of_the_chart_exists():

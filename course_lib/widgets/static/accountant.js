@@ -98,10 +98,11 @@ function collected(model, values) {
   return [...sums.values()].sort((a, b) => b.bytes - a.bytes);
 }
 
-const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : `${short(ms * 1000, 3)} µs`);
+const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
+const LIMITS = { overhead: ["the launches", "set"], traffic: ["traffic", "sets"], arithmetic: ["arithmetic", "sets"] };
 const KINDS = { "lower bound": "each tensor once: the lower bound", "upper bound": "K, V per Q tile" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
@@ -160,10 +161,11 @@ function render({ model, el }) {
   const lanes = data.models.map(modelLane);
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
+  const around = s("rect", { class: "fac-around" }); // the S whose corner it is
   const lead = s("path", { class: "fac-axis-line" }); // from a small S to its handle
   const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
   const arrows = s("path");
-  handled.svg.append(ghost, lead, knob, arrows);
+  handled.svg.append(ghost, around, lead, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
@@ -180,20 +182,25 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), says = h("small", {}), time = h("div", { class: "fac-time" }), marks = s("g", {});
+    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), time = h("div", { class: "fac-time" }), marks = s("g", {});
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value), says, h("div", { class: "fac-clip" }, svg), time);
-    return { node, value, says, time, svg, marks };
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value, ratio), says, h("div", { class: "fac-clip" }, svg), time);
+    return { node, value, ratio, says, time, svg, marks };
   }
 
   function modelLane(m) {
     const made = lane(m.label, m.means), formula = h("ul", {});
-    const fold = h("details", { ontoggle: () => made.spell() }, h("summary", {}, "its sum"), formula);
+    const fold = h("details", {
+      ontoggle: () => { // one opens them all: they are there to be compared
+        for (const l of lanes) l.fold.open = fold.open;
+        made.spell();
+      },
+    }, h("summary", {}, "how it adds up"), formula);
     made.node.append(fold);
     const trips = m.terms.map((term) => {
       const name = data.scores[term.tensor], hatch = name ? s("path", { class: "fac-hatch" }) : "";
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
-      const says = s("text", { class: "fac-trip" }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
+      const says = s("text", { class: `fac-trip fac-on-${name ? "s" : term.tensor}` }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
       const letter = name ? "" : s("text", { class: `fac-trip fac-letter fac-name-${term.tensor}` }, term.tensor.toUpperCase());
       made.marks.append(rect, hatch, says, letter);
       return { rect, hatch, says, letter };
@@ -201,7 +208,7 @@ function render({ model, el }) {
     const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(" "));
     made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
-    const neverText = never && s("g", {}, s("text", { class: "fac-trip fac-left fac-soft-text", y: "1.15em" }, "S is never here"));
+    const neverText = never && s("g", {}, ["S is", "never here"].map((line, i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` }, line)));
     if (never) made.marks.append(never, neverText);
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
@@ -242,7 +249,7 @@ function render({ model, el }) {
       stage.replaceChildren(...[...lanes, ...shown.extras].map((l) => l.node));
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
-    lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 && i !== bound ? totals[i] / totals[bound] : 0));
+    lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 ? totals[i] / totals[bound] : 0));
     sayTimes(totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s)));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawAreas(shape, values);
@@ -254,8 +261,9 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      const against = Math.abs(ratio - 1) < 0.005 ? "= the lower bound" : `${times(ratio)} × the lower bound`;
-      write(l.says, [KINDS[l.model.kind] ?? l.model.kind, ratio && against].filter(Boolean).join(": "));
+      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
+      const kind = KINDS[l.model.kind] ?? l.model.kind;
+      write(l.says, l.ratio.textContent && l.model.kind !== "lower bound" ? `× the lower bound: ${kind}` : kind);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -271,7 +279,9 @@ function render({ model, el }) {
   function sayTimes(paces) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
     lanes.forEach((l, i) => {
-      write(l.time, `≥ ${milliseconds(1000 * least[i])}: ${paces[i].limit === "overhead" ? "launches" : paces[i].limit}`);
+      const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
+      write(l.time, `time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
+      l.time.style.setProperty("--fac-blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });
   }
@@ -281,28 +291,31 @@ function render({ model, el }) {
 
   function drawAreas(shape, values) {
     const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = wide ||= stage.clientWidth || 1000;
-    const across = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 165)))), gap = 18;
+    const most = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 185)))), gap = 18;
+    const across = Math.ceil(count / Math.ceil(count / most)); // rows of equal length
     const column = (width - (across - 1) * gap) / across;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
-    const rooms = data.models.map((m) => placed(areas(m, room)));
+    const rooms = lanes.map((l) => trips(l, room));
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 1.5 * line) / broad, (big ? 458 : 330) / deep);
+    const scale = Math.min((column - 1.5 * line) / broad, (big ? 444 : 330) / deep);
     const px = (x) => x * scale;
-    const talls = rooms.map((trips, i) => px(extent(trips, "y")) + (lanes[i].never ? 2.75 : 1.4) * line);
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + (lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
-      const trips = placed(areas(l.model, values));
-      trips.forEach((at, i) => place(l.trips[i], at));
-      name(l, trips);
-      if (l.never) {
-        const side = px(shape.n);
-        renew(l.never, { width: side, height: side, visibility: side > 40 ? "visible" : "hidden" });
-        renew(l.neverText, { transform: `translate(0 ${side + (px(trips[0].wide) < LETTER ? 0 : line)})` });
-      }
+      const laid = trips(l, values), side = px(shape.n);
+      laid.forEach((at, i) => place(l.trips[i], at));
+      name(l, laid);
+      if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
+      if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x ? "visible" : "hidden" });
     });
+    /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
+    function trips(l, at) {
+      const found = placed(areas(l.model, at));
+      return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
+    }
     /** Letters of strips: under each that is wide enough, else a list beside the last. */
     function name(l, trips) {
       const end = px(extent(trips, "x")), squares = trips.filter((at) => at.kind === "square");
@@ -330,7 +343,8 @@ function render({ model, el }) {
       if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
     }
     const corner = px(shape.n);
-    const held = corner < 24 ? corner + 26 : corner; // a small S lies beside its handle, not under it
+    const held = corner < 24 ? corner + 40 : corner; // a small S lies beside its handle, not under it
+    renew(around, { width: corner, height: corner, visibility: corner < 24 ? "hidden" : "visible" });
     renew(lead, { d: corner < held ? `M${corner} ${corner}L${held} ${held}` : "" });
     renew(knob, { cx: held, cy: held });
     renew(arrows, way({ cx: held, cy: held, class: "corner" }));
@@ -344,7 +358,7 @@ function render({ model, el }) {
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    write(scaleText, `Areas are what ${values.H > 1 ? `one of ${values.H} heads` : "the head"} moves${get("layers") > 1 ? ` in one of ${get("layers")} layers` : ""}: S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`);
+    write(scaleText, `${values.H > 1 || get("layers") > 1 ? `Numbers: all ${values.H} heads${get("layers") > 1 ? ` and ${get("layers")} layers` : ""}. Areas: one of them. ` : ""}Here S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`);
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }
@@ -395,6 +409,7 @@ function render({ model, el }) {
         if (turn === laid - 1 && timer) l.trips[term].rect.animate([{ opacity: 0, transform: "translateY(-24px)" }, { opacity: 1, transform: "none" }], 300);
       });
       l.value.textContent = bytesText(sum);
+      l.ratio.hidden = laid < most;
     }
   }
 
@@ -409,9 +424,9 @@ function render({ model, el }) {
       ? `Every model here says ${bytesText(totals[base])}.`
       : `${capital(data.models[most].label)} moves ${timesWords(totals[most] / totals[base])} ${data.models[base].label}: ${bytesText(totals[most])} against ${bytesText(totals[base])}.`;
     const second = `On ${chip.name} that traffic takes ${ms(dear.traffic)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.overhead)}.`;
-    const other = found(base).limit;
-    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${other} for ${data.models[base].label}`}`;
-    return `${first} ${second} ${capital(dear.limit)} sets the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
+    const other = found(base).limit, [what, set] = LIMITS[dear.limit];
+    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${LIMITS[other][0]} for ${data.models[base].label}`}`;
+    return `${first} ${second} ${capital(what)} ${set} the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

@@ -29,30 +29,29 @@ function render({ model, el }) {
     draw();
   }
   function frame(lane, number) {
-    const { fs, lw, shelf, H, deskH, tape, scale, base, stacked } = race.box, { x, y, bill, l2, desk } = lane, naive = lane.name === "naive";
+    const { fs, lw, shelf, H, deskH, tape, thin, scale, base, stacked } = race.box, { x, y, bill, l2, desk } = lane, naive = lane.name === "naive";
     const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
-      s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 3.3 * fs, rx: 6 }),
-      text(x + lw - 8, y + shelf + 1.15 * fs, "fac-race-small fac-race-name", "HBM", { "text-anchor": "end" }),
+      s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 4.8 * fs, rx: 6 }),
+      text(x + 0.9 * fs, y + shelf + 0.3 * fs, "fac-race-small fac-race-name", "HBM"),
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {
       const ghost = t === "s" && !naive;
       nodes.push(s("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
-      nodes.push(text(p.x + p.w / 2, p.y - 0.4 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
+      nodes.push(text(p.x + p.w / 2, p.y - 0.65 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
       nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
       if (ghost) nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const { o } = lane.at;
-    nodes.push((lane.timesText = text(o.x + o.w + 1.3 * fs, o.y + o.h + 1.1 * fs, "fac-race-soft")), (lane.againText = text(0, 0, "fac-race-again", "", { transform: `translate(${lane.at.k.x + lane.at.k.w + race.box.wear + 0.4 * fs} ${lane.at.k.y + 2}) rotate(90)` })), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
-    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), bx = x + lw - 10 - bar * scale, by = y + shelf + H + 2.5 * fs;
-    if (last) nodes.push(s("path", { class: "fac-race-line", d: `M${bx} ${by - 4}v4h${bar * scale}v-4` }), text(bx - 6, by, "fac-race-soft", `${bar} rows`, { "text-anchor": "end" }));
+    nodes.push((lane.timesText = text(x + 0.9 * fs, lane.at.k.y + H + 2.3 * fs, "fac-race-soft")), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
+    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), { s: S } = lane.at, by = S.y + H + 2.3 * fs;
+    nodes.push(s("path", { class: "fac-race-line", d: `M${S.x} ${by - 5}v5h${bar * scale}v-5` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
     nodes.push(...l2Band(text, lane, race, get));
     // the desk: one wall, and what goes over it
     const w = wall(), at = slots(lane), used = at.s.x + at.s.w - x, lens = base / 512;
     nodes.push(s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
-    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} times as large` : ""}`));
+    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, at ${lens} × the scale above` : ""}`));
     if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
     const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
     if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
@@ -61,7 +60,9 @@ function render({ model, el }) {
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
     const px = lw / race.axis;
-    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), text(x, bill - 1.7 * fs, "fac-race-moved", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), (lane.outText = text(x + lw, bill - 1.7 * fs, "fac-race-out", "", { "text-anchor": "end" })));
+    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), s("rect", { class: "fac-race-panel", x, y: bill + tape + 4, width: lw, height: thin }), text(x, bill - 1.9 * fs, "", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), text(x + lw, bill - 1.9 * fs, "", [(lane.outText = s("tspan", { class: "fac-race-out" })), " of O written"], { "text-anchor": "end" }));
+    if (stacked) nodes.push(text(x, lane.says - 1.3 * fs, "fac-race-name", data().titles[lane.name]));
+    nodes.push((lane.statusText = text(x, lane.says, "")));
     nodes.push(...tapeScale(text, lane, race.box, race.axis));
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
@@ -75,12 +76,13 @@ function render({ model, el }) {
   }
   /** What depends on the clock or on the flag: it may change while all else stays. */
   function marks(lane, number) {
-    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin + 1.05 * fs;
+    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin + 2.45 * fs;
     const flagged = number === race.lanes.length - 1 && race.lanes.length > 1 && (!clock || get("flag") >= 0);
-    nodes.push((lane.leastText = text(x, low + 1.2 * fs, "fac-race-small")), (lane.statusText = text(x, low + 2.5 * fs, "fac-race-small")));
+    nodes.push((lane.leastText = text(x, low, "fac-race-small")));
+    stage.classList.toggle("fac-race-fresh", !clock);
     const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(x + lw, low + 1.2 * fs, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }));
-    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "the tape: every byte moved, in order, in its tensor's colour")]));
+    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(x + lw, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }));
+    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "the tape: all that loads and stores move, in order")]));
     lane.marks.replaceChildren(...nodes);
   }
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
@@ -111,12 +113,12 @@ function render({ model, el }) {
   }
   /** The prediction, above the tape: it waits at the left end, where no tape stops. */
   function flag(lane) {
-    const planted = get("flag") >= 0, { lw, tape, fs } = race.box;
-    const x = lane.x + Math.max(0, get("flag")) * lw, y = lane.bill, way = x - lane.x > 0.45 * lw ? -1 : 1;
-    const pole = `M${x} ${y + tape + 4}V${y - 1.1 * fs}h${way * 1.1 * fs}l${-way * 0.3 * fs} ${0.4 * fs}l${way * 0.3 * fs} ${0.4 * fs}h${-way * 1.1 * fs}`;
-    const grab = hold("rect", { class: "fac-race-grab", x: Math.max(lane.x, x - 1.2 * fs), y: y - 1.4 * fs, width: 2.4 * fs, height: 1.4 * fs }, (px) => clock > 0 || put(model, { flag: clamp((px - lane.x) / lw) }));
-    const says = planted ? `your flag: ${bytesText(Math.round(get("flag") * race.axis))}` : "your flag: drag it to where this tape will end";
-    return [s("path", { class: `fac-race-flag${planted ? " fac-race-planted" : ""}`, d: pole }), grab, text(x + way * 1.5 * fs, y - 0.45 * fs, "fac-race-small", says, { "text-anchor": way < 0 ? "end" : "start" })];
+    const { lw, tape, fs } = race.box, planted = get("flag") >= 0, x = lane.x + Math.max(0, get("flag")) * lw, y = lane.bill;
+    const left = x - lane.x > 0.45 * lw, wide = (left ? -2.2 : 2.2) * fs, tall = 1.2 * fs, fy = y - tall - 4;
+    const cloth = { class: "fac-race-grab", d: `M${x} ${fy}h${wide}l${-0.2 * wide} ${tall / 2}l${0.2 * wide} ${tall / 2}h${-wide}z` };
+    const grab = clock ? s("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp((px - lane.x) / lw) }));
+    lane.flagText = text(x + 1.2 * wide, y - 0.45 * fs, `fac-race-small${planted ? "" : " fac-race-name"}`, "", { "text-anchor": left ? "end" : "start" });
+    return [s("path", { class: "fac-race-flag", d: `M${x} ${y + tape + 4}V${fy}` }), grab, s("path", way({ cx: x + 0.42 * wide, cy: fy + tall / 2, class: "" })), lane.flagText];
   }
   function draw() {
     if (!visible || !race.box) return;
@@ -126,17 +128,17 @@ function render({ model, el }) {
   function label() {
     for (const lane of race.lanes) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
-      const ends = lane.events.at(-1).t1;
-      write(lane.outText, `${race.box.stacked ? `${data().titles[lane.name]}, ` : ""}O: ${Math.floor((100 * lane.written) / (lane.outs || 1))} % written`);
-      write(lane.leastText, clock ? `the thin tape: at least ${bytesText(Math.round(lane.least0))} ${ends <= clock ? "cross HBM" : "crossed HBM so far"}` : "");
-      write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : ends <= clock ? `done after ${timeText(ends)} of traffic clock` : "");
+      const ends = lane.events.at(-1).t1, over = ends <= clock, mark = Math.round(get("flag") * race.axis);
+      write(lane.outText, `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`);
+      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag your flag to where this tape will end" : `your flag: ${bytesText(mark)}${lane.now > mark ? ", passed" : ""}`);
+      write(lane.leastText, `thin: of this, HBM carries at least ${clock ? bytesText(Math.round(lane.least0)) : "so much"}${over || !clock ? "" : " so far"}`);
+      write(lane.statusText, !clock ? "nothing has moved yet" : lane.current ? says(lane, lane.current) : over ? `done after ${timeText(ends)} of traffic clock` : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
-        write(node, clock && (t !== "s" || lane.name === "naive") ? `×${times < 10 ? times.toFixed(1) : short(times, 3)}` : "");
+        write(node, times && (t !== "s" || lane.name === "naive") ? `×${times < 10 ? times.toFixed(1) : short(times, 3)}` : "");
       }
-      write(lane.timesText, clock && race.box.lw >= 440 && !get("decode") ? "times moved" : "");
-      write(lane.againText, Object.values(lane.wear).some((times) => times > 1) ? "read again" : "");
-      write(lane.deskText, lane.name === "naive" && lane.current ? lane.current.tensor.toUpperCase() : "");
+      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 15.5 * race.box.fs ? "; fringe: re-read" : ""}` : "");
+      write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];
     if (race.difference != null && other.events[race.difference]?.t0 <= clock) outline(other.differs, other, other.events[race.difference]);
@@ -159,11 +161,10 @@ function render({ model, el }) {
   }
   /** What can be dragged here. */
   function handled() {
-    if (fixed) return [];
     const last = race.lanes.at(-1), tiled = last.name !== "naive";
-    return ["the corner of S", ...(tiled ? [get("decode") ? "the edge of the K tile" : "the edge of the Q tile or of the K tile", "the desk's wall"] : [])];
+    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile, the desk's wall (another GPU)` : ""}.`;
   }
-  const sentence = () => raceSays(race, clock, get, handled());
+  const sentence = () => raceSays(race, clock, get);
   const spoken = () => (clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : "") + words.textContent;
 
   // Time
@@ -244,7 +245,8 @@ function render({ model, el }) {
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
   const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
   const mine = (node) => (fixed ? null : node);
-  const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode",
+  const hint = h("p", { class: "fac-soft fac-race-hint" });
+  const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
   root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "Tape"), seekBar))), mine(fields.n.node), rest), voice.node);
@@ -255,6 +257,7 @@ function render({ model, el }) {
     speed.node.value = get("speed");
     causal.node.checked = get("causal");
     decode.node.checked = get("decode");
+    write(hint, handled());
     flagField.node.hidden = clock > 0 || race.lanes.length < 2;
   }
   const redraw = () => (stop(), build(), follow());

@@ -6,9 +6,9 @@ const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
 /** What a tape measures: bytes at its start, its middle and its end. */
 function tapeScale(text, { x, bill }, { fs, lw, tape, thin }, axis) {
-  const y = bill + tape + thin + 1.05 * fs;
+  const low = bill + tape + thin + 6, y = low + 1.05 * fs;
   return [["start", 0], ["middle", 0.5], ["end", 1]].flatMap(([anchor, share]) => [
-    s("path", { class: "fac-race-line", d: `M${x + share * lw} ${bill + tape}v${thin + 3}` }),
+    s("path", { class: "fac-race-line", d: `M${x + share * lw} ${low - 1}v4` }),
     text(x + share * lw, y, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
   ]);
 }
@@ -21,12 +21,12 @@ function l2Band(text, lane, race, get) {
   let left = x;
   for (const [t, many] of Object.entries(sizes)) {
     const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / n : 1))) / chip.l2;
-    nodes.push(s("rect", { class: `fac-fill-${t}`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+    nodes.push(s("rect", { class: `fac-fill-${t} fac-race-cached`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
     left += w;
   }
-  const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, ""] : ["K and V", 2 * small, ": read again from here"];
+  const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
   nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
-  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit${then}`}`, { "text-anchor": "end" }));
+  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit: ${then}`}`, { "text-anchor": "end" }));
   if (stacked) nodes.push(text(x, l2 - 0.45 * fs, "fac-race-name", race.data().titles[lane.name]));
   return nodes;
 }
@@ -43,9 +43,10 @@ function raceCanvas(get) {
     race.lanes = get("lanes").map((name) => {
       const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations));
       const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
-      let total = 0;
+      let total = 0, least = 0;
       const from = events.map((e) => (total += e.bytes) - e.bytes);
-      return { name, events, from, total, least: events.reduce((sum, e) => sum + e.least, 0), outs: events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0), badge: data().replays[name]?.badge ?? data().badges[name] };
+      const past = events.map((e) => (least += e.least) - e.least); // of the thin tape, as `from` of the tape
+      return { name, events, from, past, total, least, outs: events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0), badge: data().replays[name]?.badge ?? data().badges[name] };
     });
     race.axis = Math.max(...race.lanes.map((lane) => lane.total));
     for (const lane of race.lanes) lane.group = groups(lane);
@@ -69,24 +70,25 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 303 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 1.6 * fs;
-    const shelf = 1.9 * fs, shelfEnd = shelf + H + 3.6 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
-    const tape = 1.7 * fs, thin = 0.55 * fs, head = 3.1 * fs, bill = head + tape + thin + 4.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
+    const H = Math.min(big ? 268 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
+    const shelf = (stacked ? 1.9 : 3.2) * fs, shelfEnd = shelf + H + 5.1 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
+    const tape = 1.7 * fs, thin = 0.65 * fs, head = (stacked ? 6.1 : 3.3) * fs, bill = head + tape + thin + 3.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
     race.box = { width, fs, lw, n, d, base, scale, H, shelf, wear, deskH, tape, thin, stacked, zoom: H / 512, height: stacked ? tops + count * below + 0.5 * fs : below + bill };
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
       lane.y = tops + (stacked ? i * shelfEnd : 0);
       lane.l2 = stacked ? tops + count * shelfEnd + i * onChip + 1.7 * fs : shelfEnd; // on a phone S stands under no S, then the desks
       lane.desk = lane.l2 + 3.9 * fs;
+      lane.says = stacked ? i * bill + 2.5 * fs : 2.55 * fs;
       lane.bill = head + (stacked ? i * bill : below); // and above all the tapes stand together
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const rows = get("decode") ? 1 : n;
-      let x = lane.x + 0.9 * fs;
+      let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
-        lane.at[t] = { x, y: lane.y + shelf + 1.7 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
-        x += w + Math.max({ q: 1.2, k: 3, v: 2.1, o: 1.9, s: 0 }[t] * fs, 2.7 * fs - w);
+        lane.at[t] = { x, y: lane.y + shelf + 2.1 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
+        x += w + Math.max({ q: 1.2, k: 2.6, v: 2.6, o: 1.9, s: 0 }[t] * fs, 2.7 * fs - w);
       }
     });
   }
@@ -108,11 +110,16 @@ function raceCanvas(get) {
 
   // The pictures: what stays on a layer, what moves on top
   const hatch = {};
+  let pen, ground;
   function paint(g, tensor, x, y, w, tall, alpha = 1) {
     g.globalAlpha = alpha;
     const second = isScore(tensor) && tensor !== "s";
-    if (isScore(tensor)) g.fillStyle = hatch[second] ??= stripes(second);
-    else g.fillStyle = colourOf(tensor);
+    g.fillStyle = colourOf(tensor);
+    if (isScore(tensor)) { // a tint below the hatch, or its ground would look like nothing there
+      g.globalAlpha = 0.35 * alpha;
+      g.fillRect(x, y, w, tall);
+      [g.globalAlpha, g.fillStyle] = [alpha, (hatch[second] ??= stripes(second))];
+    }
     g.fillRect(x, y, w, tall);
     g.globalAlpha = 1;
   }
@@ -121,7 +128,7 @@ function raceCanvas(get) {
     tile.width = tile.height = 8;
     const g = tile.getContext("2d");
     g.strokeStyle = COLOUR.s;
-    g.lineWidth = second ? 5 : 3.6;
+    g.lineWidth = second ? 4 : 2.6;
     for (const shift of [-8, 0, 8]) {
       g.beginPath();
       g.moveTo(shift, second ? 8 : 0);
@@ -138,6 +145,8 @@ function raceCanvas(get) {
       if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
       c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
     }
+    const look = getComputedStyle(canvas);
+    [pen, ground] = [look.color, look.outlineColor];
     layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
@@ -146,9 +155,8 @@ function raceCanvas(get) {
   }
   /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
   function finish(lane, e, i) {
-    const g = layer.getContext("2d"), { lw, tape, thin } = race.box, px = lw / race.axis, p = place(lane, e);
-    if (e.least) paint(g, e.tensor, lane.x + lane.least0 * px, lane.bill + tape + 2, Math.max(0.3, e.least * px), thin);
-    lane.least0 += e.least;
+    const g = layer.getContext("2d"), p = place(lane, e);
+    lane.least0 = lane.past[i] + e.least;
     if (e.tensor === "o" && e.kind === "store") lane.written += e.bytes;
     lane.moved = lane.from[i] + e.bytes;
     const t = isScore(e.tensor) ? "s" : e.tensor;
@@ -158,23 +166,29 @@ function raceCanvas(get) {
       if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
       paint(g, e.tensor, p.x, p.y, p.w, p.h);
     } else if (t !== "s") { // a lamella for each time that a row is read again
-      const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(4, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
+      const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
       lane.wear[key] += 1;
-      if (again) paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.75), Math.max(0.5, p.h - 0.5), 0.9);
+      if (again) paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
     }
   }
-  /** Lay what is over onto the tape, from event `start` on; the bytes of a group sorted by tensor. */
+  /** Lay what is over onto both tapes, from event `start` on; the bytes of a group sorted by tensor. */
   function ink(lane, start) {
-    const g = layer.getContext("2d"), px = race.box.lw / race.axis, y = lane.bill;
+    const { tape, thin } = race.box;
     for (let i = lane.group[start], j; i < lane.done; i = j) {
-      const sums = {};
-      for (j = i; j < lane.done && lane.group[j] === i; j += 1) sums[lane.events[j].tensor] = (sums[lane.events[j].tensor] ?? 0) + lane.events[j].bytes;
-      let x = lane.x + lane.from[i] * px;
-      g.clearRect(x, y, (lane.from[j - 1] + lane.events[j - 1].bytes - lane.from[i]) * px, race.box.tape);
-      for (const tensor of Object.keys(sums).sort()) {
-        paint(g, tensor, x, y, Math.max(0.3, sums[tensor] * px), race.box.tape);
-        x += sums[tensor] * px;
-      }
+      for (j = i + 1; j < lane.done && lane.group[j] === i; ) j += 1;
+      const group = lane.events.slice(i, j);
+      strip(lane, group, "bytes", lane.from[i], lane.bill, tape);
+      strip(lane, group, "least", lane.past[i], lane.bill + tape + 4, thin);
+    }
+  }
+  function strip(lane, group, what, from, y, tall) {
+    const g = layer.getContext("2d"), px = race.box.lw / race.axis, sums = {};
+    for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
+    let x = lane.x + from * px;
+    g.clearRect(x, y, Object.values(sums).reduce((all, sum) => all + sum, 0) * px, tall);
+    for (const tensor of Object.keys(sums).sort()) {
+      paint(g, tensor, x, y, Math.max(0.3, sums[tensor] * px), tall);
+      x += sums[tensor] * px;
     }
   }
   function draw(clock, still) {
@@ -221,7 +235,7 @@ function raceCanvas(get) {
           g.fillStyle = colourOf(e.tensor); // without its stripes: a tile of S on S would not be seen
           g.fillRect(r.x, r.y, r.w, r.h);
         }
-        for (const [line, colour] of now.length > 1 ? [[3, "#1c1c1c"], [1, "#fff"]] : [[5, "#1c1c1c"], [2, "#fff"]]) { // seen on every colour, light or dark
+        for (const [line, colour] of now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]) { // one line, seen on every colour
           [g.lineWidth, g.strokeStyle] = [line, colour];
           for (const o of !still ? [r] : k ? [p] : [p, to]) g.strokeRect(o.x, o.y, o.w, o.h);
         }

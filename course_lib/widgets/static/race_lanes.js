@@ -100,15 +100,16 @@ function says(lane, e) {
   return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${step ? `: ${step}` : ""}`;
 }
 
-/** What the whole Race shows, in words; `handles` are the names of what can be dragged. */
-function raceSays(race, clock, get, handles) {
+/** What the whole Race shows, in words. */
+function raceSays(race, clock, get) {
   const titles = race.data().titles, rate = `bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
-  if (!clock) return `${race.lanes.length > 1 ? "Plant your flag, then play." : "Play."} ${handles.length ? `Drag ${handles.join(", ")}. ` : ""}The clock is ${rate}.`;
+  if (!clock) return `${race.lanes.length > 1 ? "1. Plant your flag.  2. Play." : "Play."} The clock is ${rate}.`;
   if (clock < race.end) return `${timeText(clock)} of traffic clock: ${rate}.`;
-  const parts = race.lanes.map((lane) => `${titles[lane.name]} moved ${bytesText(lane.total)}, at least ${bytesText(Math.round(lane.least))} of it to or from HBM`);
+  const moved = race.lanes.map((lane) => `${titles[lane.name]} moved ${bytesText(lane.total)}`).join(", "), least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const wrong = race.difference == null ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
-  const flagged = get("flag") >= 0 ? ` Your flag stands at ${bytesText(Math.round(get("flag") * race.axis))}.` : "";
-  return `${parts.join("; ")}.${wrong}${flagged} Clock: ${rate}.`;
+  const mark = Math.round(get("flag") * race.axis), flagged = mark > 0 ? ` Your flag stands at ${bytesText(mark)}; the tape ends at ${short(race.lanes.at(-1).total / mark, 3)} times that.` : "";
+  const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
+  return `${moved}: all that loads and stores ask for. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}${flagged} Clock: ${rate}.`;
 }
 
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);

@@ -18,7 +18,7 @@ const aboveSlope = (m, chip) => m.tflops > attainable(m.intensity, chip) && m.tf
 const LENGTHS = powersOfTwo(64, 2 ** 20), BLOCKS = powersOfTwo(16, 1024);
 // What each view drags and where its points stand in the list: of the kernels, flash's two bounds and
 // one query row; of the dial, prefill, the point that is dragged, and one query row.
-const LOADS = 2, LEAST = 3;
+const LOADS = 2, LEAST = 3, ROOMY = 1000;
 const VIEWS = {
   kernels: { bar: [2, 3], decode: 4, knobs: [["n", 3], ["block_q", 2]], fields: ["n", "block_q"] },
   dial: { bar: [2, 0], decode: 2, knobs: [["queries", 1]], fields: ["queries", "kv_heads"] },
@@ -82,19 +82,24 @@ function render({ model, el }) {
       else {
         const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
         const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
-        add("side 0", "text", { class: "fac-t", x: from + 0.6 * fs, y: top + (marks.some((m) => aboveSlope(m, chip)) ? 5.2 : 1.3) * fs }, `← ${sides[0]}`); // names stand there
-        add("side 1", "text", { class: "fac-t", x: X(ridge) + 6, y: floor - 0.5 * fs }, `${sides[1]} →`);
-        if (width >= 700) add("ridge name", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: floor - 1.9 * fs }, `ridge ${short(ridge, 3)}`);
+        const level = top + 0.45 * (floor - top), high = top + (marks.some((m) => aboveSlope(m, chip)) ? 5.2 : 1.3) * fs; // names stand there
+        add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: width < ROOMY ? high : level }, `← ${sides[0]}`);
+        add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
+        if (width >= 700) add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, `ridge: ${short(ridge, 3)} FLOP/byte`);
+        const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
+        if (best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
       }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
-      if (dial) add("stops", "path", { class: "fac-roof-stops", d: places("queries").map((queries) => intensity(listed[1], shape({ queries }))).filter((x) => Math.abs(X(x) - X(points[0].x)) > fs).map((x) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
+      if (dial) stops(add, points, { X, Y, fs, ridge, chip });
       else add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
       marks.forEach((m, i) => {
         const [x, y] = [X(m.intensity), Y(m.tflops)], r = 0.6 * fs, above = aboveSlope(m, chip), on = X((m.tflops * 1e3) / chip.hbm_gb_per_s);
-        add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x} ${y}H${on}m-7 -4l7 4l-7 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
+        const knob = held.map((p) => X(p.x)).find((at) => Math.abs(at - on) < 1.3 * fs), head = (knob ?? on) - 0.65 * fs; // not under a handle
+        if (above && knob == null) add(`true ${i}`, "path", { class: "fac-roof-true", d: `M${on} ${y - 0.6 * r}l${0.6 * r} ${0.6 * r}l${-0.6 * r} ${0.6 * r}l${-0.6 * r} ${-0.6 * r}z` });
+        add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x} ${y}H${head}m-6 -4l6 4l-6 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
         add(`mark ${i}`, "path", { class: "fac-measured", d: `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z` }, m.label);
       });
       name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
@@ -118,7 +123,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 440 ? ", as beside the marks" : ""}; both axes logarithmic`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s${!timed ? ", at most" : width >= 480 ? " (line: at most; ◆: timed)" : " (◆: timed)"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s${!timed ? ", at most" : width >= 360 ? " (line: at most; ◆: timed)" : " (◆: timed)"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -126,24 +131,35 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    const says = [`× ${short(times, 3)}`, " to the ridge", `: here ${short(100 / times, 2)} % of the peak`].slice(0, width >= 700 ? 3 : width >= 440 ? 2 : 1).join("");
-    add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, far ? says : `ridge ${short(ridge, 3)}`);
+    const parts = [`× ${short(times, 3)}${width >= 440 ? " to the ridge" : ""}`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
+    const rows = !far ? [`ridge ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
+    rows.forEach((row, i) => add(`ridge name ${i}`, "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + (0.3 + 1.3 * (i + 1 - rows.length)) * fs }, row));
+  }
+
+  /** A dot for each number of queries that the handle can stand at, and the numbers that have room. */
+  function stops(add, points, { X, Y, fs, ridge, chip }) {
+    const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => Math.abs(X(x) - X(points[0].x)) > fs);
+    add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
+    const said = at.filter(({ x }, i) => x < ridge && i % Math.ceil((2.2 * fs) / (X(2) - X(1))) === 1 % Math.ceil((2.2 * fs) / (X(2) - X(1))) && Math.abs(X(x) - X(points[1].x)) > fs);
+    said.forEach(({ queries, x }, i) => add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + 0.5 * fs, y: Y(attainable(x, chip)) + 0.95 * fs }, `${queries}${i === said.length - 1 ? " queries" : ""}`));
   }
 
   /** Names beside what they name, in the first of the ways that covers no mark. */
   function name(add, points, marks, at) {
     const { X, Y, fs } = at, covered = (l) => marks.some((m) => X(m.intensity) > l.left - fs && X(m.intensity) < l.left + l.size + fs && Math.abs(Y(m.tflops) - l.row) < fs);
-    const ways = [[true, 0], [false, 0], [false, 1]].slice(at.width < 700).map((way) => laid(points, marks, at, ...way));
+    const ways = [[true, 1], [true, 0], [false, 0], [false, 2]].slice(at.width < 700 ? 2 : at.width < ROOMY ? 1 : 0).map((way) => laid(points, marks, at, ...way));
     for (const l of ways.find((names) => !names.some(covered)) ?? ways.at(-1))
       add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x: l.left, y: l.row + 0.3 * fs }, l.text);
   }
 
-  /** Right of the slope and under the roof, a row each; left of it what was measured above it, and, if `turned`, what has room there. */
+  /** Right of the slope and under the roof, a row each; left of it what was measured above it, and, if `turned`, what has room there: 1 but flash, 2 all. */
   function laid(points, marks, { X, Y, fs, ridge, from, floor, end }, long, turned) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
-    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge, turned: turned && p.x < ridge });
+    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge, turned: turned > Number(p.colour === "flash") && p.x < ridge });
     const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small", x: X(m.intensity), y: Y(m.tflops), above: aboveSlope(m, chip) });
-    const sized = [...points.map(point), ...marks.map(timed)].map((l) => {
+    const off = long ? marks.filter((m) => aboveSlope(m, chip)) : [];
+    const why = off.map((m) => ({ text: "caches served some of these bytes: the true point is ◇ →", cls: "fac-t-soft", x: X(m.intensity), y: Y(m.tflops) - fs, above: true })).filter((l) => l.x - fs - wide(l.text, 0.92 * fs) > from).sort((a, b) => a.y - b.y).slice(0, 1);
+    const sized = [...points.map(point), ...marks.map(timed), ...why].map((l) => {
       const size = wide(l.text, 0.92 * fs);
       return { ...l, size, above: l.above || (l.turned && l.x - fs - size > from) };
     });
@@ -161,7 +177,7 @@ function render({ model, el }) {
   /** What stands beside a point: a name and its FLOPs per byte. */
   function says(p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    const known = { "you are here": `${group} × ${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${group} head${group === 1 ? "" : "s"} to each K/V head` : ""}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
+    const known = { "you are here": `${group} head${group === 1 ? "" : "s"} × ${queries} quer${queries === 1 ? "y" : "ies"}${long ? " for each K/V head" : ""}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
     return `${known[p.label] ?? (long ? p.label : p.label.replace("naive, ", ""))}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
   }
 
@@ -169,7 +185,7 @@ function render({ model, el }) {
     words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic.`;
     if (view === VIEWS.dial) words.textContent += ` ${get("heads")} query heads ÷ ${get("kv_heads")} K/V heads: groups of ${get("heads") / get("kv_heads")}. Here ${short(100 * Math.min(1, points[1].x / ridge), 2)} % of the peak at most; each dot: twice the queries.`;
     else if (points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds: what L2 serves decides.";
-    if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM.";
+    if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM; the true point lies right.";
     if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
