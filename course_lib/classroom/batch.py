@@ -46,11 +46,13 @@ _INTERPRETED_ON_ONE_THREAD = {
 
 @dataclass
 class Tally:
-    """What a run did: submissions graded now, taken over from before, for a person to see."""
+    """What a run did: submissions graded now, taken over from before, for a person to see; and the
+    decisions that count no longer, in words."""
 
     graded: int = 0
     kept: int = 0
     for_a_person: int = 0
+    outdated: Sequence[str] = ()
 
 
 def secret_of(out: Path, seed_file: Path | None) -> bytes:

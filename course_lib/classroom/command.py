@@ -55,6 +55,7 @@ def run(
         )
     graded = {s.student for s in found}
     latest = {name: lines for name, lines in decisions.latest(records).items() if name in graded}
+    tally.outdated = decisions.outdated(latest, decisions.of(records))
     made = FORMATS[form](latest, out) if form else None
     return tally, made
 

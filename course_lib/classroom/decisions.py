@@ -77,6 +77,17 @@ def of(records: Records) -> Decisions:
     return found
 
 
+def outdated(latest: Mapping[str, list[Line]], decisions: Decisions) -> list[str]:
+    """Say which decisions no longer count: their student handed in something else since."""
+    now = {student: lines[0]["content"] for student, lines in latest.items()}
+    return [
+        f"{student} {exercise} ({made['points']:g} points)"
+        for (student, content, exercise), made in decisions.items()
+        if now.get(student, content) != content
+        and (student, now[student], exercise) not in decisions
+    ]
+
+
 def decided(records: Sequence[Line], decisions: Decisions) -> list[Line]:
     """Return the records of a submission, in which what a person decided is what counts."""
     return [_decided(line, decisions) for line in records]

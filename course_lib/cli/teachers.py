@@ -79,6 +79,8 @@ def grade(options: argparse.Namespace) -> int:
     if tally.for_a_person:
         where = "`refused`, `infrastructure`, `unclear` and `for_a_person`"
         print(f"{tally.for_a_person} need a person: see {where} there.")
+    if tally.outdated:
+        print(f"Decided about another hand-in, counts no longer: {', '.join(tally.outdated)}.")
     return 1 if tally.for_a_person else 0
 
 

@@ -66,7 +66,7 @@ def test_a_decision_outlives_grading_again_and_not_another_submission(graded, mo
     (out / "records.jsonl").write_text(older)  # another version has graded: grade again
     tally, _ = command.run(place, out)
     assert len(seen) == 2
-    assert (tally.graded, tally.for_a_person) == (1, 0)
+    assert (tally.graded, tally.for_a_person, tally.outdated) == (1, 0, [])
     passed, line = decisions.latest(Records(out / "records.jsonl"))["ada"]
     assert (passed["outcome"], line["outcome"], line["score"]) == ("passed", "decided", 1)
     assert line["fault_of"] == "student"
@@ -76,6 +76,7 @@ def test_a_decision_outlives_grading_again_and_not_another_submission(graded, mo
     (place / "ada.py").write_text("x = 2")
     tally, _ = command.run(place, out)
     assert tally.for_a_person == 1
+    assert tally.outdated == ["ada 7.2 (1 points)"]
     assert decisions.latest(Records(out / "records.jsonl"))["ada"][1]["outcome"] == "unclear"
 
 
