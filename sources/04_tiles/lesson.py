@@ -228,7 +228,7 @@ Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "
 # %% rule-text [markdown]
 # ### Two rules, one of them reversed
 #
-# Which tiles may be skipped? Two rules; both have been printed.
+# Which tiles may be skipped? Two rules:
 #
 # - Rule A: skip if `min(query) > max(key)`.
 # - Rule B: skip if `max(query) < min(key)`.
@@ -494,7 +494,7 @@ Table(names, rows, dict.fromkeys(names[1:3], ".1f"), *kinds)
 # %% ratio-text [markdown]
 # ## Exhibit: "the advantage grows 2×, 4×, 8×"
 #
-# So much is said of naive attention (the four trips) against tile loads at `d = 128`
+# One can read this of naive attention (the four trips) against tile loads at `d = 128`
 # and `block_q = 128`: 2× at N = 4096, 4× at 8192, 8× at 16384. Predict, count, decide.
 
 # %% predict-ratio
@@ -819,8 +819,8 @@ for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
 #
 # For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
 # bytes and one of `B · B · 2` bytes, so `1024 B + 2 B²` bytes (without `m` and
-# ℓ). Predict first: which is the largest B with `1024 B + 2 B² <= 192 · 1024`? "About
-# 185" is an answer that was printed. A guess is enough.
+# ℓ). Predict first: which is the largest B with `1024 B + 2 B² <= 192 · 1024`? About 185,
+# as one can read? A guess is enough.
 
 # %% predict-largest
 p_largest = Predict(

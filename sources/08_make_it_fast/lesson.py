@@ -131,11 +131,12 @@ print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} 
 
 # %% timeline-measured-say [markdown]
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
-# is no busy tensor core: from asking for S until it is there, and no clock tells multiplying
-# from waiting. Exponentials and rescaling take twice as long as that, and often both programs
+# lasts from asking for S until it is there: multiplying or waiting, no clock tells them
+# apart. Exponentials and rescaling take twice as long as that, and often both programs
 # are at them at once. Of the cycles of one tile, both programs' products need less than half
-# at the data sheet's rate. (Three shares of one kernel: of the whole call without clocks,
-# of the call with them, and inside the loop alone. What lies between we did not take apart.)
+# at the data sheet's rate. (That is the loop alone. The answer above is the whole call's
+# share, and the last line here the call's with clocks in it; what lies between we did not
+# take apart.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).
@@ -306,8 +307,8 @@ measured(8)
 # The two groups' products need three quarters of a tile's cycles, where rung 4's need
 # half. (The clocks make each of the two kernels a tenth slower.) The wait for P V is the
 # shortest of the table, that for K a twentieth of the cycles. Where rung 4 rescales its
-# rows of O, rung 8 asks whether it must: a third of the cycles a tile, and its tile has
-# twice the keys.
+# rows of O, rung 8 asks whether it must: a third of the cycles for a tile that has twice
+# the keys.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
