@@ -104,7 +104,7 @@ draw_overlap(d=128, block=64)
 # This picture is computed, and leaves out comparisons, rescales, addresses and copies. Now a
 # real kernel: your 7.4 with `exp2` and fewer masks (rung 4 of the ladder below). Two of its
 # programs share an SM, as in the lower half: each is a *lane* of the next picture, a row of
-# bars. (In rung 8 a lane is a group of warps.)
+# bars. (In rung 8 a lane is a group of warps, or the warp that copies.)
 
 # %% predict-timeline
 p_timeline = Predict(
