@@ -113,6 +113,12 @@ def test_a_table_of_numbers_in_a_message_is_left_out():
     assert "cannot cast [...] to" in words_of(report)
 
 
+def test_a_number_that_a_loop_makes_a_float_is_started_with_a_point():
+    """Tiles are not known yet in lesson 05, where `l_sum = 0` is written."""
+    said = "Loop-carried variable l has initial type int32 but is re-assigned to fp32 in loop"
+    assert explain(said).endswith("start it with a point, as 0.0 and not 0")
+
+
 def test_print_is_told_the_form_that_compiles():
     """`print("tile", tile)` compiles for a GPU; without the text, or with an f-string, it fails."""
     assert 'print("name", tensor)' in explain("AssertionError: 1 is not string")
