@@ -19,6 +19,7 @@ import linecache
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -338,12 +339,22 @@ def original_cause(error: BaseException, kind: type[BaseException]) -> BaseExcep
     return None
 
 
-def student_line() -> str:
-    """Return the source line of the kernel, or of its helper, that is being interpreted."""
-    frame = inspect.currentframe()
+def student_lines() -> list[str]:
+    """Return the source lines that are being interpreted: a helper's, and those that called it.
+
+    The innermost is the first, the kernel's own the last.
+    """
+    found, frame = list[str](), inspect.currentframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not f"{module}.".startswith(("triton.", "numpy.", f"{__package__}.")):
-            return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+            if found and not _is_kernel(frame):
+                break
+            found.append(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip())
         frame = frame.f_back
-    return ""
+    return found
+
+
+def _is_kernel(frame: FrameType) -> bool:
+    """Return whether a frame is of a function with Triton's decorator."""
+    return hasattr(frame.f_globals.get(frame.f_code.co_name), "fn")

@@ -347,7 +347,7 @@ class KernelLedger(Ledger):
     def _out_of_bounds(
         self, kind: str, outside: np.ndarray, view: View | None, access: Access
     ) -> OutOfBounds:
-        program, line = self._hooks.program(), self._hooks.student_line()
+        program, lines = self._hooks.program(), self._hooks.student_lines()
         name, where, look = None, "in no tensor of this launch", ""
         if view is not None:
             name, where = view.name, f"outside the tensor ({view.where(outside)})"
@@ -359,15 +359,15 @@ class KernelLedger(Ledger):
             f"{'address lies' if outside.size == 1 else 'addresses lie'} {where}; "
             f"{access.told()}."
         )
-        if line:
-            message += f" The line: {line}"
+        if lines:
+            message += f" The line: {', called by: '.join(lines)}"
         return OutOfBounds(
             message,
             tensor=name,
             program=program,
             count=int(outside.size),
             kind=kind,
-            line=line,
+            line="".join(lines[:1]),
             look=look,
         )
 

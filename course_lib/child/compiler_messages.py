@@ -203,9 +203,11 @@ def _explain_carried(name: str, old: str, new: str) -> str:
             f"`{name}` changes its shape in the loop, from ({_sizes(before)}) to "
             f"({_sizes(after)}): start it with the shape it will have"
         )
+    whole = old.startswith(("int", "uint")) and new.startswith(("fp", "bf"))
+    start = "a point, as 0.0 and not 0" if whole else "the type that it ends with"
     return (
         f"`{name}` starts as {old} and becomes {new} in the loop, and on a GPU a variable keeps "
-        "one type: start it with tl.zeros or tl.full and a dtype"
+        f"one type: start it with {start}"
     )
 
 

@@ -14,6 +14,9 @@ from collections.abc import Iterator, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
+from course_lib.child.call_slips import argument_missing, in_launch, not_called, without_grid
+from course_lib.child.shape_slips import row_for_column
+
 _FOREIGN = {"numpy": "NumPy's", "torch": "PyTorch's", "math": "Python's"}
 _SHAPED = {"zeros", "full", "reshape", "view", "broadcast_to"}  # tl's, which take one tuple
 _OF_PYTHON = {"max", "min", "sum"}  # which walk over a list; tl has its own
@@ -31,9 +34,6 @@ class _Place(NamedTuple):
     space: Space
 
 
-_FLOAT_GRID = "a grid needs whole numbers: `n / block` is a float, `triton.cdiv(n, block)` is not"
-
-
 def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: bool) -> str:
     """Return one sentence (no full stop) on why ``line`` failed there, "" if it is not known."""
     text, space = str(error), {**frame.f_globals, **frame.f_locals}
@@ -45,12 +45,13 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
     if place is None:
         return ""
     if not _is_kernel(place[1]):
-        told = "'float' object cannot be interpreted as an integer" in text
-        return _FLOAT_GRID if told and _launches(place[0]) else ""
+        return in_launch(place[0], text) or row_for_column(place[0], space, text)
+    if says := without_grid(place[1], frame.f_locals):
+        return says
     if not in_kernel:
         return ""
     rules = (_index_of_pointer, _pointer_dtype, _array_of_pointer, _shape_in_parts, _of_python,
-             _two_dtypes, _foreign, _pointer_for_numbers, _method)  # fmt: skip
+             _two_dtypes, _call, _foreign, _pointer_for_numbers, _method)  # fmt: skip
     here = _Place(*place, space)
     return next(filter(None, (rule(here, text) for rule in rules)), "")
 
@@ -58,11 +59,6 @@ def explain_frame(frame: FrameType, line: int, error: BaseException, in_kernel: 
 def _is_kernel(function: ast.FunctionDef) -> bool:
     """Return whether Triton runs a function: a launcher may call what it likes."""
     return any("jit" in ast.unparse(one) for one in function.decorator_list)
-
-
-def _launches(statement: ast.stmt) -> bool:
-    """Return whether ``kernel[grid](...)`` stands in a statement."""
-    return any(isinstance(call.func, ast.Subscript) for call in _calls(statement))
 
 
 def place_of(file: str, line: int) -> tuple[ast.stmt, ast.FunctionDef] | None:
@@ -99,6 +95,13 @@ def _not_defined(name: str, space: Space) -> str:
 
 
 # NumPy, PyTorch, Python --------------------------------------------------------------------------
+
+
+def _call(place: _Place, text: str) -> str:
+    before = (place.statement, *_sources(place.statement, place.function))
+    return not_called(before, place.space, text) or argument_missing(
+        place.statement, place.space, text
+    )
 
 
 def _foreign(place: _Place, text: str) -> str:

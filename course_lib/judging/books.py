@@ -53,6 +53,18 @@ def traffic(ledger: Any) -> dict[str, Any] | None:
     return {**capped, "flops": ledger.flops}
 
 
+def nothing_stored(ledger: Any) -> str:
+    """Say how a kernel hands out what it computed if kernels ran and stored nothing, else "".
+
+    Bytes alone are asked: a store that adds, or one of zeros, is a store.
+    """
+    if not getattr(ledger, "launches", None) or any(ledger.written.values()):
+        return ""
+    return (
+        "a kernel returns nothing: store what it computes, tl.store(out + offsets, ..., mask=...)"
+    )
+
+
 def other_tiles(asked: Mapping[str, Any], ledger: Any, origins: Any = None) -> str:
     """Say so if kernels ran with other tiles than the call's block_q and block_k, else nothing.
 

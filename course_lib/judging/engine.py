@@ -117,6 +117,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         if doubt:
             return Judged(case, incorrect(exercise, case, doubt), observed)
         return Judged(case, None, observed, seen=Seen(exercise, case, answer))
+    unstored = _stopped(books.nothing_stored(observed.ledger))
+    finding = replace(finding, look=finding.look or unstored)
     note = books.other_tiles(case.kwargs, observed.ledger, observed.origins)
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED, UNCHANGED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers

@@ -7,7 +7,7 @@ import re
 from course_lib.judging.finding import Finding
 from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars, plural
 from course_lib.judging.report_text import span
-from course_lib.judging.spec import Exercise, Mistake
+from course_lib.judging.spec import STORED, Exercise, Mistake
 
 
 def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> str:
@@ -17,6 +17,8 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_addresses(finding)
     if finding.look:
         return finding.look
+    if finding.property == STORED:
+        return "print the addresses of the stores, program by program: which of them are missing?"
     if mistake:
         where = f", and follow {_place(picture)} through it" if _in_tiles(picture) else ""
         return f"find where {exercise.function} does this{where}."

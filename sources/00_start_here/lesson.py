@@ -7,7 +7,7 @@
 # **You will be able to:** run a lesson, solve an exercise, read what a check
 # says, and tell when an answer counts as right.
 #
-# **Time:** 15 minutes of reading, and 3 for the exercise.
+# **Time:** 13 minutes of reading, and 3 for the exercise.
 
 # %% question [markdown]
 # ## What this course is about

@@ -7,7 +7,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 45 minutes of reading, 18 for the exercises.
+# **Time:** 40 minutes of reading, 18 for the exercises.
 
 # %% imports
 import math
@@ -314,39 +314,10 @@ print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 
 # %% p-size-text [markdown]
 # 4.3 GB for one matrix, in one layer of one model, for one text.
-
-# %% exhibit [markdown]
-# ### An exhibit: two numbers for one matrix
 #
-# Public texts say about N = 8192 and one head: the scores are "256 MiB". And:
-# they are "512 MB per head". Both are about the same matrix. Can both be right?
-#
-# First a word on units. **MB** and **GB** are powers of ten: 10⁶ and 10⁹ bytes.
-# **MiB** and **GiB** are powers of two: 2²⁰ and 2³⁰ bytes. The difference is
-# small, 5 % for MB and 7 % for GB, and it confuses every comparison.
-#
-# Decide before you run the cell: what could each of them have counted?
-
-# %% exhibit-count
-n = 8192
-candidates = {
-    "one S in half precision (2 bytes)": n * n * 2,
-    "one S in single precision (4 bytes)": n * n * 4,
-    "S and P in half precision": 2 * n * n * 2,
-    "S and P in single precision": 2 * n * n * 4,
-    "four trips of S in half precision": 4 * n * n * 2,
-}
-for what, size in candidates.items():
-    print(f"{what:36} {size / 2**20:6.0f} MiB")
-for what, size in candidates.items():
-    print(f"{what:36} {size / 1e6:6.1f} MB")
-
-# %% exhibit-verdict [markdown]
-# **The decision.** "256 MiB" may be one S with 4 bytes per number, or S and P with 2:
-# a *size*. "512 MB" may be S and P with 4 bytes, a size again, or four trips of S with
-# 2 bytes, a *traffic*: either is 512 MiB, which is 537 MB. Neither author said which. A
-# number of bytes is complete only with three things: **what** is counted, how many
-# **bytes per number**, and the **unit**.
+# A number of bytes is complete only with three things: **what** is counted (one matrix,
+# or all its trips), how many **bytes per number**, and the **unit**. MB and GB are powers
+# of ten; MiB and GiB are powers of two, and 5 % and 7 % larger.
 
 # %% ledger [markdown]
 # ## Count it: how many trips does PyTorch make?
@@ -507,7 +478,7 @@ Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
 #
 # Your machine can say, too. The next cell takes the time of each step; on a CPU
 # it uses a smaller size. There the matrix products may take a larger share than on
-# the H100. Is line 2 still far above its share of the arithmetic?
+# the H100. The note below the table has line 2 beside its share of the arithmetic.
 
 # %% timing
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -534,7 +505,10 @@ def seconds(step):
 # %% timing-run
 took = {name: seconds(step) for name, step in steps.items()}
 rows = [(name, t * 1e3, t / sum(took.values())) for name, t in took.items()]
-Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naive"}, note=here)
+time_2 = rows[1][2] + rows[2][2]  # the two steps of line 2
+flops_2 = work["line 2"] / sum(work.values())
+note = f"Line 2: {time_2:.0%} of the time, {flops_2:.0%} of the arithmetic ({here})"
+Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naive"}, note=note)
 
 # %% memory [markdown]
 # ## Room in the warehouse

@@ -9,7 +9,7 @@
 # whether overhead, traffic or arithmetic is the limit; say what fusion does
 # and where it stops.
 #
-# **Time:** 42 minutes for this lesson, 29 for its four exercises; 14 more for what is
+# **Time:** 45 minutes for this lesson, 29 for its four exercises; 10 more for what is
 # optional, at the end.
 
 # %% question [markdown]
@@ -145,7 +145,8 @@ p_flops = Predict(
 )
 p_flops
 
-# %% counted
+# %% counted folded=true
+# @title A table: what the ledger counts, beside the models
 shape_512 = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
 fused, rows = F.scaled_dot_product_attention, []
@@ -418,7 +419,8 @@ Quiz(
 # **Fusion** means: two operations become one kernel, and what passes from the
 # first to the second stays on the desk, instead of going to the warehouse and
 # back. A compiler can do that: `torch.compile` reads your PyTorch function and
-# writes kernels for it. What does it make of `eager` above?
+# writes kernels for it. What does it make of `eager` above? (The table below has it
+# twice: *as it comes*, and with one of its tricks switched off, *pattern off*.)
 
 # %% predict-compile
 p_compile = Predict(
@@ -431,7 +433,7 @@ p_compile
 # %% exhibit
 from course_lib.figures.fusion import kernels, versions
 
-display(versions(), kernels())
+versions()
 
 
 # %% reveal-compile
@@ -442,8 +444,8 @@ p_compile.reveal(
 )
 
 # %% exhibit-say [markdown]
-# Times, peaks, kernels' names and DRAM bytes are **measured**, the trips are the
-# model's. (*SDPA flash* is one of PyTorch's own fused kernels, *nvjet* a matrix product.)
+# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (*SDPA flash*
+# is one of PyTorch's own fused kernels.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
@@ -469,7 +471,7 @@ Quiz(
         (
             "Look at what it did: count, or read the kernels' names.",
             True,
-            "Peak memory alone tells the three cases apart; the names say the rest.",
+            "Peak memory alone tells the three cases apart; the names stand in the optional part.",
         ),
     ],
 )
@@ -540,7 +542,7 @@ Quiz(
 #   [arXiv:2205.14135](https://arxiv.org/abs/2205.14135), section 2: hardware
 #   and the standard implementation, in their words.
 # %% optional [markdown]
-# ## Optional: a race, more about the compiler, a share, an audit
+# ## Optional: a race, more about the compiler, a share
 #
 # Not needed for the exercises, nor for any lesson of Part I.
 
@@ -559,6 +561,12 @@ Race(1024, 128, 128, 128)
 # %% compile-more [markdown]
 # ### More about the compiler and the measured times
 #
+# The names of the kernels (*nvjet* is a matrix product):
+
+# %% compile-names
+kernels()
+
+# %% compile-more-say [markdown]
 # - *As it comes* is not the last line's kernel, *SDPA flash*: PyTorch has several, and
 #   the name shows that NVIDIA's cuDNN library was called.
 # - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
@@ -650,40 +658,3 @@ Quiz(
         ),
     ],
 )
-
-# %% audit [markdown]
-# ### An audit card: predict, count, decide
-#
-# An accountant checks other people's books too. From public teaching material:
-#
-# > N = 2048, d = 64: the matrix products take microseconds, moving the scores
-# > takes milliseconds.
-
-# %% predict-audit
-p_audit = Predict(
-    "2-audit",
-    "How long do four trips of one head's S take on an A100 (2 bytes a score)?",
-    options=["about 20 microseconds", "about 1 millisecond", "several ms"],
-)
-p_audit
-
-# %% audit-count
-from course_lib.accounting.traffic import time_bounds
-
-product = attention_flops(2048, 2048, 64)  # one head
-trips = 4 * 2048 * 2048 * 2  # bytes
-for name in ("A100-40", "A100-80"):
-    t = time_bounds(product, trips, 4, gpu(name))
-    print(
-        f"{name}: products {t['arithmetic_s'] * 1e6:.1f} us,"
-        f" four trips {t['traffic_s'] * 1e6:.1f} us"
-    )
-
-# %% reveal-audit
-p_audit.reveal("about 20 microseconds", "33.6 MB at 1555 or 2039 GB/s.")
-
-# %% audit-decide [markdown]
-# **It does not hold.** Traffic takes five or six times as long as the products
-# on these chips. But both are microseconds: a millisecond is more than 40 times
-# too much. The idea is right all the same. A right idea does not make the
-# number right, nor the other way round.

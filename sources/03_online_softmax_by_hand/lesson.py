@@ -8,7 +8,7 @@
 # through a row in piles with three notes and get the right answer; name the
 # mistake behind a wrong number; merge two halves of a row in any order.
 #
-# **Time:** 52 minutes for this lesson, 54 for its five exercises.
+# **Time:** 48 minutes for this lesson, 54 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -300,8 +300,8 @@ p_o.reveal(
 # %% exact-question [markdown]
 # ## Is it exact, or an approximation?
 #
-# A public text says that the streamed ℓ is "exactly the same number". Other
-# people call online softmax an approximation. Predict, compute, decide.
+# Some say that the streamed ℓ is "exactly the same number", others call online
+# softmax an approximation. Predict, compute, decide.
 
 # %% predict-exact
 p_exact = Predict(
@@ -339,17 +339,18 @@ for dtype in (np.float64, np.float32):
     compare(f"{kind}, whole row shuffled", whole_row(s[mixed], v[mixed]), want)
 
 # %% cmp-say [markdown]
-# Not equal to the last bit, not even in our row of four. So the public text is
-# wrong about floats. But look at the lines "whole row shuffled". There
+# Not equal to the last bit, not even in our row of four. So "exactly" is wrong
+# about floats. But look at the lines "whole row shuffled". There
 # the *whole row* is averaged at once, with its keys in another order. It
 # differs by about as much. Floats round after every addition, so any change of
 # order changes the last digits. Streaming changes the order, and that is all.
 #
 # To see the algebra without rounding, take numbers that do not round. Python's
 # `Fraction` is exact. With powers of 2 in the place of powers of e, and whole
-# scores, every step of the walk is a fraction.
+# scores, every step of the walk is a fraction. (The folded cell has the same ten lines.)
 
-# %% cmp-fractions
+# %% cmp-fractions folded=true
+# @title The ten lines in fractions, against the whole row at once
 from fractions import Fraction
 
 

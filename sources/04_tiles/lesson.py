@@ -9,7 +9,7 @@
 # and read a program that has the shape of a GPU kernel.
 #
 # **Time:** 55 minutes here, 75 for the exercises and 35 for the starred one;
-# 15 more for what is optional, at the end.
+# 14 more for what is optional, at the end.
 
 # %% imports
 import numpy as np
@@ -228,7 +228,7 @@ Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "
 # %% rule-text [markdown]
 # ### Two rules, one of them reversed
 #
-# Which tiles may be skipped? Two rules; the first stands in a public tutorial.
+# Which tiles may be skipped? Two rules:
 #
 # - Rule A: skip if `min(query) > max(key)`.
 # - Rule B: skip if `max(query) < min(key)`.
@@ -288,7 +288,8 @@ p_block_k = Predict(
 )
 p_block_k
 
-# %% tall
+# %% tall folded=true
+# @title A table: what each choice of tiles loads
 flops, rows = attention_flops(4096, 4096, 128), []
 for block_q, block_k in [(16, 128), (64, 128), (128, 128), (128, 64), (256, 32)]:
     moved = flash_tile_loads.bytes(n=4096, d=128, block_q=block_q, block_k=block_k)
@@ -329,13 +330,6 @@ p_block_k.reveal(
 # 128 rows, 2 bytes per number. Q, K, V, O tiles: 128 · 128 · 2 bytes = 32 KiB
 # each. S, the scores of this tile: 128 · 128 · 2 = 32 KiB. `m` and ℓ with 4
 # bytes each (*statistics*): 1 KiB. Together 161 KiB.
-
-# %% sram-table
-rows = [(name, n_bytes / 1024) for name, n_bytes in tile_bytes(128, 128, 128).items()]
-tensors = {"q": "q", "k": "k", "v": "v", "s": "s", "o": "o"}
-marks = {name: tensors[name[0].lower()] for name, _ in rows if name[0].lower() in tensors}
-Table(("tile", "KiB"), rows, {"KiB": ".1f"}, {"KiB": "other"}, marks, total=True)
-
 
 # %% sram-plot-text [markdown]
 # Now with the shared memory that one desk really gets, and a tile of your
@@ -500,9 +494,8 @@ Table(names, rows, dict.fromkeys(names[1:3], ".1f"), *kinds)
 # %% ratio-text [markdown]
 # ## Exhibit: "the advantage grows 2×, 4×, 8×"
 #
-# A public tutorial compares naive attention (the four trips) with tile loads at
-# `d = 128` and `block_q = 128`, and reports that the ratio grows: 2× at N = 4096,
-# 4× at 8192, 8× at 16384. Predict, count, decide.
+# One can read this of naive attention (the four trips) against tile loads at `d = 128`
+# and `block_q = 128`: 2× at N = 4096, 4× at 8192, 8× at 16384. Predict, count, decide.
 
 # %% predict-ratio
 p_ratio = Predict(
@@ -512,7 +505,8 @@ p_ratio = Predict(
 )
 p_ratio
 
-# %% ratio
+# %% ratio folded=true
+# @title A table: naive and tile loads, from N = 4096 to 16384
 rows, models = [], (naive_four_trips, flash_tile_loads, flash_compulsory)
 for n in (4096, 8192, 16384):
     four, loads, least = (m.bytes(n=n, d=128, block_q=128) / 2**20 for m in models)
@@ -821,12 +815,12 @@ for modify, sink in [(soft_cap, -np.inf), (alibi, -np.inf), (alibi, 1.0)]:
 # [arXiv:2408.00118](https://arxiv.org/abs/2408.00118); StreamingLLM,
 # [arXiv:2309.17453](https://arxiv.org/abs/2309.17453).)
 #
-# ### Exhibit: "B is about 185 in 192 KB"
+# ### The largest square tile
 #
 # For square tiles of `B` rows and `d = 128`: four buffers of `B · 128 · 2`
 # bytes and one of `B · B · 2` bytes, so `1024 B + 2 B²` bytes (without `m` and
-# ℓ). This answer stands in public course material. Predict first: which is the
-# largest B with `1024 B + 2 B² <= 192 · 1024`? A guess is enough.
+# ℓ). Predict first: which is the largest B with `1024 B + 2 B² <= 192 · 1024`? About 185,
+# as one can read? A guess is enough.
 
 # %% predict-largest
 p_largest = Predict(
@@ -846,13 +840,6 @@ p_largest.reveal(
     "185 would need 252 KiB. Put the answer back into the inequality: that "
     "takes ten seconds and finds such mistakes.",
 )
-
-# %% sram-exhibit-2-text [markdown]
-# Another public text: "blocks of about 64, from sqrt(96 KB / (3 · 2))", for 2-byte
-# numbers. Compute what the formula says.
-
-# %% sram-exhibit-2
-print("sqrt(96 * 1024 / (3 * 2)) =", np.sqrt(96 * 1024 / (3 * 2)))
 
 # %% quiz-largest
 Quiz(

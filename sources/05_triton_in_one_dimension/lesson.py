@@ -10,7 +10,7 @@
 # have; sum up a row that is longer than any block; say what the interpreter
 # can show and what it cannot.
 #
-# **Time:** 45 minutes for this lesson, 38 for its four exercises.
+# **Time:** 40 minutes for this lesson, 38 for its four exercises.
 
 # %% question [markdown]
 # ## The question

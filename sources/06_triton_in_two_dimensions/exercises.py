@@ -26,8 +26,8 @@ from course_lib import check, hint, progress
 #   nothing past the last row or the last column.
 #
 # Entry `(i, j)` of the matrix lies at `base + i * stride_row + j * stride_col`.
-# Both strides can be anything: in a transposed view `stride_row` is 1, and where
-# one row is seen as many it is 0. `rows` and `cols` can be any numbers, in any
+# Both strides can be anything: in a transposed view `stride_row` is 1, and in a matrix
+# whose rows `expand()` repeats it is 0 (all rows are the same memory). `rows` and `cols` can be any numbers, in any
 # order. Entries are copied as they are, `inf` and NaN too.
 #
 # The check counts: each tile is loaded once, and stored once in each copy.

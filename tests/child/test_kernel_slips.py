@@ -16,6 +16,7 @@ NUMPY = ("import triton\n", "import numpy as np\nimport triton\n")
 BOTH = "(rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
 ZEROS = "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"
 LOAD = "tl.load(x + offsets, mask=mask)"
+STORE = "tl.store(out + offsets, total, mask=mask)"
 CAST = "q_tile = q_tile.to(k_tile.dtype)"
 SLIPS = {
     "np.exp": (5, "long_logsumexp", [NUMPY, ("tl.exp(m - m", "np.exp(m - m")], "write tl.exp."),
@@ -29,8 +30,22 @@ SLIPS = {
     "x[]": (5, "vector_add", [(LOAD, "x[offsets]")], "tl.load(x + offsets, mask=...)"),
     "float grid": (5, "vector_add", [("triton.cdiv(n, block)", "n / block")],
                    "a grid needs whole numbers"),
-    "out[] =": (5, "vector_add", [("tl.store(out + offsets, total, mask=mask)",
-                                   "out[offsets] = total")], "tl.store(out + offsets, ..."),
+    "no comma": (5, "vector_add", [("[(programs,)]", "[programs]")], "add_kernel[(programs,)]("),
+    "float, no comma": (5, "vector_add", [("[(programs,)]", "[n / block]")],
+                        "a grid needs whole numbers"),
+    "no grid": (5, "vector_add", [("[(programs,)]", "")], "add_kernel[(programs,)](...)."),
+    "not called": (5, "vector_add", [("tl.program_id(0)", "tl.program_id")],
+                   "`tl.program_id` is the function itself: call it"),
+    "not called before": (5, "row_softmax", [("tl.program_id(0)", "tl.program_id")],
+                          "`tl.program_id` is the function itself: call it"),
+    "one argument": (5, "vector_add", [("tl.arange(0, BLOCK)", "tl.arange(BLOCK)")],
+                     "tl.arange takes (start, end), and here it got `(BLOCK)`."),
+    "return": (5, "vector_add", [(STORE, "return total")], "a kernel returns nothing: store what"),
+    "half stored": (7, "ragged_attention", [("tl.store(lse + rows, lse_row, mask=rows < n_q)", "")],
+                    "print the addresses of the stores"),
+    "row": (7, "rebuild_weights", [("lse[rows, None]", "lse[rows]")],
+            "make a column of it, `lse[rows][:, None]`."),
+    "out[] =": (5, "vector_add", [(STORE, "out[offsets] = total")], "tl.store(out + offsets, ..."),
     "k.dtype": (6, "tile_scores", [(CAST, "q_tile = q_tile.to(k.dtype)")],
                 "`k` is a pointer, and k.dtype the type of an address: write k_tile.dtype, or"),
     "two dtypes": (6, "tile_scores", [(CAST, "pass")],
@@ -78,6 +93,12 @@ def test_a_few_of_the_addresses_are_told():
     )
 
 
+def test_an_access_in_a_helper_is_told_with_the_line_that_called_it():
+    """The negative first key stands in the loop's bound, and not in `load_tile`."""
+    found = words_of(changed(8, "split_attention", ("tl.maximum(tile", "(tile"), ("1, 0))", "1))")))
+    assert "called by: k_tile = load_tile(k, keys, n_k, HEAD_DIM)" in found
+
+
 def test_no_other_word_is_said_of_a_right_mask_or_a_right_cast():
     """`&` with brackets, and a NumPy constant, are no mistakes: nothing is said of them."""
     constant = ('other=float("-inf")', "other=-np.inf")
@@ -90,6 +111,12 @@ def test_no_other_word_is_said_of_a_right_mask_or_a_right_cast():
 def test_a_table_of_numbers_in_a_message_is_left_out():
     report = changed(6, "tile_scores", (CAST, "q_tile = q_tile.to(k.dtype)"))
     assert "cannot cast [...] to" in words_of(report)
+
+
+def test_a_number_that_a_loop_makes_a_float_is_started_with_a_point():
+    """Tiles are not known yet in lesson 05, where `l_sum = 0` is written."""
+    said = "Loop-carried variable l has initial type int32 but is re-assigned to fp32 in loop"
+    assert explain(said).endswith("start it with a point, as 0.0 and not 0")
 
 
 def test_print_is_told_the_form_that_compiles():

@@ -61,3 +61,14 @@ def test_exit_ticket_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert reads.parse_room("8, 1, 64, many") == ([8, 1, 64], ["many"])
     assert faster.parse_room("c, a")[0][0] == "bytes alone do not say"
     assert above.parse_room("b")[0] == ["shrinking O"]
+
+
+def test_hours_are_those_of_the_lessons() -> None:
+    """What the first lines promise is what the lessons of Part I and their exercises add up to."""
+    part = [lesson for lesson in all_lessons() if lesson.part == "I"]
+    exercises = [exercise for lesson in part for exercise in lesson.exercises]
+    asked = sum(exercise.minutes for exercise in exercises if "star" not in exercise.id)
+    minutes = sum(lesson.minutes for lesson in part), asked, sum(e.minutes for e in exercises)
+    words = {5: "five", 6: "six", 7: "seven", 8: "eight"}
+    lessons, some, whole = (words[round(one / 60)] for one in minutes)
+    assert f"{lessons} hours of lessons and {some} of exercises ({whole} with stars)" in TEXT
