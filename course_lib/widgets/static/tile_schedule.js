@@ -154,6 +154,7 @@ function render({ model, el }) {
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
     [marks.children[3].hidden, marks.children[4].hidden] = [!kinds.has("partial"), !kinds.has("skip")];
+    marks.lastChild.style.visibility = step ? "" : "hidden"; // nothing is loaded yet; its room stays
     write(words, sentence(now, step));
     bar.follow(words.textContent);
     picture.draw();
