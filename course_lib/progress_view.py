@@ -131,7 +131,8 @@ def path_html(attempts: dict, folder: Path) -> str:
         name = f"{following.label} {following.function}: {following.title}"
         said = (
             f"Next: <strong>{_linked(following, folder, html.escape(name))}</strong> "
-            f"(about {following.minutes} min)<br>{len(every) - len(ahead)} of {len(every)} are done; "
+            f"(about {following.minutes} min)<br>"
+            f"{len(every) - len(ahead)} of {len(every)} are done; "
             f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
         )
     count = len(lessons.all_lessons())

@@ -40,7 +40,7 @@ from course_lib.widgets import (
     stepper_walk,
 )
 from course_lib.widgets.accountant_areas import placed
-from course_lib.widgets.asking import number
+from course_lib.widgets.asking import number as as_text
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
 from course_lib.widgets.server_memory import PLACES
@@ -197,7 +197,7 @@ def quiz(rng: random.Random) -> list[Case]:
             off = rng.choice([-1, 1]) * share * tolerance * (abs(answer) or 1.0)
             cases.append(("isRight", [answer + off, answer, tolerance], right))
     for value in (0, 7, 8192, 4.60429, 0.13534, 36.88, 1234.6, rng.uniform(1e-3, 1e6)):
-        cases.append(("meant", [value], number(value, "")))
+        cases.append(("meant", [value], as_text(value, "")))
     return cases
 
 

@@ -134,7 +134,7 @@ function render({ model, el }) {
     if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
     if (now.copied) last.push(`Page ${now.copied[0]} was shared: copied to page ${now.copied[1]} first.`);
     if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
-    return `${last.join(" ")} ${plural(c.tokens, "token")}${shared ? `, ${shared} of them shared,` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
+    return `${last.join(" ")} ${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
   }
 
   function drawPicture(width, fs) {
