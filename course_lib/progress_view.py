@@ -16,8 +16,9 @@ from course_lib.style.palette import hex_of
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1100px; }}
-.fac-path p {{ margin: 4px 0 14px; }}
+  max-width: 1100px; padding: 2px 6px; }}
+.fac-path p {{ margin: 4px 0 18px; }}
+.fac-path strong {{ font-size: 1.25em; }}
 .fac-path a {{ color: inherit; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
   grid-template-columns: repeat(var(--fac-across), 1fr); gap: 18px 0; }}
@@ -29,7 +30,9 @@ _SHEET = f"""<style>
 .fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
   border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
   border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
-.fac-path .fac-done > b {{ border-color: {hex_of("right")}; }}
+.fac-path .fac-done > b {{ border-color: {hex_of("right")}; background: {hex_of("right")};
+  color: #111; }}
+.fac-path .fac-turn::before {{ mask: linear-gradient(90deg, #000 45%, transparent 95%); }}
 .fac-path {{ --fac-next: color-mix(in srgb, {hex_of("flash")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
@@ -38,7 +41,8 @@ _SHEET = f"""<style>
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
-.fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px; }}
+.fac-path i.fac-next {{ border-color: var(--fac-next); background: var(--fac-next); width: 17px;
+  height: 17px; }}
 .fac-path li > div {{ min-height: 4.3em; }}
 .fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
 @container (max-width: 600px) {{
@@ -47,6 +51,7 @@ _SHEET = f"""<style>
     min-height: 34px; padding: 0; }}
   .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
     border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
+  .fac-path .fac-turn::before {{ mask: none; }}
   .fac-path li:first-child::before {{ top: 14px; }}
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
@@ -126,21 +131,28 @@ def path_html(attempts: dict, folder: Path) -> str:
         name = f"{following.label} {following.function}: {following.title}"
         said = (
             f"Next: <strong>{_linked(following, folder, html.escape(name))}</strong> "
-            f"(about {following.minutes} min). {len(every) - len(ahead)} of {len(every)} are done; "
+            f"(about {following.minutes} min)<br>"
+            f"{len(every) - len(ahead)} of {len(every)} are done; "
             f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
         )
-    stops = "".join(_stop(lesson, attempts, following, folder) for lesson in lessons.in_order())
     count = len(lessons.all_lessons())
     across = count if count < 10 else ceil(count / 2)  # two rows of one length
+    stops = "".join(
+        _stop(lesson, attempts, following, folder, turns=place == across < count)
+        for place, lesson in enumerate(lessons.in_order(), 1)
+    )
     way = f'<ol style="--fac-across: {across}">{stops}</ol>'
     return f'{_SHEET}<div class="fac-path"><p>{said}</p>{way}</div>'
 
 
-def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path) -> str:
+def _stop(
+    lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path, *, turns: bool
+) -> str:
     ahead = [exercise for exercise in lesson.exercises if not _passed(exercise, attempts)]
     here = following is not None and following.lesson == lesson.number
     kind = "fac-here" if here else "" if ahead else "fac-done"
-    left = f"{sum(e.minutes for e in ahead)} min" if ahead else "done"
+    kind += " fac-turn" * turns  # the way goes on in the next row
+    left = _duration(sum(e.minutes for e in ahead)) if ahead else "done"
     dots = "".join(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises
@@ -182,7 +194,9 @@ def _heading(exercise: ExerciseFacts, file: Path) -> str:
 
 
 def _duration(minutes: int) -> str:
-    return f"{minutes / 60:.0f} h" if minutes > 120 else f"{minutes} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes / 60:.0f} h" if minutes > 300 else f"{minutes // 60} h {minutes % 60:02}"
 
 
 progress = _Progress()

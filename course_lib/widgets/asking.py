@@ -32,8 +32,9 @@ def is_number(value: object) -> bool:
 
 
 def number(value: float, unit: str) -> str:
-    """Return a number and its unit as text."""
-    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e7 else f"{value:.6g}"
+    """Return a number and its unit as text: whole ones whole, others to three digits."""
+    whole = (float(value).is_integer() or abs(value) >= 1000) and abs(value) < 1e7
+    text = f"{value:,.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}".strip()
 
 

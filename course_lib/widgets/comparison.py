@@ -11,10 +11,7 @@ from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
 _TRUTH, _GUESS, _LINE = hex_of("right"), hex_of("flash"), hex_of("other")
-_FRAME = (
-    "box-sizing:border-box;max-width:48em;margin:6px 2px;padding:8px 14px;"
-    f"border:1px solid {_LINE};border-radius:8px"
-)
+_FRAME = "box-sizing:border-box;max-width:48em;margin:6px 2px"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
     f"background:{_LINE}26"
@@ -82,11 +79,11 @@ class Comparison:
             for label, value in self.lines()
         )
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        asked = f'<p style="margin:0 0 6px"><b>{rich(self.question)}</b></p>'
+        asked = f'<p style="margin:0 0 12px;font-size:1.13em"><b>{rich(self.question)}</b></p>'
         shown = asked * bool(self.question) + (
             self._cards() or self._axis() or f"<table>{rows}</table>"
         )
-        shown = f'<div style="{_FRAME}">{shown}{why}</div>'  # as the question was framed
+        shown = f'<div style="{_FRAME}">{shown}{why}</div>'  # as wide as the question
         if self.predictions:
             return shown
         first = "You have not predicted yet: do it above, or open the answer"
@@ -142,5 +139,5 @@ class Comparison:
 
 def _bar(wide: float, colour: str, words: str) -> str:
     """Return words above a bar that is ``wide`` percent of the axis."""
-    bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:16px;background:{colour}"></div>'
-    return f'<div>{words}</div><div style="border-left:2px solid;margin-bottom:8px">{bar}</div>'
+    bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:20px;background:{colour}"></div>'
+    return f'<div>{words}</div><div style="margin:4px 0 10px">{bar}</div>'

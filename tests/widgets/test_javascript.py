@@ -40,6 +40,7 @@ from course_lib.widgets import (
     stepper_walk,
 )
 from course_lib.widgets.accountant_areas import placed
+from course_lib.widgets.asking import number as as_text
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
 from course_lib.widgets.server_memory import PLACES
@@ -195,6 +196,8 @@ def quiz(rng: random.Random) -> list[Case]:
         for share, right in ((0.0, True), (0.9, True), (1.1, False), (3.0, False)):
             off = rng.choice([-1, 1]) * share * tolerance * (abs(answer) or 1.0)
             cases.append(("isRight", [answer + off, answer, tolerance], right))
+    for value in (0, 7, 8192, 4.60429, 0.13534, 36.88, 1234.6, rng.uniform(1e-3, 1e6)):
+        cases.append(("meant", [value], as_text(value, "")))
     return cases
 
 

@@ -10,6 +10,7 @@ from traitlets import TraitError
 
 from course_lib import store
 from course_lib.widgets import Predict
+from course_lib.widgets.asking import said
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,30 @@ def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
     p.answer = "three"
     assert ["first prediction" in card for card in cards("three")] == [False, True, False]
     assert ["last prediction" in card for card in cards("three")] == [False, False, True]
+
+
+@pytest.mark.browser
+def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
+    """By arrows to the next number, by typing, which lets the line grow; none is there at first."""
+    page = mount(Predict("line", "How many?", unit="x"), width=480)
+    line, flag = page.get_by_label("The guess on a line"), page.locator(".fac-flag")
+    assert flag.inner_text() == "your guess?"
+    page.get_by_label("Your guess:").fill("64")
+    assert flag.inner_text() == "64 ×"
+    line.press("ArrowRight")
+    assert page.get_by_label("Your guess:").input_value() == "70"
+    assert page.evaluate("facModel.get('answer')") is None, "nothing is kept yet"
+    page.get_by_label("Your guess:").fill("2e6")
+    assert line.get_attribute("max") == "7"
+    line.press("Enter")
+    assert page.evaluate("facModel.get('answer')") == 2e6
+    check_page(page)
+
+
+def test_an_answer_is_rounded_to_what_is_meaningful():
+    assert said(4.60429, "×") == "4.6 ×"
+    assert said(8192.0, "") == "8,192"
+    assert said(12345.6, "") == "12,346"
 
 
 def test_numbers_of_numpy_and_torch_are_numbers():

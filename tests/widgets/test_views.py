@@ -36,8 +36,8 @@ def use(page: Any, name: str) -> None:
         first.locator("input").last.check()
         first.get_by_role("button").click()
     elif name.endswith("a number"):
-        first.locator("input").fill("3")
-        first.locator("input").press("Enter")
+        first.locator("input[type=text]").fill("3")
+        first.locator("input[type=text]").press("Enter")
     elif name.startswith("Tile"):
         first.get_by_role("button", name="Next").click()
     else:

@@ -118,6 +118,8 @@ function render({ model, el }) {
       }
     }
     for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
+    const torn = (x, line, by) => `M${x} ${place.y + line * place.row}` + `l${by} ${place.row / 4}l${-by} ${place.row / 4}`.repeat(2);
+    for (let i = 1; step * place.w > 12 && i < Math.min(ROWS, fit * step); i += 1) if (Math.abs(i / step - Math.round(i / step)) > 1e-6) edges += torn(place.x + place.w, i - 1, -5) + torn(place.x, i, 5); // the brick goes on in the next row
     add("edges", "path", { class: "fac-kv-edges", d: edges });
     numbers(add, place, step, fit, fs);
   }
@@ -137,12 +139,12 @@ function render({ model, el }) {
 
   /** What would shrink a request's cache: bars of one scale, with what then fits. */
   function drawVariants(width, fs) {
-    const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), all = Object.entries(data.variants);
-    const sizes = all.map(([, variant]) => cacheBytes(variant, values)), most = Math.max(...sizes);
+    const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
+    const all = Object.entries(data.variants).sort(([, a], [, b]) => size(b) - size(a)), sizes = all.map(([, variant]) => size(variant)), most = sizes[0];
     const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "A request's K and V, kept otherwise");
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, its K and V stored differently");
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "";
         const at = first + i * line + (narrow ? 1.15 * fs : 0), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;

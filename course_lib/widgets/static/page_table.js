@@ -130,11 +130,11 @@ function render({ model, el }) {
 
   /** What the last operation did, and what it all takes. */
   function tell(now) {
-    const c = counts(now, get("page_size"), get("reserve")), last = [];
+    const c = counts(now, get("page_size"), get("reserve")), last = [], shared = c.tokens - c.slots + c.empty;
     if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
     if (now.copied) last.push(`Page ${now.copied[0]} was shared: copied to page ${now.copied[1]} first.`);
     if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
-    return `${last.join(" ")} ${plural(c.tokens, "token")} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
+    return `${last.join(" ")} ${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
   }
 
   function drawPicture(width, fs) {
@@ -207,8 +207,12 @@ function render({ model, el }) {
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     const bottom = top + Math.ceil(pages() / each) * (tall + gap) - gap;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
-    let edges = "", stripes = "", mine = "";
-    for (let page = 0; page < pages(); page += each) edges += row(...place(page), Math.min(each, pages() - page), wide, tall);
+    let edges = "", free = "", ticks = "", stripes = "", mine = "";
+    for (let page = 0; page < pages(); page += each) {
+      const cells = row(...place(page), Math.min(each, pages() - page), wide, tall);
+      if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
+      else free += cells;
+    }
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
     const alike = (page, next) => wide < 4 * fs && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
     for (let page = 0, many = 1; page < pages(); page += many, many = 1) {
@@ -219,12 +223,14 @@ function render({ model, el }) {
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
-      if (who.length > 1 && wide <= 10 * fs) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
+      if (who.length > 1 && wide <= 4 * fs) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
       for (let one = page; one < page + many; one += 1) {
-        const says = wide > 4 * fs ? `${one} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}` : String(one); // at the right end: tokens begin at the left
-        if (wide > 4 * fs || ((one % each) % every === 0 && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 4 * fs ? wide - 0.3 * fs : wide > 2 * fs ? wide / 2 : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 4 * fs ? "end" : wide > 2 * fs ? "middle" : "start" }, says);
+        const starts = wide > 2.2 * fs && (one % each === 0 || String(holding[one - 1]) !== String(who)); // whose the next pages are
+        const says = wide > 4 * fs ? `${one} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}` : !starts ? String(one) : one % each % every ? who.join("") : `${one} ${who.join("")}`; // at the right end: tokens begin at the left
+        if (wide > 4 * fs || ((starts || (one % each) % every === 0) && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 4 * fs ? wide - 0.3 * fs : wide > 2 * fs ? wide / 2 : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 4 * fs ? "end" : wide > 2 * fs ? "middle" : "start" }, says);
       }
     }
+    if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
     for (const page of Object.keys(ends)) {
       const [x, y] = place(page);
       ends[page].to = [x + (c.filled[page] * wide) / size / 2, y];
@@ -236,6 +242,8 @@ function render({ model, el }) {
       while (wide < 8 && own[0] === first + many && own[0] % each) many += own.splice(0, 1).length;
       mine += box(...place(first), many * wide, tall);
     }
+    add("slots", "path", { class: "fac-pages-ticks", d: ticks });
+    add("free", "path", { class: "fac-pages-edges fac-pages-free", d: free });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
@@ -266,10 +274,12 @@ function render({ model, el }) {
   /** The same memory in one piece for each request, as far as it goes. */
   function drawReserved(add, now, { top, tall, gap, slot, across }, lines, fs) {
     let from = 0, stripes = "", edges = "";
+    const each = get("reserve") / across, apart = each > 1 && Number.isInteger(each) ? 0.5 * fs : 0; // the lines of one request stand together
+    const down = (line) => top + line * (tall + (apart ? 0 : gap)) + Math.floor(line / each) * apart;
     const pieces = (start, stop, draw) => {
       for (let line = Math.floor(start / across); line * across < stop; line += 1) {
         const a = Math.max(start, line * across), b = Math.min(stop, (line + 1) * across);
-        if (b > a) draw(1 + (a - line * across) * slot, top + line * (tall + gap), (b - a) * slot, line);
+        if (b > a) draw(1 + (a - line * across) * slot, down(line), (b - a) * slot, line);
       }
     };
     const without = [];
@@ -288,7 +298,7 @@ function render({ model, el }) {
     pieces(from, get("slots"), (px, y, w) => (edges += box(px, y, w, tall)));
     add("reserved edges", "path", { class: "fac-pages-edges", d: edges });
     add("reserved stripes", "path", { class: "fac-pages-empty", d: stripes });
-    const bottom = top + lines * (tall + gap) - gap;
+    const bottom = down(lines - 1) + tall;
     if (!without.length) return bottom;
     add("without", "text", { class: "fac-t-bad", x: 1, y: bottom + 1.2 * fs }, `${without.join(", ")}: no room`);
     return bottom + 1.4 * fs;

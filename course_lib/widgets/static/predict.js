@@ -2,9 +2,9 @@
 
 function render({ model, el }) {
   const options = model.get("options");
-  const said = h("div", { role: "status", "aria-live": "polite", class: "fac-soft" });
+  const said = h("div", { role: "status", "aria-live": "polite" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", onclick: keep, disabled: true }, "Keep my prediction");
+  const button = h("button", { type: "button", class: "fac-act", onclick: keep, disabled: true }, "Keep my prediction");
 
   function keep() {
     const answer = entry.read();
@@ -13,7 +13,10 @@ function render({ model, el }) {
     tell();
   }
 
-  const ready = () => (button.disabled = entry.empty());
+  const ready = () => {
+    button.disabled = entry.empty();
+    if (model.get("answer") == null) write(said, button.disabled ? entry.hint : "");
+  };
 
   function tell() {
     const answer = model.get("answer");
@@ -21,13 +24,14 @@ function render({ model, el }) {
     entry.show(answer); // another view of this question may have been used
     ready();
     const unit = options.length ? "" : ` ${model.get("unit")}`;
-    said.replaceChildren("Your prediction: ", h("b", {}, rich(`${answer}${unit}`)), ". Now run on and see.");
+    said.replaceChildren("✓ Your prediction: ", h("b", {}, rich(`${answer}${unit}`)), ". Now run on and see.");
   }
 
   entry.onEnter(keep);
   model.on("change:answer", tell);
   root(model, el, h("fieldset", { class: "fac-quiz", oninput: ready, onkeyup: ready },
     h("legend", {}, rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
+  ready();
   tell();
 }
 
@@ -42,6 +46,7 @@ function choice(model, options) {
   } }, cards);
   return {
     node,
+    hint: "Choose one, or press its letter.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -52,10 +57,52 @@ function choice(model, options) {
   };
 }
 
+/** A line of numbers on which the guess is planted, and a box for the exact one. Its ends tell nothing of the answer. */
 function number(model, say) {
-  const id = freshId("predict");
-  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off" });
-  const node = h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, model.get("unit") === "×" ? "times" : model.get("unit"));
+  const id = freshId("predict"), unit = model.get("unit"), near = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", oninput: () => place(parseNumber(input.value)) });
+  const line = h("input", { type: "range", step: "any", "aria-label": "The guess on a line of numbers", oninput: () => plant(nearest(10 ** line.value)), onkeydown: (event) => {
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const all = places(), at = all.indexOf(nearest(10 ** line.value));
+    plant(all[Math.max(0, Math.min(all.length - 1, at + by))]);
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  } });
+  const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
+  const rule = h("div", { class: "fac-line" }, flag, line, ticks);
+  const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
+  const ends = () => [Number(line.min), Number(line.max)];
+  const tidy = (x) => Number(x.toPrecision(2)); // 0.3, where floats say 0.30000000000000004
+  const places = () => Array.from({ length: ends()[1] - ends()[0] }, (_, i) => near.map((x) => tidy(x * 10 ** (ends()[0] + i)))).flat().concat(10 ** ends()[1]);
+  const nearest = (value) => places().reduce((a, c) => (Math.abs(Math.log(c / value)) < Math.abs(Math.log(a / value)) ? c : a));
+
+  function plant(value) {
+    input.value = value;
+    place(value);
+  }
+
+  /** Put the flag at a value; where it is beyond an end the line grows. Only what is above 0 has a place. */
+  function place(value) {
+    const power = value > 0 ? Math.log10(value) : 1.5, [low, high] = [Math.min(-1, Math.floor(power)), Math.max(4, Math.ceil(power))];
+    if (low !== ends()[0] || high !== ends()[1] || !ticks.childNodes.length) rules(low, high);
+    [line.min, line.max] = [low, high];
+    line.value = power;
+    rule.classList.toggle("fac-unset", !(value > 0));
+    const at = (power - low) / (high - low);
+    rule.style.setProperty("--at", at);
+    rule.classList.toggle("fac-flip", at > 0.6); // room for its words
+    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "your guess?";
+    line.setAttribute("aria-valuetext", value > 0 ? flag.textContent : "no guess yet");
+  }
+
+  function rules(low, high) {
+    const at = (power) => (100 * (power - low)) / (high - low), every = Math.ceil((high - low) / 8), powers = Array.from({ length: high - low + 1 }, (_, i) => low + i);
+    const d = powers.flatMap((p) => (p < high ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1]).map((x) => `M${at(p + Math.log10(x)).toFixed(2)} 0v${x === 1 ? 8 : 4}`)).join("");
+    const named = powers.filter((p) => (p - low) % every === 0);
+    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, short(tidy(10 ** p)))));
+  }
+
   const read = () => {
     const value = parseNumber(input.value);
     input.setAttribute("aria-invalid", Number.isNaN(value));
@@ -63,8 +110,13 @@ function number(model, say) {
     say("Type a number, such as 8192, 1.5e9 or 2^13.");
     return null;
   };
-  const show = (answer) => parseNumber(input.value) === answer || (input.value = answer);
-  return { node, read, show, empty: () => !input.value.trim(), onEnter: (keep) => enter(input, keep) };
+  const show = (answer) => {
+    if (parseNumber(input.value) !== answer) input.value = answer;
+    place(answer);
+    rule.classList.add("fac-kept");
+  };
+  place(NaN);
+  return { node, read, show, hint: "Drag the flag, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

@@ -6,6 +6,11 @@ export function isRight(value, answer, tolerance) {
   return Math.abs(value - answer) <= tolerance * (answer === 0 ? 1 : Math.abs(answer)) + 1e-12;
 }
 
+/** A number as it is meant: whole ones whole, others to three digits. Mirrors `number` of asking.py. */
+export function meant(x) {
+  return Math.abs(x) >= 1000 || Number.isInteger(x) ? (Math.abs(x) < 1e7 ? Math.round(x).toLocaleString("en") : short(x, 3)) : short(x, 3);
+}
+
 function render({ model, el }) {
   const kind = model.get("options").length ? choices(model) : number(model);
   const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, rich(model.get("question"))), kind);
@@ -29,11 +34,11 @@ function choices(model) {
   const rows = options.map((option) => {
     const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onkeydown: (e) => e.key === "Enter" && check() });
     const why = h("div", {});
-    const line = h("label", {}, input, h("span", {}, rich(option.text)));
+    const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
   const result = h("div", { role: "status", "aria-live": "polite" });
-  const button = h("button", { type: "button", onclick: check, disabled: true }, "Check");
+  const button = h("button", { type: "button", class: "fac-act", onclick: check, disabled: true }, "Check");
 
   function clear() {
     ready();
@@ -54,7 +59,7 @@ function choices(model) {
     const places = model.get("chosen");
     rows.forEach((row, i) => (row.input.checked = places.includes(i)));
     const chosen = rows.filter((row) => row.input.checked);
-    ready();
+    button.disabled = true; // until another is chosen
     for (const row of rows) {
       row.why.replaceChildren();
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
@@ -78,7 +83,7 @@ function number(model) {
   const result = h("div", { role: "status", "aria-live": "polite" });
   const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", onkeydown: (e) => e.key === "Enter" && check(), oninput: () => result.replaceChildren() });
   const reveal = h("button", { type: "button", onclick: tell, hidden: true }, "Show the answer");
-  const answer = () => `${short(model.get("answer"), 6)}${unit ? ` ${unit}` : ""}`;
+  const answer = () => `${meant(model.get("answer"))}${unit ? ` ${unit}` : ""}`;
 
   function check() {
     const value = parseNumber(input.value);
@@ -111,7 +116,7 @@ function number(model) {
   return h(
     "div", {},
     h("div", { class: "fac-number" }, h("label", { for: id }, "Your answer:"), input, unit,
-      h("button", { type: "button", onclick: check }, "Check"), reveal),
+      h("button", { type: "button", class: "fac-act", onclick: check }, "Check"), reveal),
     result,
   );
 }

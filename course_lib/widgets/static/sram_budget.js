@@ -70,11 +70,11 @@ function render({ model, el }) {
     if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
     while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
     const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = (narrow ? 3.4 : 2.3) * fs, under = top + tall + 2.9 * fs;
+    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = (narrow ? 3.9 : 2.8) * fs, bar = (narrow ? 2.45 : 1.35) * fs, under = top + tall + 2.9 * fs;
     let y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
     const floor = y + (perThread ? 4.4 * fs : 0);
     block((add) => hands((over) => {
-      axis(add, room, px, floor, fs, top);
+      axis(add, room, px, floor, fs, top, top + tall);
       const spans = slide(add, over, shared, "shared", top, tall, px, fs);
       const most = walls.at(-1).limit;
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
@@ -92,15 +92,15 @@ function render({ model, el }) {
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${1.2 * fs}L${px(limit)} ${top - 1.3 * fs}` });
         add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
         if (!fits) {
-          const box = [px(limit), at, px(total) - px(limit), 0.6 * fs];
-          add(`over ${i}`, "rect", { class: "fac-sram-over", x: box[0], y: at, width: box[2], height: box[3] });
+          const box = [px(limit), at + bar, px(total) - px(limit), 0.6 * fs];
+          add(`over ${i}`, "rect", { class: "fac-sram-over", x: box[0], y: box[1], width: box[2], height: box[3] });
           add(`hatch ${i}`, "path", { class: "fac-sram-hatch", d: hatching(...box, 6) });
         }
-        add(`used ${i}`, "rect", { class: "fac-sram-used", x: px(0), y: at, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
-        add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at, width: px(limit) - px(0), height: 0.6 * fs });
-        add(`says ${i}`, "text", { class: cls, x: 1, y: at + 1.65 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
-        add(`best ${i}`, "text", { class: "fac-t-small", x: narrow ? 1 : 18 * fs, y: at + (narrow ? 2.75 : 1.65) * fs }, best ? `largest square tile B = ${best}: K and V read ${times(best)}` : "not even one row fits");
-        get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
+        add(`used ${i}`, "rect", { class: "fac-sram-used", x: px(0), y: at + bar, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
+        add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at + bar, width: px(limit) - px(0), height: 0.6 * fs });
+        add(`says ${i}`, "text", { class: cls, x: 1, y: at + 0.9 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
+        add(`best ${i}`, "text", { class: "fac-t-small", x: narrow ? 1 : 18 * fs, y: at + (narrow ? 2 : 0.9) * fs }, best ? `room for tiles up to ${best} × ${best}: K and V read ${times(best)}` : "not even one row fits");
+        get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at + bar - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
       });
     });
     return floor + 2 * fs;
@@ -143,11 +143,11 @@ function render({ model, el }) {
     return spans;
   }
 
-  function axis(add, room, px, y, fs, top) {
+  function axis(add, room, px, y, fs, top, until) {
     for (let i = 0; i <= 4; i += 1) {
       const bytes = (i * room) / 4, anchor = i ? "middle" : "start";
-      add(`grid ${i}`, "path", { class: "fac-axis", d: `M${px(bytes)} ${top}V${y + 0.3 * fs}` });
-      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.3 * fs, "text-anchor": anchor }, i ? String(bytes / KIB) : "0 KiB");
+      add(`grid ${i}`, "path", { class: "fac-axis", d: `M${px(bytes)} ${top}V${until}M${px(bytes)} ${y - 0.2 * fs}v${0.5 * fs}` }); // not through the words
+      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.3 * fs, "text-anchor": anchor }, i && i < 4 ? String(bytes / KIB) : `${bytes / KIB} KiB`);
     }
   }
 
@@ -161,10 +161,11 @@ function render({ model, el }) {
     const places = spread(ends, sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top}v${tall + 0.5 * fs}` });
+      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top + tall / 2}v${tall / 2 + 0.5 * fs}` }); // where a wall stands it is seen above
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.6 * fs, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });
+    add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${1.1 * fs}` });
     says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 2.25 * fs, "text-anchor": "middle" }, text));
   }
 

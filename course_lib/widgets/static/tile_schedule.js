@@ -154,6 +154,7 @@ function render({ model, el }) {
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
     [marks.children[3].hidden, marks.children[4].hidden] = [!kinds.has("partial"), !kinds.has("skip")];
+    marks.lastChild.style.visibility = step ? "" : "hidden"; // nothing is loaded yet; its room stays
     write(words, sentence(now, step));
     bar.follow(words.textContent);
     picture.draw();
@@ -240,7 +241,7 @@ function render({ model, el }) {
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
       if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
     }
-    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, "HBM");
+    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, "in HBM: Q, K, V, O (S, the grid, never)");
     for (const [phase, , at, i, j] of step ? all()[step - 1] : []) { // what comes from HBM now
       if (at !== number) continue;
       for (const t of ON_DESK[phase].filter((t) => t !== "o")) add(`${key} ${t} ${t === "q" ? i : j} now`, "rect", { class: "fac-tile-now", ...boxOf(span(t, t === "q" ? i : j)) });
@@ -296,7 +297,7 @@ function render({ model, el }) {
     const size = (beside ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
     const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `on the desk (SRAM) of program ${program}` : "a program's desk (SRAM): still empty");
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `on the desk (SRAM) of program ${program}` : "a program's desk (SRAM): tiles come here");
       add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {

@@ -62,7 +62,10 @@ function stepperPicture(model, data, now, says) {
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
   /** What a column will hold, in the middle of it while it is empty. */
-  const wait = (add, key, lines, { x, w, y, tall, fs }) => lines.forEach((line, i) => add(`${key} wait ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall / 2 + (i - lines.length / 2 + 0.8) * 1.2 * fs, ...middle }, line));
+  const wait = (add, key, lines, { x, w, y, tall, fs }) => {
+    if (key !== "o" && x > fs) add(`${key} flow`, "text", { class: "fac-t-soft", x: x - 1.1 * fs, y: y + tall / 2 + 0.3 * fs, ...middle }, "→"); // ℓ does not become O
+    lines.forEach((line, i) => add(`${key} wait ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall / 2 + (i - lines.length / 2 + 0.8) * 1.2 * fs, ...middle }, line));
+  };
 
   /** The scores pile by pile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end }) {
@@ -103,11 +106,10 @@ function stepperPicture(model, data, now, says) {
         }
         left += long + 0.7 * unit;
       });
-      add("keys", "text", { class: "fac-t-soft", x: x + w - label + 0.5 * fs, y: base + (data.columns === 1 ? 2.25 : 1.6) * fs }, "← keys");
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = base - Math.max(0, Math.min(tall, (m - low) * rise)), edge = x + w - label;
       add("m", "rect", { class: "fac-step-m", x, y: m === -Infinity ? base : level - 1, width: edge - x + 0.3 * fs, height: 2, "fill-opacity": m === -Infinity ? 0.25 : 1 });
-      add("m says", "text", { class: "fac-t-small fac-t-name", x: edge + 0.5 * fs, y: (m === -Infinity ? base : level) + 0.3 * fs }, `m ${short(m, 3)}`);
+      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge + 0.5 * fs, y: (m === -Infinity ? base : level) + 0.3 * fs }, `m ${short(m, 3)}${m === -Infinity ? " ↓" : ""}`); // far below the axis, not on it
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
         const there = base - (other - low) * rise;
@@ -180,6 +182,7 @@ function stepperPicture(model, data, now, says) {
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
+    if (scale.deep) add(`${what} zero`, "text", { class: "fac-t-soft", x: x - 0.3 * fs, y: base + 0.3 * fs, "text-anchor": "end" }, "0");
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, last_ < 0 ? "" : what === "l" ? "sum of p" : "sum of p · V");
     if (last_ < 0) return wait(add, what, what === "l" ? ["sum of", "weights", "so far"] : ["weighted", "sum", "so far"], { x, w, y, tall, fs });
     const pillar = (run, bx, bw, bad) => {
@@ -217,7 +220,7 @@ function stepperPicture(model, data, now, says) {
     const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
     const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
     const later = end ? "" : "fac-step-later"; // the line that divides runs once, at the end
-    heading(add, "mean", end ? "O / ℓ" : w > 10 * fs ? "O / ℓ, if it ended now" : "O / ℓ so far", { x, y, fs }).classList.toggle("fac-t-soft", !end);
+    heading(add, "mean", end ? "O / ℓ" : w > 14 * fs ? "O / ℓ, if it ended now" : "O / ℓ so far", { x, y, fs });
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
     const path = (key, run, cls, many) => {
       const seen = run.means.slice(0, many);
@@ -235,7 +238,7 @@ function stepperPicture(model, data, now, says) {
     add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest V ${short(a, 3)}`);
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, 5)}${sign && over ? " impossible" : ""}`);
+      if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, end ? "fac-t-small fac-t-name" : "fac-t-soft", 1.1, "");
