@@ -323,16 +323,17 @@ def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
     return (
         q.shape[-1] in BY_HAND
         and q.shape[2] >= 128
-        and q.shape[0] * k.shape[1] * k.shape[2] > 0
         and in_line_on_hopper(q, k, v)
         and gluon_works()
     )
 
 
 def in_line_on_hopper(*tensors: torch.Tensor) -> bool:
-    """Return whether the copy engine can fetch their tiles: sm_90, half types, rows in a line."""
+    """Return whether the copy engine can fetch their tiles: sm_90, half types, rows in a line,
+    and some."""
     return all(
         x.is_cuda
+        and x.numel() > 0
         and x.dtype != torch.float32
         and x.is_contiguous()
         and x.data_ptr() % 16 == 0

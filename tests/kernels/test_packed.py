@@ -102,6 +102,17 @@ def test_no_sequence_no_query_and_no_key():
     assert (of_sinks - 5).abs().max() <= 1e-5
 
 
+def test_a_sink_takes_all_of_rows_without_a_key_in_half_precision_too():
+    """At head_dim 128 a Hopper GPU describes tiles, and of no rows there are none."""
+    q = torch.randn(1, 2, 20, 128, dtype=torch.float16, device=DEVICE).requires_grad_()
+    sinks = torch.zeros(2, device=DEVICE).requires_grad_()
+    o, lse = flash_attention(q, q[:, :, :0], q[:, :, :0], sinks=sinks, return_lse=True)
+    assert (o == 0).all()
+    of_q, of_sinks = torch.autograd.grad(lse.sum(), (q, sinks))
+    assert (of_q == 0).all()
+    assert (of_sinks == 20).all()
+
+
 def test_a_sink_far_below_changes_nothing_and_one_far_above_takes_all():
     q, k = rows(20, 2).transpose(0, 1)[None], rows(30, 1).transpose(0, 1)[None]
     plain = flash_attention(q, k, k, causal=True)
