@@ -15,9 +15,18 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-_VIEWS = ("T", "mT", "reshape", "swapaxes", "transpose")  # these read nothing
-_SHAPES = ("empty_like", "full_like", "ones_like", "zeros_like", "ndim", "shape", "size")  # nor
-_COUNTS = ("visits", "tallest", "nothing")
+# What only chooses and orders elements reads none of them, nor do questions about shape and type.
+_CHOOSE = set(
+    "T mT real reshape swapaxes transpose squeeze take ravel view array_split split vsplit hsplit "
+    "expand_dims moveaxis rollaxis matrix_transpose permute_dims atleast_1d atleast_2d atleast_3d "
+    "flip flipud fliplr".split()
+)
+_ASK = set(
+    "empty_like full_like ones_like zeros_like ndim shape size result_type min_scalar_type can_cast "
+    "common_type iscomplexobj isrealobj may_share_memory shares_memory".split()
+)
+_FACTS = {"nbytes", "strides", "itemsize", "flags"}
+_COUNTS = ("visits", "tallest", "nothing", "made_whole")
 _MOST_ROWS = 1 << 20  # of one array, in books that come from another process
 
 
@@ -29,11 +38,14 @@ class Place:
         visits: how often something was taken.
         tallest: the most rows that were taken at once.
         nothing: how often a part without any row was taken: one past the end.
+        made_whole: how often NumPy was asked for an array of all that a name stands for.
+        reach: (height,) of what was taken from each row of a matrix on, the last row; -1: nothing.
     """
 
-    def __init__(self, rows: int, *, clears: bool = True) -> None:
+    def __init__(self, rows: int, *, height: int = 0, clears: bool = True) -> None:
         self.times = np.zeros(rows, dtype=np.int64)
-        self.visits = self.tallest = self.nothing = 0
+        self.visits = self.tallest = self.nothing = self.made_whole = 0
+        self.reach = np.full(height or rows, -1, dtype=np.int64)
         self._clears = clears
         self._what: Any  # what lies there, the part of the array that it is a copy of, the copy
         self._part: Any
@@ -57,6 +69,9 @@ class Place:
             self.times[rows] += 1
             self.visits += 1
             self.tallest = max(self.tallest, rows.size)
+            among = rows % self.reach.size
+            first = among.min()
+            self.reach[first] = max(self.reach[first], among.max())
         return self._lent[...] if self._lent.ndim else self._lent[()]
 
     def clear(self) -> None:
@@ -128,6 +143,7 @@ class Rows(NDArrayOperatorsMixin):
         self._array[index] = value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        self._place.made_whole += 1
         return np.asarray(self[...], dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -139,23 +155,35 @@ class Rows(NDArrayOperatorsMixin):
         return out[0]
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
-        if function.__name__ in _SHAPES and args and args[0] is self:
-            return function(
-                np.broadcast_to(np.zeros((), self.dtype), self.shape), *args[1:], **kwargs
-            )
-        return function(*map(_whole, args), **{k: _whole(v) for k, v in kwargs.items()})
+        if function.__name__ in _CHOOSE and args and args[0] is self:
+            return self._chosen(lambda x: function(x, *args[1:], **kwargs))
+        held = _nothing if function.__name__ in _ASK else _whole
+        return function(*map(held, args), **{k: held(v) for k, v in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked before there is an array: copies, pickles
+        if name.startswith("_") or name == "base":  # asked before there is an array: copies, pickles
             raise AttributeError(name)
-        if name not in _VIEWS:
+        found = getattr(self._array, name)
+        if name in _FACTS:
+            return found
+        if name in _CHOOSE and not callable(found):
+            return self._chosen(lambda x: getattr(x, name))
+        if not callable(found):
             return getattr(self[...], name)
-        views = getattr(self._array, name), getattr(self._numbers, name)
-        if not callable(views[0]):
-            return Rows(views[0], self._place, self._width, views[1])
-        return lambda *how, **named: Rows(
-            views[0](*how, **named), self._place, self._width, views[1](*how, **named)
-        )
+
+        def method(*how: Any, **named: Any) -> Any:
+            if name in _CHOOSE and not (name == "view" and (how or named)):
+                return self._chosen(lambda x: getattr(x, name)(*how, **named))
+            return getattr(self[...], name)(*map(_whole, how), **named)
+
+        return method
+
+    def _chosen(self, choose: Any) -> Any:
+        """Return what a function chooses, unread: of the numbers it chooses the same."""
+        chosen = choose(self._array), choose(self._numbers)
+        if not isinstance(chosen[0], list | tuple):
+            return Rows(chosen[0], self._place, self._width, chosen[1])
+        return [Rows(x, self._place, self._width, n) for x, n in zip(*chosen, strict=True)]
 
     def __repr__(self) -> str:
         return f"<an array of shape {self.shape}, tile by tile>"
@@ -172,6 +200,13 @@ def _whole(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return type(x)(map(_whole, x))
     return np.asarray(x) if isinstance(x, Rows) else x
+
+
+def _nothing(x: Any) -> Any:
+    """Return ``x`` with arrays of the same shapes and types, in no memory of theirs, for its own."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_nothing, x))
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Rows) else x
 
 
 def unwrapped(x: Any) -> Any:
@@ -201,13 +236,18 @@ class Desk:
             self.places[name] = place
             return Piles(data, place)
         width = data.shape[-1]
-        self.places[name] = Place(data.size // width, clears=self._clears)
+        rows = data.size // width
+        self.places[name] = Place(rows, height=data.shape[-2], clears=self._clears)
         return Rows(data, self.places[name], width)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the books as plain data, for another process; `from_plain` reads them."""
         places = {
-            name: {"times": p.times, **{count: getattr(p, count) for count in _COUNTS}}
+            name: {
+                "times": p.times,
+                "reach": p.reach,
+                **{count: getattr(p, count) for count in _COUNTS},
+            }
             for name, p in self.places.items()
         }
         return {"kind": "desk", "places": places, "peak": self.peak, "stale": self.stale}
@@ -217,11 +257,12 @@ class Desk:
         """Return the books that `to_plain` described. Raises something if these are none."""
         desk = cls()
         for name, books in data["places"].items():
-            times = np.asarray(books["times"], dtype=np.int64)
-            if times.ndim != 1 or times.size > _MOST_ROWS:
-                raise ValueError(f"the books of {name!r} are no row of numbers.")
             place = desk.places[str(name)] = Place(0)
-            place.times = times
+            for one in ("times", "reach"):
+                row = np.asarray(books[one], dtype=np.int64)
+                if row.ndim != 1 or row.size > _MOST_ROWS:
+                    raise ValueError(f"the books of {name!r} are no row of numbers.")
+                setattr(place, one, row)
             for count in _COUNTS:
                 setattr(place, count, int(books[count]))
         desk.peak = None if data["peak"] is None else int(data["peak"])

@@ -87,7 +87,8 @@ class Once:
 
     ``broken``: the property of taking it more often. ``part``: what a part is called, with a place
     for its number. ``times``: how often each may be taken, (rows,) where they differ. ``tile``: its
-    rows, and how many visits that makes in all; None where a pile is a part. ``taken``: how a tile
+    rows, and how many visits that makes in all; None where a pile is a part. ``matrices``: of how
+    many a tile's rows are, if several lie beside each other. ``taken``: how a tile
     is written, with a place for the array's name. ``least``: to take it less often is wrong, too.
     ``why(times)``: what explains that parts were taken so often, "" if nothing is known.
     ``looks``: a part may be taken once more to see its shape (values[0].shape), where it has one.
@@ -97,6 +98,7 @@ class Once:
     part: str
     times: int | NDArray[np.int64] = 1
     tile: tuple[int, int] | None = None
+    matrices: int = 1
     taken: str = "{}[start:stop]"
     least: int = 1
     why: Callable[[NDArray[np.int64]], str] = lambda times: ""
@@ -134,7 +136,8 @@ def taken_once(
         once = allowed(case)
         for name, books in desk.places.items():
             wrong = _tile_finding(name, books, once[name])
-            if wrong := wrong or _times_finding(books, once[name], _past_the_end(desk)):
+            wrong = wrong or _times_finding(books, once[name], _past_the_end(desk))
+            if wrong := wrong or _across_finding(name, books, once[name]):
                 return wrong
         return too_much(case, desk.peak) if case.counted else None
 
@@ -149,6 +152,8 @@ def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
     take = f"take {once.taken.format(name)}, one tile after the other"
     if books.tallest > tall:
         says = f"{books.tallest} rows of {name} were taken at once, and a tile has {tall}: {take}."
+        if books.made_whole:
+            says += f" To make an array of all of {name} (`np.asarray`) is to take all of it."
         return Finding("one tile at a time", f"the answer is right, but {says}")
     looks = int((books.times - once.times).clip(0).sum())
     if looks <= once.looks and books.visits - looks > visits:
@@ -160,6 +165,21 @@ def _tile_finding(name: str, books: Place, once: Once) -> Finding | None:
         )
         return Finding("takes whole tiles", f"the answer is right, but {says}")
     return None
+
+
+def _across_finding(name: str, books: Place, once: Once) -> Finding | None:
+    """Return what is wrong with where parts begin: each should lie in one tile."""
+    if once.tile is None:
+        return None
+    tall, first = once.tile[0] // once.matrices, np.arange(books.reach.size)
+    across = first[(books.reach >= 0) & (first // tall != books.reach // tall)]
+    if not across.size:
+        return None
+    return Finding(
+        "takes whole tiles",
+        f"the answer is right, but rows {across[0]} to {books.reach[across[0]]} of {name} were "
+        f"taken together; tiles begin at row 0, {tall} and so on, and only the last may be short.",
+    )
 
 
 def _past_the_end(desk: Desk) -> str:

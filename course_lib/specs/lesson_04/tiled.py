@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from course_lib.attention.truth import attention_float64
-from course_lib.judging import cases
+from course_lib.judging import cases, sizes
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
@@ -117,6 +117,9 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), 4),
         case("a single query, tiles of one key", cases.draw(rng, 1, 6, 4), 1),
         case(cases.MANY_NAME, cases.many_tiles(rng), 1),
+        *(case(f"{n_q} queries, {n_k} keys in tiles of {block_k}, d = {d}",
+               cases.draw(rng, n_q, n_k, d), block_k)
+          for n_q, n_k, d, _, block_k in sizes.tiled(rng)),
     ]  # fmt: skip
 
 
@@ -145,7 +148,12 @@ def _tiled_cases(rng: Generator) -> list[Case]:
     ones = case("tiles of one query and one key", cases.draw(rng, 3, 5, 4), 1, 1)
     farthest = case(cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), 4, 4)
     many = case(cases.MANY_NAME, cases.many_tiles(rng), 4, 1)
-    return [*drawn, farthest, ones, many]
+    related = [
+        case(f"{n_q} queries in tiles of {block_q}, {n_k} keys in tiles of {block_k}, d = {d}",
+             cases.draw(rng, n_q, n_k, d), block_q, block_k)
+        for n_q, n_k, d, block_q, block_k in sizes.tiled(rng)
+    ]  # fmt: skip
+    return [*drawn, farthest, ones, many, *related]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:

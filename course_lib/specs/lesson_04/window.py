@@ -115,6 +115,7 @@ def _loaded_once(case: Case) -> dict[str, Once]:
             f"row {{}} of {name} (all heads in a row)",
             times.ravel(),
             tile=(kv_heads * block_k, visits),
+            matrices=kv_heads,
             least=0,
             taken="{}[head, start:stop]",
             why=why,
@@ -123,7 +124,8 @@ def _loaded_once(case: Case) -> dict[str, Once]:
     }
     part = "row {} of q (all heads in a row)"
     tile = heads * block_q, heads * len(starts)
-    return {"q": Once("loads q once", part, tile=tile, taken="{}[head, start:stop]"), **seen}
+    taken = "{}[head, start:stop]"
+    return {"q": Once("loads q once", part, tile=tile, matrices=heads, taken=taken), **seen}
 
 
 def _window_model(
