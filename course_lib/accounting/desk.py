@@ -25,7 +25,7 @@ _ASK = set(
     "empty_like full_like ones_like zeros_like ndim shape size result_type min_scalar_type can_cast "
     "common_type iscomplexobj isrealobj may_share_memory shares_memory".split()
 )
-_FACTS = {"nbytes", "strides", "itemsize", "flags"}
+_FACTS = {"shape", "ndim", "size", "dtype", "nbytes", "strides", "itemsize", "flags"}
 _COUNTS = ("visits", "tallest", "nothing", "made_whole")
 _MOST_ROWS = 1 << 20  # of one array, in books that come from another process
 
@@ -117,17 +117,13 @@ class Rows(NDArrayOperatorsMixin):
     ``numbers``: those of the elements of ``array``, whose rows have ``width`` elements.
     """
 
+    __slots__ = ("_array", "_numbers", "_place", "_width")  # small: there may be one for each tile
+
     def __init__(
         self, array: Any, place: Place, width: int, numbers: NDArray[np.int64] | None = None
     ) -> None:
         self._array, self._place, self._width = array, place, width
         self._numbers = np.arange(array.size).reshape(array.shape) if numbers is None else numbers
-        self.shape, self.ndim, self.size, self.dtype = (
-            array.shape,
-            array.ndim,
-            array.size,
-            array.dtype,
-        )
 
     def __len__(self) -> int:
         return len(self._array)

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from course_lib.attention.truth import attention_float64
-from course_lib.judging import cases, sizes
+from course_lib.judging import cases, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
@@ -117,6 +117,7 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), 4),
         case("a single query, tiles of one key", cases.draw(rng, 1, 6, 4), 1),
         case(cases.MANY_NAME, cases.many_tiles(rng), 1),
+        *(case(name, qkv, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4)),
         *(case(f"{n_q} queries, {n_k} keys in tiles of {block_k}, d = {d}",
                cases.draw(rng, n_q, n_k, d), block_k)
           for n_q, n_k, d, _, block_k in sizes.tiled(rng)),
@@ -153,7 +154,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
              cases.draw(rng, n_q, n_k, d), block_q, block_k)
         for n_q, n_k, d, block_q, block_k in sizes.tiled(rng)
     ]  # fmt: skip
-    return [*drawn, farthest, ones, many, *related]
+    wide = [case(name, qkv, 2, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4)]
+    return [*drawn, farthest, ones, many, *wide, *related]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from course_lib.attention.masks import sliding_window
 from course_lib.attention.slips import stream
 from course_lib.attention.truth import attention_float64
-from course_lib.judging import cases
+from course_lib.judging import cases, magnitudes, sizes
 from course_lib.judging.attention_judge import output_only
 from course_lib.judging.desk import Once, taken_once
 from course_lib.judging.misconceptions import known_as
@@ -53,6 +53,14 @@ def _window_cases(rng: Generator) -> list[Case]:
         sizes = {"window": window, "block_q": block_q, "block_k": block_k}
         return Case(name, qkv, sizes, **flags)
 
+    related = [
+        case(f"{n_q} queries after {old} keys, {heads} heads share {kv_heads}, window {window}, tiles "
+             f"of {block_q} and {block_k}, d = {d}",
+             inputs(heads, kv_heads, n_q, old + n_q, d), window, block_q, block_k)
+        for n_q, old, d, heads, kv_heads, window, block_q, block_k in _related(rng)
+    ]  # fmt: skip
+    apart = in_double(cases.shifted(rng, 9, 9, 4, 900, heads=(2,)))
+    apart[0][0, :, 0] *= -1
     return [
         case("one head, window 5", inputs(1, 1, 24, 24, 8), 5, 8, 4),
         case("4 query heads share 2 key heads", inputs(4, 2, 19, 19, 8, size=3), 7, 8, 4),
@@ -62,6 +70,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         case("scores near 1000", in_double(cases.shifted(rng, 9, 9, 4, 1000, heads=(1,))), 3, 4, 4),
         case("scores near -1000",
              in_double(cases.shifted(rng, 9, 9, 4, -1000, heads=(1,))), 3, 4, 4),
+        case("a head near -900 and a head near 900", apart, 3, 4, 4),
+        case("a head near 900 and a head near -900", tuple(x[::-1] for x in apart), 3, 4, 4),
         case("6 query heads share 1 key head, ragged", inputs(6, 1, 11, 30, 8), 6, 4, 16),
         case("9 new queries after 41 old keys", inputs(4, 2, 9, 50, 8), 12, 4, 8),
         case("10 new queries after 31 old keys, in tiles of 3 and 8",
@@ -71,7 +81,37 @@ def _window_cases(rng: Generator) -> list[Case]:
         case(cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
         case(cases.MANY_NAME, many, 999, 4, 1),
         *(case(name, qkv, 13, 4, 8, shows=shows) for name, qkv, shows in hard),
+        *(case(name, qkv, 20, 2, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4, heads=(1,))),
+        *related,
     ]  # fmt: skip
+
+
+def _related(rng: Generator) -> Iterator[tuple[int, ...]]:
+    """Yield sizes that stand in a relation: queries, keys before them, head_dim, heads, key heads,
+    window, tiles."""
+    choices = sizes.related(
+        rng,
+        16,
+        rows=sizes.LENGTHS,
+        keys=(lambda tile: 0, *sizes.LENGTHS),
+        d=(1, 3, 16, 32, 65),
+        heads=((2, 1), (3, 1), (6, 2), (4, 1), (8, 2), (3, 3), (8, 4), (4, 4)),
+        window=(
+            lambda keys, tile: keys,
+            lambda keys, tile: tile,
+            lambda keys, tile: 2,
+            lambda keys, tile: max(keys - 1, 1),
+            lambda keys, tile: tile + 1,
+            lambda keys, tile: max(keys // 2, 1),
+        ),
+        block_q=(1, 2, 6, 8, 16, 24),
+        block_k=(1, 3, 8, 16, 24),
+    )
+    for one in choices:
+        block_q, block_k = one["block_q"], one["block_k"]
+        n_q, old = one["rows"](block_q), one["keys"](block_k)
+        window = one["window"](old + n_q, block_k)
+        yield n_q, old, one["d"], *one["heads"], window, block_q, block_k
 
 
 def _loaded_once(case: Case) -> dict[str, Once]:
