@@ -16,15 +16,17 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 # What only chooses and orders elements reads none of them, nor do questions about shape and type.
-_CHOOSE = set(
-    "T mT real reshape swapaxes transpose squeeze take ravel view array_split split vsplit hsplit "
-    "expand_dims moveaxis rollaxis matrix_transpose permute_dims atleast_1d atleast_2d atleast_3d "
-    "flip flipud fliplr".split()
-)
-_ASK = set(
-    "empty_like full_like ones_like zeros_like ndim shape size result_type min_scalar_type can_cast "
-    "common_type iscomplexobj isrealobj may_share_memory shares_memory".split()
-)
+_CHOOSE = {
+    "T", "mT", "real", "reshape", "swapaxes", "transpose", "squeeze", "take", "ravel", "view",
+    "array_split", "split", "vsplit", "hsplit", "expand_dims", "moveaxis", "rollaxis",
+    "matrix_transpose", "permute_dims", "atleast_1d", "atleast_2d", "atleast_3d", "flip",
+    "flipud", "fliplr"
+}  # fmt: skip
+_ASK = {
+    "empty_like", "full_like", "ones_like", "zeros_like", "ndim", "shape", "size",
+    "result_type", "min_scalar_type", "can_cast", "common_type", "iscomplexobj", "isrealobj",
+    "may_share_memory", "shares_memory"
+}  # fmt: skip
 _FACTS = {"shape", "ndim", "size", "dtype", "nbytes", "strides", "itemsize", "flags"}
 _COUNTS = ("visits", "tallest", "nothing", "made_whole")
 _MOST_ROWS = 1 << 20  # of one array, in books that come from another process
@@ -157,7 +159,9 @@ class Rows(NDArrayOperatorsMixin):
         return function(*map(held, args), **{k: held(v) for k, v in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "base":  # asked before there is an array: copies, pickles
+        if (
+            name.startswith("_") or name == "base"
+        ):  # asked before there is an array: copies, pickles
             raise AttributeError(name)
         found = getattr(self._array, name)
         if name in _FACTS:
@@ -199,7 +203,7 @@ def _whole(x: Any) -> Any:
 
 
 def _nothing(x: Any) -> Any:
-    """Return ``x`` with arrays of the same shapes and types, in no memory of theirs, for its own."""
+    """Return ``x`` with other arrays of the same shapes and types in place of its own."""
     if isinstance(x, list | tuple):
         return type(x)(map(_nothing, x))
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Rows) else x

@@ -1,4 +1,4 @@
-"""Inputs in float64 whose numbers are far apart, so that what was left out, cut off or rounded shows.
+"""Inputs in float64 with numbers far apart, so that what was left out, cut off or rounded shows.
 
 For exercises whose answers are float64; scores stand in the first column of K alone, so they are
 exact. (No score lies below -1e30, which many kernels take for -inf.)
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging.cases import Triple
+
 
 def shares(rng: Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (n,) over a span of 400, and values (n,) that make up for their weights.

@@ -41,9 +41,7 @@ def related(rng: Generator, count: int, **levels: Sequence[Any]) -> Iterator[Map
 def tiled(rng: Generator, count: int = 14) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield (n_q, n_k, d, block_q, block_k), every level of each at least once; but two keys or
     more, for with one there is nothing to weigh."""
-    choices = related(
-        rng, count, rows=LENGTHS, keys=LENGTHS, d=DIMS, block_q=TILES, block_k=TILES
-    )
+    choices = related(rng, count, rows=LENGTHS, keys=LENGTHS, d=DIMS, block_q=TILES, block_k=TILES)
     for one in choices:
         block_q, block_k = one["block_q"], one["block_k"]
         yield one["rows"](block_q), max(one["keys"](block_k), 2), one["d"], block_q, block_k

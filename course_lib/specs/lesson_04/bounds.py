@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
+from course_lib.judging import sizes as by_relation
 from course_lib.judging.judges import exactly
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
 
@@ -24,6 +25,14 @@ def _bounds_cases(rng: Generator) -> list[Case]:
         (tile * whole + rest, tile),
         (tile - 1, tile),
         (100_000 + rest, 4096),
+        (int(rng.integers(41, 120)), 1),
+        (2**25 + 1, 2**20),  # float32 has no odd numbers there
+        *(
+            (one["n"](one["tile"]), one["tile"])
+            for one in by_relation.related(
+                rng, 11, n=by_relation.LENGTHS, tile=(*by_relation.TILES, 256, 999)
+            )
+        ),
     ]
     return [
         Case(f"n = {n}, tile = {tile}", (n, tile), shows=frozenset({REMAINDER} if n == 257 else ()))

@@ -47,10 +47,13 @@ def _tile_cases(rng: Generator) -> list[Case]:
         "taller than wide": (c, b),
         "much wider than tall": (b, 4 * c),
         "much taller than wide": (4 * c, b),
+        "two keys, and more than 100 queries": (int(rng.integers(101, 140)), 2),
+        "two queries, and more than 100 keys": (2, int(rng.integers(101, 140))),
     }
     near = int(rng.integers(4 * c, 99))
     beyond = (int(x) for x in rng.integers(np.array([2**15, 2**16]), [2**15 + 9000, 2**16 + 9000]))
-    for first in (near, *beyond):  # what does not fit into 16 bits, with a sign and without
+    # the first rows of all; what does not fit into 16 bits, with a sign and without, or float32
+    for first in (0, near, *beyond, 2**25 + 1):
         for name, shape in shapes.items():
             tiles += [(name, tile) for tile in _around_the_diagonal(*shape, first, near)]
     return [Case("", (tiles,))]
@@ -63,8 +66,8 @@ def _around_the_diagonal(h: int, w: int, first: int, old: int) -> Iterator[tuple
     borders = (last + 1, last, first - w + 1, first - w + 2)
     for start in (*borders, 0, first // 2, 2 * first + h):
         for offset in (0, old, first, -old):
-            if start >= 0:
-                row = first - offset
+            row = first - offset
+            if start >= 0 and row >= 0:
                 yield row, row + h, start, start + w, offset
 
 

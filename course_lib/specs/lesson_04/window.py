@@ -54,8 +54,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         return Case(name, qkv, sizes, **flags)
 
     related = [
-        case(f"{n_q} queries after {old} keys, {heads} heads share {kv_heads}, window {window}, tiles "
-             f"of {block_q} and {block_k}, d = {d}",
+        case(f"{n_q} queries after {old} keys, {heads} heads share {kv_heads}, window {window}, "
+             f"tiles of {block_q} and {block_k}, d = {d}",
              inputs(heads, kv_heads, n_q, old + n_q, d), window, block_q, block_k)
         for n_q, old, d, heads, kv_heads, window, block_q, block_k in _related(rng)
     ]  # fmt: skip
@@ -81,7 +81,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         case(cases.FARTHEST_NAME, cases.farthest(rng, 11, 17, 4, heads=(1,)), 5, 4, 4),
         case(cases.MANY_NAME, many, 999, 4, 1),
         *(case(name, qkv, 13, 4, 8, shows=shows) for name, qkv, shows in hard),
-        *(case(name, qkv, 20, 2, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4, heads=(1,))),
+        *(case(name, qkv, 20, 2, 4)
+          for name, qkv in magnitudes.attention(rng, 3, 14, 4, heads=(1,))),
         *related,
     ]  # fmt: skip
 
