@@ -265,7 +265,8 @@ def test_words_presets_extras_and_counters(mount, check_page):
     assert "65 times the bytes of flash (compulsory): 17.45 GB against 268.4 MB" in words
     assert shown_bytes(page)[-1] == bytes_decimal(12_345_000)
     assert page.get_by_text("no area here depends on it").count() == 2
-    assert "N² takes over: 128" in page.locator(".fac-plot").text_content()
+    plot = page.locator(".fac-plot").filter(has_text="N² takes over: 128")
+    plot.wait_for(state="attached")  # it is drawn when its folder has opened, a moment later
     page.get_by_role("button", name="H = 8, d = 128, causal").first.click()
     assert page.locator(".fac-point").count() == 2
     assert f"{bytes_decimal(counted(131072, True))} at N = 131072" in page.inner_text(".fac")

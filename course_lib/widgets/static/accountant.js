@@ -281,7 +281,7 @@ function render({ model, el }) {
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
       write(l.time, `time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
-      l.time.style.setProperty("--fac-blocks", blocks);
+      l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });
   }

@@ -84,7 +84,7 @@ function number(model, say) {
 
   /** Put the flag at a value; where it is beyond an end the line grows. Only what is above 0 has a place. */
   function place(value) {
-    const power = value > 0 ? Math.log10(value) : 1.5, [low, high] = [Math.min(-1, Math.floor(power)), Math.max(4, Math.ceil(power))];
+    const power = value > 0 ? Math.log10(value) : -1, [low, high] = [Math.min(-1, Math.floor(power)), Math.max(4, Math.ceil(power))];
     if (low !== ends()[0] || high !== ends()[1] || !ticks.childNodes.length) rules(low, high);
     [line.min, line.max] = [low, high];
     line.value = power;
