@@ -154,14 +154,14 @@ class Rows(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
         if function.__name__ in _CHOOSE and args and args[0] is self:
-            return self._chosen(lambda x: function(x, *args[1:], **kwargs))
+            out = kwargs.pop("out", None)
+            return self._chosen(lambda x: function(x, *args[1:], **kwargs), out)
         held = _nothing if function.__name__ in _ASK else _whole
         return function(*map(held, args), **{k: held(v) for k, v in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
-        if (
-            name.startswith("_") or name == "base"
-        ):  # asked before there is an array: copies, pickles
+        # asked before there is an array (copies, pickles), or for what would lead past the desk
+        if name.startswith("_") or name == "base":
             raise AttributeError(name)
         found = getattr(self._array, name)
         if name in _FACTS:
@@ -173,16 +173,22 @@ class Rows(NDArrayOperatorsMixin):
 
         def method(*how: Any, **named: Any) -> Any:
             if name in _CHOOSE and not (name == "view" and (how or named)):
-                return self._chosen(lambda x: getattr(x, name)(*how, **named))
+                out = named.pop("out", None)
+                return self._chosen(lambda x: getattr(x, name)(*how, **named), out)
             return getattr(self[...], name)(*map(_whole, how), **named)
 
         return method
 
-    def _chosen(self, choose: Any) -> Any:
-        """Return what a function chooses, unread: of the numbers it chooses the same."""
+    def _chosen(self, choose: Any, out: Any = None) -> Any:
+        """Return what a function chooses, unread: of the numbers it chooses the same. With ``out``
+        it is read at once, into that."""
         chosen = choose(self._array), choose(self._numbers)
         if not isinstance(chosen[0], list | tuple):
-            return Rows(chosen[0], self._place, self._width, chosen[1])
+            found = Rows(chosen[0], self._place, self._width, chosen[1])
+            if out is None:
+                return found
+            out[...] = found[...]
+            return out
         return [Rows(x, self._place, self._width, n) for x, n in zip(*chosen, strict=True)]
 
     def __repr__(self) -> str:

@@ -149,3 +149,24 @@ def test_a_copy_of_the_whole_leaves_no_trace_in_the_books():
     k, books, _ = rows()
     copy.deepcopy(k)[:]
     assert not books.times.any()
+
+
+def test_to_choose_rows_or_to_ask_reads_nothing():
+    """What NumPy chooses is taken when it is used, or at once where it is told where to put it."""
+    data = np.arange(24.0).reshape(6, 4)
+    desk = Desk()
+    k = desk.lay("k", data.copy())
+    chosen = np.take(k, [2, 3], axis=0)
+    first, _ = np.split(k, [2])
+    assert (k.nbytes, np.result_type(k, np.float32), np.iscomplexobj(k)) == (192, np.float64, False)
+    assert not np.may_share_memory(k, k.T)
+    assert desk.places["k"].visits == 0
+    assert (chosen + 0 == data[2:4]).all()
+    assert (first.T + 0 == data[:2].T).all()
+    room = np.empty((2, 4))
+    assert np.take(k, [4, 5], axis=0, out=room) is room
+    assert k.take([0, 1], axis=0, out=room) is room
+    assert (room == data[:2]).all()
+    books = desk.places["k"]
+    assert (books.visits, books.tallest, books.times.tolist()) == (4, 2, [2, 2, 1, 1, 1, 1])
+    assert books.reach.tolist() == [1, -1, 3, -1, 5, -1]
