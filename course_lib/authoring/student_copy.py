@@ -42,6 +42,10 @@ _LEFT_OUT = re.compile(
 )
 _SOLUTIONS_LINK = re.compile(r" · \[the solutions\]\(\.\./solutions/[^)]*\) \(\[Colab\]\([^)]*\)\)")
 _SOLUTIONS_ROW = re.compile(r"^\| `solutions/` \|")
+# what students are told about solutions: an item of a list, or a sentence
+_TOLD = r"`(?:!?course\s+(?:catch-up|solution)\b[^`]*|solutions/)`"
+_TOLD_ITEM = re.compile(rf"^- {_TOLD}.*\n(?:  .*\n)*", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.?!])(?=\s+[A-Z`])")
 _FILE_LINK = re.compile(r"(?<=\]\()([\w/.]+)(?=\))")
 _KERNEL = re.compile(r"course_lib\.kernels(?:\.| import )(\w+)")
 # in a module, where a docstring may name its neighbours
@@ -90,7 +94,7 @@ def write(root: Path, out: Path) -> list[str]:
         notebook.write_text(_without_solutions(notebook), encoding="utf-8")
     shutil.copytree(out / EXERCISE, out / GIVEN_BLANKS / EXERCISE)  # for `course reset`
     readme = out / "README.md"
-    text = _FILE_LINK.sub(partial(_where, out), readme.read_text(encoding="utf-8"))
+    text = _FILE_LINK.sub(partial(_where, out), _untold(readme.read_text(encoding="utf-8")))
     readme.write_text(_NOTE + text, encoding="utf-8")
     return list(GIVEN)
 
@@ -118,14 +122,22 @@ def shown_kernels(root: Path) -> set[str]:
     return shown
 
 
+def _untold(markdown: str) -> str:
+    """Return a text without the items and sentences that offer a solution."""
+    paragraphs = _TOLD_ITEM.sub("", markdown).split("\n\n")
+    for i, paragraph in enumerate(paragraphs):
+        if not paragraph.startswith(("|", "- ")):
+            sentences = _SENTENCE_END.split(paragraph)
+            paragraphs[i] = "".join(one for one in sentences if not re.search(_TOLD, one))
+    return "\n\n".join(paragraphs)
+
+
 def _without_solutions(notebook: Path) -> str:
-    """Return a notebook's text without its link to the solutions and the row that explains them."""
+    """Return a notebook's text without what leads to the solutions or offers them."""
     data = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in data["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = [
-                _SOLUTIONS_LINK.sub("", line)
-                for line in cell["source"]
-                if not _SOLUTIONS_ROW.match(line)
-            ]
+            kept = (line for line in cell["source"] if not _SOLUTIONS_ROW.match(line))
+            text = _untold(_SOLUTIONS_LINK.sub("", "".join(kept)))
+            cell["source"] = text.splitlines(keepends=True)
     return to_json(data)
