@@ -1,7 +1,8 @@
 """How does `flash_attention` stand beside its peers, forward and backward? (GPU)
 
-The public function, SDPA's cuDNN and FlashAttention-2 backends and, where it is installed,
-FlashAttention-4, each in the layout that it wants, in one process and in turns. 4 N^2 d FLOPs a
+The public function, also on views of one projection (B, N, heads, d), SDPA's cuDNN and
+FlashAttention-2 backends and, where it is installed, FlashAttention-4, each in the layout that it
+wants, in one process and in turns. 4 N^2 d FLOPs a
 head forward and 10 N^2 d backward, halved when causal.
 Usage: python benchmarks/peers.py [--out FOLDER]
 """
@@ -39,6 +40,7 @@ BACKWARD = (
     (2, 8, 8, 8192, 256),
 )
 ROUNDS = 9
+SHOWN = ("course", "course, views", "cuDNN", "FA2", "FA4")
 
 
 def callables(kv_heads: int, heads: int) -> dict[str, tuple[Callable[..., Any], bool]]:
@@ -53,6 +55,7 @@ def callables(kv_heads: int, heads: int) -> dict[str, tuple[Callable[..., Any], 
 
     found: dict[str, tuple[Callable[..., Any], bool]] = {
         "course": (lambda q, k, v, causal: flash_attention(q, k, v, causal=causal), False),
+        "course, views": (lambda q, k, v, causal: flash_attention(q, k, v, causal=causal), False),
         "cuDNN": (library("CUDNN_ATTENTION"), False),
         "FA2": (library("FLASH_ATTENTION"), False),
     }
@@ -71,6 +74,9 @@ def measure(shape: tuple[int, ...], causal: bool, backward: bool) -> list[dict[s
     ways: dict[str, Callable[[], Any]] = {}
     for name, (call, rows_first) in callables(kv_heads, heads).items():
         *mine, do = (x.transpose(1, 2).contiguous() if rows_first else x for x in inputs)
+        if name == "course, views":  # of one projection, as a model has them
+            rows = torch.cat([x.transpose(1, 2) for x in mine], 2)  # (B, N, H + 2 H_kv, d)
+            mine = rows.transpose(1, 2).split(sizes[:3], 1)
         try:
             if backward:
                 mine = [x.detach().requires_grad_() for x in mine]
@@ -104,8 +110,8 @@ def main() -> None:
                 rows += new
                 speed = {row["way"]: row["tflops"] for row in new}
                 line = {key: new[0][key] for key in ("pass", "batch", "heads", "n", "d", "causal")}
-                line |= {name: speed.get(name, 0.0) for name in ("course", "cuDNN", "FA2", "FA4")}
-                for peer in ("cuDNN", "FA4"):
+                line |= {name: speed.get(name, 0.0) for name in SHOWN}
+                for peer in ("course, views", "cuDNN", "FA4"):
                     line[f"/{peer}"] = speed["course"] / speed[peer] if peer in speed else 0.0
                 print(
                     " ".join(f"{x:.3g}" if isinstance(x, float) else str(x) for x in line.values())

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from course_lib.kernels.attention_forward import gluon_works, in_line_on_hopper, still
+from course_lib.kernels.attention_forward import fetchable, gluon_works, still
 from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel, rows_kernel
 from course_lib.kernels.ladder import described
 from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
@@ -78,7 +78,6 @@ def flash_backward(
     shape: dict[str, Any] = {"HEAD_DIM": d, "BLOCK_D": power_of_2(d)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
     mask["DESCRIBED"] = not packed and by_descriptors(q, k, v, do)
-    walked = described if mask["DESCRIBED"] else lambda x, rows: x
     given = (q, k, v, o, lse, do, *extra.tensors, *(() if dlse is None else (dlse,)))
     settings = (causal, window, for_keys, for_queries, mask["DESCRIBED"], five)
     like = likeness(given, *settings, dlse is None, *extra.kinds)
@@ -86,6 +85,11 @@ def flash_backward(
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
     softcap = None if extra.softcap is None else extra.softcap * LOG2_E
     bends = (softcap, extra.slopes, extra.cu_q, extra.cu_k)
+
+    def walked(x: torch.Tensor, rows: int) -> Any:
+        """Return what the kernel loads tiles of x from."""
+        return described(x.contiguous(), rows) if mask["DESCRIBED"] else x
+
     with on_device_of(q):
         launch(
             *(rows_kernel, (cdiv(n_out, 64), batch * heads), like),
@@ -148,16 +152,16 @@ FEWEST = 2**30  # q.numel() * n_k from which the kernel by hand is faster
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> bool:
     """Return whether to take the kernel with five products: sm_90, half types, head_dim 64, 96 or
-    128, rows in a line, enough to do, and PyTorch not asked for the same bits in every run."""
+    128, rows `fetchable`, enough to do, and PyTorch not asked for the same bits in every run."""
     return (
         q.shape[-1] in (64, 96, 128)
         and q.numel() * k.shape[2] >= FEWEST
         and not torch.are_deterministic_algorithms_enabled()
-        and in_line_on_hopper(q, k, v, do)
+        and fetchable(q, k, v, do)
         and gluon_works()
     )
 
 
 def by_descriptors(*tensors: torch.Tensor) -> bool:
     """Return whether descriptors fit and were measured to be faster: sm_90, half types, large d."""
-    return tensors[0].shape[-1] in (128, 256) and in_line_on_hopper(*tensors)
+    return tensors[0].shape[-1] in (128, 256) and fetchable(*tensors)

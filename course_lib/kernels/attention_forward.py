@@ -11,6 +11,7 @@ What a call may ask for beside the mask (soft-cap, slopes, sinks, packed sequenc
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -314,32 +315,36 @@ def _on_hopper(q, k, v, causal, scale):
     choice = by_hand_for(q, k, causal, multiprocessors(q))
     many = MANY_FOR_LISTS if "stays" in choice else MANY_KEYS
     if q.shape[-1] == 64 and k.shape[2] < many:
+        q, k, v = (x.contiguous() for x in (q, k, v))  # it knows nothing else
         return descriptors(q, k, v, causal=causal, longest_first=causal, scale=scale)
     return specialised(q, k, v, causal=causal, scale=scale, **choice)
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Return whether rung 8 can take these: sm_90, half types, a d in its table, rows in a line."""
-    return (
-        q.shape[-1] in BY_HAND
-        and q.shape[2] >= 128
-        and in_line_on_hopper(q, k, v)
-        and gluon_works()
-    )
+    """Return whether rung 8 can take these: sm_90, half types, a d in its table, `fetchable`."""
+    return q.shape[-1] in BY_HAND and q.shape[2] >= 128 and fetchable(q, k, v) and gluon_works()
 
 
-def in_line_on_hopper(*tensors: torch.Tensor) -> bool:
-    """Return whether the copy engine can fetch their tiles: sm_90, half types, rows in a line,
-    and some."""
+def fetchable(*tensors: torch.Tensor) -> bool:
+    """Return whether the copy engine can fetch rows of these, (B, H, N, d): sm_90, half types,
+    some numbers, and every row in one piece that begins at a multiple of 16 bytes."""
     return all(
         x.is_cuda
         and x.numel() > 0
         and x.dtype != torch.float32
-        and x.is_contiguous()
         and x.data_ptr() % 16 == 0
+        and x.stride(3) == 1
+        and (
+            x.is_contiguous()
+            or all(n == 1 or (step > 0 and step % 8 == 0) for n, step in _outer(x))
+        )
         and sm_of(x) == 90
         for x in tensors
     )
+
+
+def _outer(x: torch.Tensor) -> Iterable[tuple[int, int]]:
+    return zip(x.shape[:3], x.stride()[:3], strict=True)
 
 
 @functools.cache

@@ -54,6 +54,7 @@ from course_lib.kernels.gluon_forward import (
     async_store,
     barriers,
     described,
+    place,
     seen_as,
     swizzled,
 )
@@ -82,7 +83,7 @@ def accumulator(COLUMNS: gl.constexpr):
 
 
 @gluon.jit
-def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
+def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head, kv_heads,
                GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr):
     """The producer: K and V once, then Q, lse, dO and delta of every tile of queries."""
     q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc = descs
@@ -90,8 +91,9 @@ def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
     kv_full, q_full, q_empty, do_full, do_empty, _, _, _ = bars
     mbarrier.expect(kv_full, 4 * k_desc.block_type.nbytes)
     for g in gl.static_range(2):
-        async_load(k_desc, [kv_head, first_key + g * ROWS, 0], kv_full, k_smem.index(g))
-        async_load(v_desc, [kv_head, first_key + g * ROWS, 0], kv_full, v_smem.index(g))
+        keys_at = place(kv_head, kv_heads, first_key + g * ROWS)
+        async_load(k_desc, keys_at, kv_full, k_smem.index(g))
+        async_load(v_desc, keys_at, kv_full, v_smem.index(g))
     tiles = stop - start
     for t in range(GROUP * tiles):
         head = kv_head * GROUP + t // tiles
@@ -104,14 +106,16 @@ def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head,
         for i in gl.static_range(PIECES):
             at = slot * PIECES + i
             first = row + i * ROWS
-            async_load(q_desc, [head, first, 0], q_full.index(slot), q_smem.index(at))
+            rows_at = place(head, kv_heads * GROUP, first)
+            async_load(q_desc, rows_at, q_full.index(slot), q_smem.index(at))
             async_load(lse_desc, [head, first], q_full.index(slot), lse_smem.index(at))
         mbarrier.wait(do_empty.index(slot), free)
         mbarrier.expect(do_full.index(slot), PIECES * n_bytes)
         for i in gl.static_range(PIECES):
             at = slot * PIECES + i
             first = row + i * ROWS
-            async_load(do_desc, [head, first, 0], do_full.index(slot), do_smem.index(at))
+            rows_at = place(head, kv_heads * GROUP, first)
+            async_load(do_desc, rows_at, do_full.index(slot), do_smem.index(at))
             async_load(delta_desc, [head, first], do_full.index(slot), delta_smem.index(at))
 
 
@@ -228,7 +232,7 @@ def add_tile(
 
 @gluon.jit
 def compute(
-    group: gl.constexpr, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
+    group: gl.constexpr, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head, kv_heads,
     n_q, n_k, scale, scale_2,
     GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr, CAUSAL: gl.constexpr,
 ):
@@ -271,26 +275,27 @@ def compute(
     room.store(dv.to(v_smem.dtype))
     fence_async_shared()
     threads_meet()
-    async_store(dv_desc, [kv_head, first_key, 0], seen_as(room, [1, ROWS, WIDTH], copied))
+    to = place(kv_head, kv_heads, first_key)
+    async_store(dv_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], copied))
     store_wait(0)
     threads_meet()
     room.store((dk * scale).to(v_smem.dtype))
     fence_async_shared()
     threads_meet()
-    async_store(dk_desc, [kv_head, first_key, 0], seen_as(room, [1, ROWS, WIDTH], copied))
+    async_store(dk_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], copied))
     store_wait(0)
 
 
 @gluon.jit
 def gradients_kernel(
     q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc, dq_desc,
-    n_q, n_k, rows_in_head, scale, scale_2,
+    kv_heads, n_q, n_k, rows_in_head, scale, scale_2,
     GROUP: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, layout: gl.constexpr,
     ds_layout: gl.constexpr,
 ):
     """Set up shared memory and barriers, then part: two consumers, one producer, two adders."""
     dtype: gl.constexpr = q_desc.dtype
-    WIDTH: gl.constexpr = k_desc.block_shape[2]
+    WIDTH: gl.constexpr = k_desc.block_shape[3]
     PIECES: gl.constexpr = 128 // WIDTH  # a tile of queries is so many times 64 rows
     first_key = gl.program_id(0) * 2 * ROWS
     kv_head = gl.program_id(1)
@@ -299,10 +304,10 @@ def gradients_kernel(
         start = gl.maximum(first_key - n_k + n_q, 0) // (PIECES * ROWS)
     stop = gl.cdiv(n_q, PIECES * ROWS)
     start = gl.minimum(start, stop)
-    q_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, ROWS, WIDTH], q_desc.layout)
-    do_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, ROWS, WIDTH], q_desc.layout)
-    k_smem = gl.allocate_shared_memory(dtype, [2, 1, ROWS, WIDTH], k_desc.layout)
-    v_smem = gl.allocate_shared_memory(dtype, [2, 1, ROWS, WIDTH], k_desc.layout)
+    q_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, 1, ROWS, WIDTH], q_desc.layout)
+    do_smem = gl.allocate_shared_memory(dtype, [STAGES * PIECES, 1, 1, ROWS, WIDTH], q_desc.layout)
+    k_smem = gl.allocate_shared_memory(dtype, [2, 1, 1, ROWS, WIDTH], k_desc.layout)
+    v_smem = gl.allocate_shared_memory(dtype, [2, 1, 1, ROWS, WIDTH], k_desc.layout)
     lse_smem = gl.allocate_shared_memory(gl.float32, [STAGES * PIECES, 1, ROWS], lse_desc.layout)
     delta_smem = gl.allocate_shared_memory(gl.float32, [STAGES * PIECES, 1, ROWS], lse_desc.layout)
     # (turn, piece, group)
@@ -331,11 +336,11 @@ def gradients_kernel(
     gl.warp_specialize(
         [
             (compute, (zero, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
+                       kv_heads, n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
             (compute, (one, dk_desc, dv_desc, smem, bars, start, stop, first_key, kv_head,
-                       n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
+                       kv_heads, n_q, n_k, scale, scale_2, GROUP, STAGES, PIECES, CAUSAL)),
             (copy_tiles, ((q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc), copied, bars,
-                          start, stop, first_key, kv_head, GROUP, STAGES, PIECES)),
+                          start, stop, first_key, kv_head, kv_heads, GROUP, STAGES, PIECES)),
             (add_tiles, (zero, dq_desc, dq_smem, bars, start, stop, kv_head, lines_in_head,
                          lines, GROUP)),
             (add_tiles, (one, dq_desc, dq_smem, bars, start, stop, kv_head, lines_in_head,
@@ -380,17 +385,17 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
     """Write dQ, dK and dV, on sm_90.
 
     Args:
-        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64, 96 or 128.
-        k: (B, H_kv, n_k, d), contiguous.
+        q: (B, H, n_q, d), strides as `fetchable` has them, half types, d 64, 96 or 128.
+        k: (B, H_kv, n_k, d), likewise.
         v: like k.
         do: like q.
         lse_2: (B * H, rows), float32, base 2; rows is n_q rounded up to 128. inf for a row without
             a key and past n_q.
         delta: likewise; 0 past n_q.
         dq_sum: (B * H, rows, 64 or, for d above it, 128), float32, zeros; to add up in.
-        dq: like q; overwritten.
-        dk: like k; overwritten.
-        dv: like k; overwritten.
+        dq: (B, H, n_q, d), contiguous; overwritten.
+        dk: (B, H_kv, n_k, d), contiguous; overwritten.
+        dv: like dk.
         causal: aligned at the end.
         scale: of the scores.
         stages: tiles of Q and dO in flight; default what fits, 2 at d = 64, 3 above it.
@@ -399,14 +404,14 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
     kv_heads, n_k = k.shape[1:3]
     rows, width = dq_sum.shape[1:]
     stages = stages or width // 64 + 1
-    like = likeness((q, k, v), causal, stages)
+    like = likeness((q, k, v, do), causal, stages)
     launch(
         *(gradients_kernel, (cdiv(n_k, 128), batch * kv_heads), like),
         *(described(q, 64), described(do, 64), described(k, 64), described(v, 64)),
         *(with_base(_rows_template(x.shape), x) for x in (lse_2, delta)),
         *(described(dk, 64), described(dv, 64)),
         with_base(_sum_template(dq_sum.numel()), dq_sum),
-        *(n_q, n_k, rows, scale, scale * LOG2_E),
+        *(kv_heads, n_q, n_k, rows, scale, scale * LOG2_E),
         GROUP=heads // kv_heads,
         STAGES=stages,
         CAUSAL=causal,

@@ -104,6 +104,13 @@ def seen_as(memory, shape: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
+def place(head, heads, row):
+    """Return where a tile begins: batch, head, row, column. Heads are counted through all batches,
+    ``heads`` in each."""
+    return head // heads, head % heads, row, 0
+
+
+@gluon.jit
 def turns(heads, tiles, STAYS: gl.constexpr, CAUSAL: gl.constexpr):
     """Return how many tiles of queries this program takes, one after another."""
     mine = 1
@@ -148,37 +155,38 @@ def key_tiles(first_row, ROW_COUNT: gl.constexpr, n_q, n_k,
 
 @gluon.jit
 def copy_tiles(
-    q_desc, k_desc, v_desc, smem, bars, heads, tiles, n_q, n_k,
+    q_desc, k_desc, v_desc, smem, bars, heads, in_batch, tiles, n_q, n_k,
     GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
     TOGETHER: gl.constexpr, STAYS: gl.constexpr, CAUSAL: gl.constexpr,
 ):
     """The producer: one warp that starts every copy as soon as its target is free."""
     q_smem, k_smem, v_smem = smem
     q_full, q_empty, k_full, k_empty, v_full, v_empty = bars
-    BLOCK_K: gl.constexpr = k_desc.block_shape[1]
+    BLOCK_K: gl.constexpr = k_desc.block_shape[2]
     BLOCK_Q: gl.constexpr = GROUPS * ROWS
     Q_SLOTS: gl.constexpr = 2 if STAYS else 1
     walked = 0
     for turn in range(turns(heads, tiles, STAYS, CAUSAL)):
         head, tile = work_item(turn, heads, tiles, TOGETHER, STAYS, CAUSAL)
         n = key_tiles(tile * BLOCK_Q, BLOCK_Q, n_q, n_k, BLOCK_K, CAUSAL)
+        kv_head, kv_in_batch = head // GROUP, in_batch // GROUP
         for i in range(n):
             slot = (walked + i) % STAGES
             free = (((walked + i) // STAGES) & 1) ^ 1  # one that nobody has completed passes 1
-            start = (n - 1 - i) * BLOCK_K
+            tile_at = place(kv_head, kv_in_batch, (n - 1 - i) * BLOCK_K)
             mbarrier.wait(k_empty.index(slot), free)
             mbarrier.expect(k_full.index(slot), k_desc.block_type.nbytes)
-            async_load(k_desc, [head // GROUP, start, 0], k_full.index(slot), k_smem.index(slot))
+            async_load(k_desc, tile_at, k_full.index(slot), k_smem.index(slot))
             if i == 0:
                 for g in gl.static_range(GROUPS):
                     room = g * Q_SLOTS + turn % Q_SLOTS
-                    row = tile * BLOCK_Q + g * ROWS
+                    q_at = place(head, in_batch, tile * BLOCK_Q + g * ROWS)
                     mbarrier.wait(q_empty.index(room), ((turn // Q_SLOTS) & 1) ^ 1)
                     mbarrier.expect(q_full.index(room), q_desc.block_type.nbytes)
-                    async_load(q_desc, [head, row, 0], q_full.index(room), q_smem.index(room))
+                    async_load(q_desc, q_at, q_full.index(room), q_smem.index(room))
             mbarrier.wait(v_empty.index(slot), free)
             mbarrier.expect(v_full.index(slot), v_desc.block_type.nbytes)
-            async_load(v_desc, [head // GROUP, start, 0], v_full.index(slot), v_smem.index(slot))
+            async_load(v_desc, tile_at, v_full.index(slot), v_smem.index(slot))
         walked += n
 
 
@@ -425,14 +433,14 @@ def walk(
 
 @gluon.jit
 def compute(
-    group: gl.constexpr, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+    group: gl.constexpr, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
     BLOCK_K: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
     TOGETHER: gl.constexpr, STAYS: gl.constexpr, OVERLAP: gl.constexpr, CAUSAL: gl.constexpr,
     q_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
     """A consumer: four warps, 64 query rows of each tile, all their keys."""
     q_smem, _, _ = smem
-    WIDTH: gl.constexpr = o_desc.block_shape[2]
+    WIDTH: gl.constexpr = o_desc.block_shape[3]
     Q_SLOTS: gl.constexpr = 2 if STAYS else 1
     walked = 0
     for turn in range(turns(heads, tiles, STAYS, CAUSAL)):
@@ -454,7 +462,7 @@ def compute(
         if len(PARTS) == 2:
             q_tile.slice(PARTS[0], PARTS[1], 1).store(acc[1].to(q_tile.dtype))
         fence_async_shared()
-        async_store(o_desc, [head, first_row, 0], q_smem.index(room))
+        async_store(o_desc, place(head, in_batch, first_row), q_smem.index(room))
         walked += n
     store_wait(0)
 
@@ -470,26 +478,26 @@ def barriers(count: gl.constexpr, arrivals: gl.constexpr):
 
 @gluon.jit
 def specialised_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, tiles, scale,
+    q_desc, k_desc, v_desc, o_desc, lse, n_q, n_k, heads, in_batch, tiles, scale,
     GROUP: gl.constexpr, GROUPS: gl.constexpr, STAGES: gl.constexpr,
     TOGETHER: gl.constexpr, STAYS: gl.constexpr, OVERLAP: gl.constexpr, CAUSAL: gl.constexpr,
     q_layout: gl.constexpr, kv_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
     """Set up shared memory and barriers, then part: two or three consumers, one producer."""
     dtype: gl.constexpr = q_desc.dtype
-    BLOCK_K: gl.constexpr = k_desc.block_shape[1]
-    WIDTH: gl.constexpr = k_desc.block_shape[2]
+    BLOCK_K: gl.constexpr = k_desc.block_shape[2]
+    WIDTH: gl.constexpr = k_desc.block_shape[3]
     Q_SLOTS: gl.constexpr = 2 if STAYS else 1
-    q_smem = gl.allocate_shared_memory(dtype, [GROUPS * Q_SLOTS, 1, ROWS, WIDTH], q_desc.layout)
-    k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], k_desc.layout)
-    v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, BLOCK_K, WIDTH], v_desc.layout)
+    q_smem = gl.allocate_shared_memory(dtype, [GROUPS * Q_SLOTS, 1, 1, ROWS, WIDTH], q_desc.layout)
+    k_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, 1, BLOCK_K, WIDTH], k_desc.layout)
+    v_smem = gl.allocate_shared_memory(dtype, [STAGES, 1, 1, BLOCK_K, WIDTH], v_desc.layout)
     bars = (
         barriers(GROUPS * Q_SLOTS, 1), barriers(GROUPS * Q_SLOTS, 1),  # Q is full, is empty
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # K is full, is empty
         barriers(STAGES, 1), barriers(STAGES, GROUPS),  # V is full, is empty
     )
     fence_async_shared()
-    copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, rows, head_dim)
+    copied = (q_smem, k_smem, v_smem)  # as the descriptors see them: (1, 1, rows, head_dim)
     smem = (
         q_smem,
         seen_as(k_smem, [STAGES, BLOCK_K, WIDTH], kv_layout),
@@ -501,14 +509,14 @@ def specialised_kernel(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (compute, (zero, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                (compute, (zero, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
                            BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
                            CAUSAL, q_layout, PARTS)),
-                (compute, (one, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                (compute, (one, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
                            BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
                            CAUSAL, q_layout, PARTS)),
-                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, tiles, n_q, n_k,
-                              GROUP, GROUPS, STAGES, TOGETHER, STAYS,
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, in_batch, tiles,
+                              n_q, n_k, GROUP, GROUPS, STAGES, TOGETHER, STAYS,
                               CAUSAL)),
             ],
             worker_num_warps=[4, 1],
@@ -517,17 +525,17 @@ def specialised_kernel(
     else:
         gl.warp_specialize(
             [
-                (compute, (zero, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                (compute, (zero, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
                            BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
                            CAUSAL, q_layout, PARTS)),
-                (compute, (one, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                (compute, (one, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
                            BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
                            CAUSAL, q_layout, PARTS)),
-                (compute, (two, o_desc, lse, smem, bars, heads, tiles, n_q, n_k, scale,
+                (compute, (two, o_desc, lse, smem, bars, heads, in_batch, tiles, n_q, n_k, scale,
                            BLOCK_K, GROUPS, STAGES, TOGETHER, STAYS, OVERLAP,
                            CAUSAL, q_layout, PARTS)),
-                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, tiles, n_q, n_k,
-                              GROUP, GROUPS, STAGES, TOGETHER, STAYS,
+                (copy_tiles, (q_desc, k_desc, v_desc, copied, bars, heads, in_batch, tiles,
+                              n_q, n_k, GROUP, GROUPS, STAGES, TOGETHER, STAYS,
                               CAUSAL)),
             ],
             worker_num_warps=[4, 4, 1],
@@ -544,16 +552,20 @@ def swizzled(shape: tuple[int, ...], dtype: torch.dtype) -> gl.NVMMASharedLayout
 
 
 @functools.lru_cache(maxsize=4096)
-def _template(shape: torch.Size, dtype: torch.dtype, rows: int) -> TensorDescriptor:
-    batch, heads, n, d = shape
-    block = (1, rows, power_of_2(d))  # 96 columns in room for 128: the copy adds zeros
-    sizes = [batch * heads, n, d], [n * d, d, 1], list(block)
+def _template(
+    shape: torch.Size, stride: tuple[int, ...], dtype: torch.dtype, rows: int
+) -> TensorDescriptor:
+    d = shape[3]
+    block = (1, 1, rows, power_of_2(d))  # 96 columns in room for 128: the copy adds zeros
+    # what is there once has no next one: its stride may be any number
+    steps = [step if size > 1 else d for size, step in zip(shape[:3], stride[:3], strict=True)]
+    sizes = [*shape], [*steps, 1], [*block]
     return TensorDescriptor(torch.empty(0, dtype=dtype), *sizes, swizzled(block, dtype))
 
 
 def described(x: torch.Tensor, rows: int) -> TensorDescriptor:
-    """Describe a contiguous (B, H, N, d) tensor as tiles of ``rows`` rows of one head."""
-    return with_base(_template(x.shape, x.dtype, rows), x)
+    """Describe a (B, H, N, d) tensor as tiles of ``rows`` rows of one head."""
+    return with_base(_template(x.shape, x.stride(), x.dtype, rows), x)
 
 
 def specialised(
@@ -572,8 +584,8 @@ def specialised(
     """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
     Args:
-        q: (B, H, n_q, d), contiguous, float16 or bfloat16, d 64, 96, 128 or 256.
-        k: (B, H_kv, n_k, d), contiguous, n_k >= 1.
+        q: (B, H, n_q, d), strides as `fetchable` has them, half types, d 64, 96, 128 or 256.
+        k: (B, H_kv, n_k, d), likewise, n_k >= 1.
         v: like k.
         causal: aligned at the end.
         scale: of the scores, above 0; default d ** -0.5.
@@ -594,7 +606,7 @@ def specialised(
     batch, heads, n_q, d = q.shape
     scale = positive(d**-0.5 if scale is None else scale)
     n_k = k.shape[2]
-    o = torch.empty_like(q)
+    o = q.new_empty(q.shape)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
 
     tiles = cdiv(n_q, 64 * groups)
@@ -607,7 +619,7 @@ def specialised(
         *(specialised_kernel, (programs,)),
         likeness((q, k, v), causal, groups, block_k, stages, overlap, stays),
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
-        *(lse, n_q, n_k, batch * heads, tiles, scale * LOG2_E),
+        *(lse, n_q, n_k, batch * heads, heads, tiles, scale * LOG2_E),
         GROUP=heads // k.shape[1],
         GROUPS=groups,
         STAGES=stages,

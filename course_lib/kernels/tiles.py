@@ -100,7 +100,7 @@ CAUSAL_LISTS = LISTS | {
     128: {"groups": 2, "block_k": 128, "stages": 2, "overlap": True, "stays": True}
 }
 # what a list saves for each tile of queries, in the time that a key takes; less what its tiles lose
-_KEYS_SAVED = {(128, True): 60}
+_KEYS_SAVED = {(128, True): 30}
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),

@@ -125,8 +125,6 @@ def test_programs_have_lists_where_that_was_faster():
     """In most shapes of the record the choice was the faster one, and nowhere far from it."""
     times: dict[tuple[int, int, bool], dict[str, float]] = {}
     for row in load_measurements("h100_short_keys")["rows"]:
-        if row["d"] == 128:  # had two groups then; benchmarks/NOTES.md says what was seen since
-            continue
         shape = row["d"], row["n"], row["causal"]
         times.setdefault(shape, {})[row["way"]] = row["median_us"]
     lost = []
