@@ -28,8 +28,8 @@
 # computes, and every byte that travels is laid on a tape.
 #
 # Drag the flag to where you think FlashAttention's tape will end. Then press
-# *Play*. You need not understand every word in it yet. (The thin tape is what must
-# come from HBM at the least; a cache may give the rest: lesson 04.)
+# *Play*. You need not understand every word in it yet. (Leave the thin tape
+# aside until lesson 04.)
 
 # %% race
 from course_lib.widgets import Race

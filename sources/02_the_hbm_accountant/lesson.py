@@ -81,8 +81,9 @@ places()
 # 8192 × 8192 × 2 bytes = 134 217 728 bytes = 128 MiB, for one head.
 #
 # Registers, shared memory and L2 of an H100 are 33, 29 and 50 MiB. It does not
-# fit, not even into all of them together. So every pass over S is a trip to or
-# from HBM.
+# fit, not even into all of them together. So at most a part of S
+# can stay on the chip from one pass to the next: nearly every pass is a trip to or from
+# HBM. (How nearly, hardware counters say below.)
 #
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
@@ -216,6 +217,7 @@ p_factor.reveal(naive / least, "8192 / 128 + 1.")
 # %% accountant-widget
 HBMAccountant(
     models=["naive_four_trips", "eager_six_trips", "flash_compulsory"],
+    heads=8,
 )
 
 # %% accountant-say [markdown]

@@ -105,8 +105,9 @@ with np.errstate(over="ignore", invalid="ignore"):
 #
 # You mark exams. The stack is too tall for your desk. Papers come in small
 # piles; you hand each pile back and never see it again. The rule is: each
-# paper counts by how far its mark is *below the best mark of
-# the whole stack*. You do not know the best mark until the last pile.
+# paper counts exp(its mark − the best mark *of the whole stack*). You do not know
+# the best mark until the last pile. On each paper stands a *value* besides, and you
+# want the average of the values, each counted so.
 #
 # You keep three sticky notes:
 #
@@ -163,7 +164,8 @@ print(f"O / l = {o2 / l2:.5f}")
 p_alpha.reveal(
     float(np.exp(-2)),
     "exp(3 - 5). The old papers fall behind by 2, so they count exp(-2) of "
-    "what they did. The past may shrink; it never grows.",
+    "what they did. The past may shrink; it never grows. (That exp(-2) was a weight of the "
+    "first pile, too, is chance: 1 lies 2 below 3.)",
 )
 
 # %% by-hand-check [markdown]

@@ -334,16 +334,27 @@ p_block_k.reveal(
 # %% sram-plot-text [markdown]
 # Now with the shared memory that one desk really gets, and a tile of your
 # choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
-# the walls of desks. Predict, then drag the edges of Q and K: with `B_q` = 256, which
-# power of two is the largest `B_k` inside [an H100's wall](#fac-sram-gpus)?
+# the walls of desks. Predict, then drag the edges of Q and K.
+
+# %% predict-wall
+p_wall = Predict(
+    "4-wall",
+    "B_q = 256, d = 128, 2 bytes. Which power of two is the largest B_k inside an H100's wall?",
+    options=["32", "64", "128", "256"],
+)
+p_wall
 
 # %% sram-plot
 SramBudget(block_q=128, block_k=128, d=128, dtype="fp16", n=4096)
 
+# %% reveal-wall
+p_wall.reveal(
+    "64",
+    "Each key brings a row of K, a row of V and a column of S: 256 + 256 + 512 bytes, 1 KiB. "
+    "The rest takes 130 KiB, and the wall is at 227.",
+)
+
 # %% sram-honest [markdown]
-# (64. Each key brings a row of K, a row of V and a column of S: 256 + 256 + 512 bytes,
-# 1 KiB. The rest takes 130 KiB, and the wall is at 227.)
-#
 # **This is a model.** It puts every buffer into shared memory, as the paper's
 # picture does. Real kernels keep S and O in registers, in fp32, and hold two or
 # more K/V tiles, so that the next one arrives while this one is used:
@@ -457,7 +468,7 @@ columns = ("n", "block_q", "block_k", "bytes counted", "bytes of the model")
 Table(columns, rows, dict.fromkeys(columns[3:], ","))
 
 # %% eager-tiles-text [markdown]
-# ### Tiles alone save nothing
+# ### Tiles alone save no trips
 #
 # The loops are not the point; the desk is. In eager PyTorch every line is a kernel
 # of its own. Run the tiled loops like this, and `S`, `P`, `m`, ℓ and `O` travel for
@@ -602,7 +613,7 @@ p_dram.reveal(
 # %% reveal-dram-causal
 p_dram_causal.reveal(
     "about 30 times as much",
-    f"{dram[True]:.3g} GB against {dram[False]:.3g} GB. Half of all tile loads now reach DRAM.",
+    f"{dram[True]:.3g} GB against {dram[False]:.3g} GB. Half of the loads that tiles of 128 rows make.",
 )
 print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
@@ -615,8 +626,9 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 #   (Not of every kernel: lesson 08 measures the course's own.)
 # - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
 #   1.5 times the bound. With a causal mask it is nearly 5 times.
-# - **N = 131072, causal.** K and V are 537 MB. Now half of all tile loads
-#   reach DRAM: 130 times the bound. "Once" is far from true here.
+# - **N = 131072, causal.** K and V are 537 MB. Half of what tiles of 128 rows would load now
+#   reaches DRAM: 130 times the bound. (How many rows PyTorch's tiles have, we did not look
+#   up.) "Once" is far from true here.
 #
 # So much was measured. Our reading of it: programs that run at the same time and walk
 # over the same keys *in step* share each delivery; causal ones have walks of different

@@ -65,7 +65,7 @@ draw_programs(n, BLOCK)
 
 
 # %% picture-say [markdown]
-# The pale places 21, 22 and 23 belong to program 2's block and to no vector.
+# The dotted places 21, 22 and 23 belong to program 2's block and to no vector.
 #
 # ## A number by hand
 #
@@ -118,8 +118,8 @@ def who(n, block):
 # - `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK − 1. Its length must be
 #   a power of two, and known before the kernel is compiled. That is what
 #   `tl.constexpr` says.
-# - `tl.store` writes a block of values to a block of addresses at once, where
-#   the mask is true.
+# - `tl.store` writes to a block of addresses at once, where the mask is true. `pid` is
+#   one number: it goes to each of them.
 # - The second function is the **launcher**: ordinary Python. It makes the
 #   result, counts the programs and starts them. `triton.cdiv(n, block)` is
 #   n / block, rounded *up*.
@@ -235,7 +235,7 @@ p_bytes.reveal(
 )
 
 # %% visits-say [markdown]
-# This is a *count* of what the instructions ask for, the tile-load model of lesson 04. It
+# This is a *count* of what the instructions ask for, which lesson 04's tile-load model predicts. It
 # knows nothing of caches.
 #
 # ## What happens without the mask?
@@ -516,8 +516,8 @@ print("loads per number:", twice.read["x"] / (4 * row.numel()))
 
 # %% two-pass-say [markdown]
 # Right, but every number is loaded **twice**. Lesson 03 has the way out. When a
-# new maximum arrives, do not start again: shrink the old sum by alpha. These
-# are its two lines, in NumPy:
+# new maximum arrives, do not start again: shrink the old sum by alpha. In NumPy
+# (`m_new = ...` and `l_sum = ...` are all there is to it):
 
 
 # %% one-pass-numpy
@@ -576,8 +576,7 @@ except TypeError as error:
 
 # %% bfloat16-say [markdown]
 # In the interpreter bfloat16 is held as whole numbers, and arithmetic on their
-# raw bits is nonsense. The course's ledger refuses it, so the checks do too. On
-# a real GPU the first line prints 1, 4, 9 and 16.
+# raw bits is nonsense. The course's ledger refuses it, so the checks do too.
 #
 # ## What was shown, and what was not
 #

@@ -17,7 +17,7 @@ from course_lib import check, hint, progress
 # %% about-6-1 [markdown]
 # ## 6.1 · Load and store a tile (13 minutes)
 #
-# Write two helpers; kernels to come begin and end with such lines.
+# Write two helpers; kernels of later lessons begin and end with such lines.
 #
 # - `load_tile` returns the entries of a matrix at the given `rows` and
 #   `cols`, as a tile of shape `(R, C)`. Entries past the last row or past the
@@ -35,8 +35,9 @@ from course_lib import check, hint, progress
 #
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
-# up with zeros to whole tiles. It reads `x` through its transposed view, and its
-# tiles are of rows and columns that are no neighbours.
+# up with zeros to whole tiles. You need not read it: your helpers see only `rows`, `cols`
+# and strides. (Its tiles hold every so many-th row and column, and it reads `x` transposed, so
+# that helpers that rely on neighbours or on one order show it.)
 #
 # Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
 # `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.

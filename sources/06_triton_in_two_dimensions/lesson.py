@@ -154,7 +154,7 @@ print("strides", turned.stride(), "->", contiguous(turned).stride())
 print("bytes loaded:", count(contiguous, turned).read["x"], "of 37 * 21 * 4 =", 37 * 21 * 4)
 
 # %% forgotten-mask [markdown]
-# ## A mistake that a guard band sees in the last row only
+# ## A mistake that a guard band can miss
 #
 # Forget the column half of the mask in a row-major matrix. The place after the
 # end of a row is not outside the tensor. It is the **start of the next row**.
@@ -183,7 +183,8 @@ print("no complaint:", count(half_mask, x).read["x"], "bytes loaded, 2 * 3 * 4 =
 
 # %% half-mask-say [markdown]
 # The fourth column should hold zeros only. It holds 4 and 7, real numbers from the
-# wrong place. No address was outside the tensor; the number of bytes gives it away. So the checks look at addresses, bytes *and* values, with tiles that are short
+# wrong place. No address was outside the tensor (in the last row one would be, and the ledger would
+# stop); the number of bytes gives it away. So the checks look at addresses, bytes *and* values, with tiles that are short
 # on both sides.
 #
 # In exercise 6.1 you put these lines into two helpers, `load_tile` and `store_tile`: functions
@@ -208,7 +209,7 @@ Quiz(
 # (M, N). The inner size K must agree. K must be at least 16.
 #
 # **What is a tensor core?** It is a part of the GPU that multiplies two small
-# matrices of 16-bit numbers and adds the result to a matrix of 32-bit numbers,
+# matrices of 16-bit numbers (or of shortened float32, below) and adds the result to a matrix of 32-bit numbers,
 # in one instruction. `tl.dot` is how Triton reaches it.
 #
 # So the dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
@@ -332,10 +333,6 @@ truth = q.astype(np.float64) @ k.T.astype(np.float64)
 cut = to_tf32(q).astype(np.float64) @ to_tf32(k).T.astype(np.float64)
 print(f"float32            {np.abs(q @ k.T - truth).max():.6f}")
 print(f"TF32 (emulated)    {np.abs(cut - truth).max():.6f}")
-# half of the last bit that stays, added before the cut: rounded, not cut
-q_up, k_up = ((x.view(np.uint32) + np.uint32(0x1000)).view(np.float32) for x in (q, k))
-rounded = to_tf32(q_up).astype(np.float64) @ to_tf32(k_up).T.astype(np.float64)
-print(f"rounded, not cut   {np.abs(rounded - truth).max():.6f}")
 
 # %% reveal-tf32
 p_tf32.reveal(
@@ -345,11 +342,10 @@ p_tf32.reveal(
 )
 
 # %% tf32-gpu [markdown]
-# The emulation stands against hardware. The next cell runs the real thing where
+# The emulation can be compared with hardware. The next cell runs the real thing where
 # there is a GPU, one tile of 64 × 64 with d = 64, and where there is none it
-# shows what an H100 gave, for other numbers than above. **On the same numbers the H100 and
-# the emulation lie 0.000008 apart**: it cuts, as we do. (Rounding makes
-# less than half of the error.)
+# shows what an H100 gave, for other numbers than above. The last line is how far the GPU
+# and the emulation lie apart *on the same numbers*: on the H100 0.000008, so it cuts, too.
 
 
 # %% tf32-measure folded=true
@@ -389,7 +385,8 @@ else:
 # %% tools [markdown]
 # ## Some small tools
 #
-# The kernel below needs them for lesson 04's causal rule, and so will yours in lesson 07.
+# The kernel below needs them for a rule of its own (row i may see two columns beyond
+# number i), and yours in lesson 07 for the causal one.
 #
 # - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
 # - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector
@@ -528,7 +525,7 @@ p_untyped.reveal(
 # it will have at the end.
 #
 # The interpreter runs Python, so it accepts nearly all of Python. All of these
-# are green in the interpreter, and none compiles:
+# are green in the interpreter, and the compiler refuses each:
 #
 # | written | why it fails | write instead |
 # |---|---|---|
@@ -614,7 +611,7 @@ print("right:", ones.numel(), " split_dot:", split_dot(ones, ones).item())
 print("compiles:", compile_for(split_dot, ones.cpu(), ones.cpu()).ok)
 
 # %% race-measured [markdown]
-# The interpreter gets it right: it runs program 0, then 1, then 2. It also compiles. And on
+# The interpreter gets it right: it runs program 0, then 1, then 2. The kernel also compiles. And on
 # a GPU?
 
 # %% race-recorded
@@ -750,8 +747,7 @@ Quiz(
 # **Lesson 07 puts it together.** Lesson 04's NumPy program stands on the left,
 # Triton on the right: tiles from this lesson, lesson 05's two lines in the
 # loop, three typed starts. Its `load_tile` is a little shorter than yours: a tile
-# there always has all columns of a head, so only rows need a mask. (Triton is not the
-# only language of tiles: NVIDIA's CUDA Tile, *cuTile* in Python, has the same ideas.)
+# there always has all columns of a head, so only rows need a mask.
 #
 # ## To read
 #

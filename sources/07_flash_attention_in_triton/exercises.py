@@ -61,8 +61,7 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 #
 # Write the six lines from `s` to `o_tile`. Two things that lesson 06 showed:
 # - `tl.dot(a, b, input_precision="ieee")` keeps float32 exact on a GPU. Without it a GPU rounds
-#   float32 tiles to TF32, and the check asks for it in every `tl.dot` of this lesson (or for
-#   "tf32x3": three products in TF32, as exact).
+#   float32 tiles to TF32, and the check asks for it in every `tl.dot` of this lesson.
 # - The second `tl.dot` needs both sides in one dtype: `p.to(v_tile.dtype)`.
 
 # %% ex-7-1
@@ -191,7 +190,7 @@ check(looped_attention)
 # "nothing": exp(0 - m) takes part in the sum. Its score must become -inf, *before* the maximum.
 #
 # The kernel also returns `lse = m + ln(l_sum)`, one number a row: the logarithm of the sum of all
-# exponentials. Exercise 7.5 shows what it is good for. Use the natural logarithm, `tl.log`.
+# exponentials. Use the natural logarithm, `tl.log`.
 #
 # Start from your 7.2. New: one line for the mask after `s`, and `lse_row` at the end.
 
@@ -354,7 +353,7 @@ def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
 check(my_flash_attention)
 
 # %% about-export [markdown]
-# That is FlashAttention. In a terminal, in the folder `notebooks`, `course export 7.4` writes your
+# That is FlashAttention. In JupyterLab's terminal, in the folder `notebooks`, `course export 7.4` writes your
 # kernel into one file that checks and times itself beside PyTorch's own on any NVIDIA GPU. Lesson
 # 07, *Your own mark*, runs it there.
 

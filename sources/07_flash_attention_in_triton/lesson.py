@@ -344,8 +344,6 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
 #    least bytes take 20 us, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 us.
 #    The kernel takes 704. What it waits for in the rest is the question of lesson 08.
-#    (The gain is largest at 8192 because naive is unusually slow there; why, we did not
-#    measure.)
 # 3. **Forty lines are enough.** At all three N this kernel is about a tenth faster than
 #    FlashAttention-2. cuDNN is well ahead of both.
 # 4. **In this kernel larger tiles lose.** Tiles of 128 × 128 re-read half as much and take
@@ -356,7 +354,7 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # ## Your own mark
 #
 # When you have solved 7.4, open a terminal in this notebook's folder and run
-# `course export 7.4`. It writes your kernel into one file, `my_flash_attention.py`, that
+# `course export 7.4` (outside JupyterLab `../course export 7.4`). It writes your kernel into one file, `my_flash_attention.py`, that
 # needs the course no more (`python my_flash_attention.py --check` tries it without a GPU).
 # Then run these cells again: they count *your* kernel and play it beside the course's,
 # load by load; the first that differs flashes. On a machine with a GPU it is timed, too.
@@ -432,9 +430,10 @@ Quiz(
             "It does a few more: the rescales. The two matmuls are the same.",
         ),
         (
-            "Mainly: it moves fewer bytes to and from memory.",
+            "It moves far fewer bytes to and from memory.",
             True,
-            "The N x N grid is never written or read. (And the slow softmax of lesson 01 is gone.)",
+            "The N x N grid is never written or read, and the slow softmax of lesson 01 is gone. How "
+            "much each saves is not measured here.",
         ),
         (
             "It runs on tensor cores, and naive does not.",

@@ -134,10 +134,10 @@ for rung in (skip_tiles, edge_masks):
 #   even for keys past the end: there are none here.
 # - from `boundary` to `end`: the rest, with the mask.
 #
-# `boundary` is a multiple of `BLOCK_K`. If the call is not causal, only a short last tile has to be
-# masked. If it is, the program's **first** row decides: it sees the fewest keys, and with more
-# queries than keys perhaps none. The mask is aligned at the end: query `i` sees key `j` if
-# `j <= i + n_k - n_q`.
+# `boundary` is a multiple of `BLOCK_K`, and at least 0. If the call is not causal, only a short
+# last tile has to be masked. If it is, the program's **first** row decides: it sees the fewest
+# keys, and with more queries than keys perhaps none. The mask is aligned at the end: query `i`
+# sees key `j` if `j <= i + n_k - n_q`.
 #
 # Given are `load_tile` and `store_tile` as in lesson 07, `hide`, which is the whole mask, and
 # `add_keys`, the seven lines of 7.2 with the guard of 7.4. The check looks at the results, at the

@@ -49,8 +49,8 @@ H100 = gpu("H100")
 # stand still, and each step of this lesson removes a part of one:
 #
 # 1. **The tiles are not there yet**: they are still on their way.
-# 2. **The exponentials are not done**: those of this tile must be finished before
-#    P V can begin.
+# 2. **The slow hands are not done**: exponentials, masks, addresses, the rescaling of O.
+#    Those of this tile must be finished before P V can begin.
 # 3. **Work nobody ordered**: tiles that are masked as a whole.
 # 4. **Empty desks**: an SM has no program, or has finished before the others.
 
@@ -102,9 +102,9 @@ draw_overlap(d=128, block=64)
 # to make them cheaper, but to have **something else to multiply** meanwhile.
 #
 # This picture is computed, and leaves out comparisons, rescales, addresses and copies. Now a
-# real kernel: your 7.4 with `exp2` and fewer masks (rung 4 of the ladder below). Two of its
-# programs share an SM, as in the lower half: each is a *lane* of the next picture, a row of
-# bars. (In rung 8 a lane is a group of warps, or the warp that copies.)
+# real kernel: your 7.4, made a little faster (*rung 4*, a step of the ladder that follows).
+# Two of its programs share an SM, as in the lower half: each is a *lane* of the next picture,
+# a row of bars.
 
 # %% predict-timeline
 p_timeline = Predict(
@@ -121,22 +121,20 @@ p_timeline.reveal(100 * share_of_peak("edge_masks"))
 draw_timeline("edge_masks")
 
 # %% timeline-cycles
-from course_lib.figures.timeline import cycles, cycles_of_a_tile, share_of_peak
+from course_lib.figures.timeline import cycles, cycles_of_a_tile
 
 display(cycles("edge_masks"))
 # an SM's tensor cores do 4096 FLOPs a clock: 989 TFLOP/s / 132 SMs / 1.83 GHz
 products, took = cycles_of_a_tile("edge_masks")
 print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
-print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} of the peak")
 
 # %% timeline-measured-say [markdown]
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
 # lasts from asking for S until it is there: multiplying or waiting, no clock tells them
 # apart. Exponentials and rescaling take twice as long as that, and often both programs
 # are at them at once. Of the cycles of one tile, both programs' products need less than half
-# at the data sheet's rate. (That is the loop alone. The answer above is the whole call's
-# share, and the last line here the call's with clocks in it; what lies between we did not
-# take apart.)
+# at the data sheet's rate. (So much of the loop, with the clocks in it, which make it slower; the answer above is the
+# whole call's share, without them.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).
@@ -150,7 +148,7 @@ print(f"this call, clocks in it: {share_of_peak('edge_masks', clocks=True):.0%} 
 # | rung | its idea |
 # |---|---|
 # | 1 | your 7.3 with a causal mask: every tile, every mask |
-# | 2 | `exp2` for `exp`: the chip has no eˣ, so its factor log₂ e goes into the scale |
+# | 2 | `exp2` for `exp`: the chip has only 2ˣ, and eˣ = 2^(x log₂ e). So the scale is multiplied by log₂ e once, not each score |
 # | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future |
 # | 4 | mask boundary tiles only (exercise 8.2) |
 # | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles |
@@ -222,8 +220,8 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # that is not done, gains more than any above it: you have it.
 #
 # What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.5 ms: do not rank
-# them. Causal, rung 3 took 2.56 to 2.64 ms, rung 4 2.35 to 2.40: no round of one was as
-# fast as any of the other.
+# them. Causal, rung 3 took 2.56 to 2.64 ms, rung 4 2.35 to 2.40: the slowest
+# round of rung 4 beat the fastest of rung 3.
 
 # %% rung-4-text [markdown]
 # ### Rung 4: mask boundary tiles only
@@ -285,12 +283,13 @@ measured(6)
 # and P V of the tile *before*. It waits for the scores only; while it takes their
 # exponentials, P V still runs. The price is registers, for both tiles at once.
 #
-# **A maximum that is nearly one** (this is FlashAttention-4's). m cancels in O ÷ l, whatever
+# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ l, whatever
 # it is; it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8
 # above it, p is at most 2⁸, and while m stays O need not be rescaled.
 #
 # **Expected.** Products and exponentials in turn take 1.5 times as long as the products
 # alone: 1.5 at best, and less, as two programs on an SM overlap some already.
+# (Below, a lane is a group of warps, or the warp that copies.)
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
@@ -299,8 +298,8 @@ display(draw_timeline("specialised"), cycles("specialised"))
 products, took = cycles_of_a_tile("specialised")
 print(f"products of three groups: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
 longer = tflops("8 specialised") / H100.tflops_half
-print(f"this call, clocks in it: {share_of_peak('specialised', clocks=True):.0%} of the peak")
-print(f"without them {share_of_peak('specialised'):.0%}; at N = 16384 {longer:.0%}")
+print(f"the whole call, without clocks: {share_of_peak('specialised'):.0%} of the peak; "
+      f"at N = 16384 {longer:.0%}")  # fmt: skip
 measured(8)
 
 # %% rung-8-say [markdown]
@@ -392,7 +391,7 @@ draw_spills()
 #
 # | your case | take | why |
 # |---|---|---|
-# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; the library's kernels are hard to beat |
+# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; which kernel it calls decides a factor of up to two (next row) |
 # | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
