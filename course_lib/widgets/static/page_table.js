@@ -146,7 +146,7 @@ function render({ model, el }) {
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
     const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? 2.2 * fs : 1, below = y, grid = { left, top: y + (numbered ? 2.9 : 2) * fs, tall, gap, slot: (width - left - 1) / across, across };
+    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1, below = y, grid = { left, top: y + (numbered ? 2.9 : 2) * fs, tall, gap, slot: (width - left - 1) / across, across };
     memory((add) => {
       add("pages", "text", { class: "fac-t-big", x: 1, y: 1.1 * fs }, `pages of ${get("page_size")}: ${percent(c.empty, c.slots)} empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
