@@ -152,9 +152,7 @@ class Comparison:
         )
 
 
-def _flag(
-    at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str
-) -> str:
+def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str) -> str:
     """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
     needs = 1.9 * len(words) + 5  # percent, on a phone
     right = at + needs <= 100 if right else at < needs
