@@ -231,8 +231,8 @@ function render({ model, el }) {
       }
     }
     if (wide <= 4 * fs) {
-      for (let page = 0; page < Math.min(each, pages()); page += every) add(`above ${page}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
-      for (let page = each; page < pages(); page += each) add(`row ${page}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
+      for (let page = 0; page < Math.min(each, pages()); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
+      for (let page = each; page < pages(); page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
     for (const page of Object.keys(ends)) {
