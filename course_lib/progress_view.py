@@ -16,9 +16,9 @@ from course_lib.style.palette import hex_of
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1100px; padding: 2px 6px; }}
+  max-width: 1100px; padding: 2px 16px; }}
 .fac-path p {{ margin: 4px 0 18px; }}
-.fac-path strong {{ font-size: 1.25em; }}
+.fac-path p strong {{ font-size: 1.25em; }}
 .fac-path a {{ color: inherit; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
   grid-template-columns: repeat(var(--fac-across), 1fr); gap: 18px 0; }}
@@ -33,10 +33,12 @@ _SHEET = f"""<style>
 .fac-path .fac-done > b {{ border-color: {hex_of("right")}; background: {hex_of("right")};
   color: #111; }}
 .fac-path .fac-turn::before {{ mask: linear-gradient(90deg, #000 45%, transparent 95%); }}
+.fac-path li.fac-on::before {{ left: -16px; mask: linear-gradient(90deg, transparent, #000 16px); }}
 .fac-path {{ --fac-next: color-mix(in srgb, {hex_of("flash")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
-.fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px; }}
+.fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px;
+  max-width: calc(24px * var(--fac-dots)); }}
 .fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
@@ -51,7 +53,8 @@ _SHEET = f"""<style>
     min-height: 34px; padding: 0; }}
   .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
     border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
-  .fac-path .fac-turn::before {{ mask: none; }}
+  .fac-path li:is(.fac-turn, .fac-on)::before {{ left: 13px; mask: none; }}
+  .fac-path span {{ max-width: none; }}
   .fac-path li:first-child::before {{ top: 14px; }}
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
@@ -133,12 +136,14 @@ def path_html(attempts: dict, folder: Path) -> str:
             f"Next: <strong>{_linked(following, folder, html.escape(name))}</strong> "
             f"(about {following.minutes} min)<br>"
             f"{len(every) - len(ahead)} of {len(every)} are done; "
-            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
+            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead. "
+            "Each dot is an exercise."
         )
     count = len(lessons.all_lessons())
     across = count if count < 10 else ceil(count / 2)  # two rows of one length
+    ends = {across: " fac-turn", across + 1: " fac-on"}  # the way goes on in the next row
     stops = "".join(
-        _stop(lesson, attempts, following, folder, turns=place == across < count)
+        _stop(lesson, attempts, following, folder, ends.get(place, "") if across < count else "")
         for place, lesson in enumerate(lessons.in_order(), 1)
     )
     way = f'<ol style="--fac-across: {across}">{stops}</ol>'
@@ -146,20 +151,24 @@ def path_html(attempts: dict, folder: Path) -> str:
 
 
 def _stop(
-    lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path, *, turns: bool
+    lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path, turn: str
 ) -> str:
     ahead = [exercise for exercise in lesson.exercises if not _passed(exercise, attempts)]
     here = following is not None and following.lesson == lesson.number
-    kind = "fac-here" if here else "" if ahead else "fac-done"
-    kind += " fac-turn" * turns  # the way goes on in the next row
+    kind = ("fac-here" if here else "" if ahead else "fac-done") + turn
+    title = html.escape(lesson.title)
     left = _duration(sum(e.minutes for e in ahead)) if ahead else "done"
     dots = "".join(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises
     )
+    if here:
+        title, left = f"<strong>{title}</strong>", f"you are here, {left}"
+    count = len(lesson.exercises)
+    in_row = count if count < 7 else -(-count // 2)  # none alone in a row of its own
     return (
-        f'<li class="{kind}"><b>{lesson.number}</b><div>{html.escape(lesson.title)} '
-        f"<small>{left}</small></div><span>{dots}</span></li>"
+        f'<li class="{kind}"><b>{lesson.number}</b><div>{title} <small>{left}</small></div>'
+        f'<span style="--fac-dots: {in_row}">{dots}</span></li>'
     )
 
 

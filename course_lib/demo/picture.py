@@ -63,7 +63,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(
-        "areas: measured; dots: corners by counted bytes", loc="left", fontsize=size,
+        "areas: measured bytes; a dot: where the counted bytes end", loc="left", fontsize=size,
         fontweight="normal",
     )  # fmt: skip
     return figure

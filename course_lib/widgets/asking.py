@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def rich(text: object) -> str:
-    """Return text as HTML, escaped; what stands between backticks becomes code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(str(text)))
+    """Return text as HTML, escaped: what stands between backticks is code, N x N a product."""
+    product = re.sub(r"\b([A-Z]|\d+) x (?=([A-Z]|\d+|d)\b)", "\\1 × ", str(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(product))
 
 
 def check_question(question: object) -> None:

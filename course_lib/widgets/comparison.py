@@ -1,4 +1,4 @@
-"""What happened beside what was predicted, as text and as HTML: cards, an axis, or a table."""
+"""What happened beside what was predicted, as text and as HTML: cards, a line, or a table."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Comparison:
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         asked = f'<p style="margin:0 0 12px;font-size:1.13em"><b>{rich(self.question)}</b></p>'
         shown = asked * bool(self.question) + (
-            self._cards() or self._axis() or f"<table>{rows}</table>"
+            self._cards() or self._line() or f"<table>{rows}</table>"
         )
         shown = f'<div style="{_FRAME}">{shown}{why}</div>'  # as wide as the question
         if self.predictions:
@@ -116,10 +116,10 @@ class Comparison:
             )
         return cards
 
-    def _axis(self) -> str:
-        """Return the truth and each guess as bars of one scale; "" where one has no place on it.
+    def _line(self) -> str:
+        """Return the truth and each guess as flags on one line; "" where one has no place on it.
 
-        The axis begins at 0 and is linear: what was twice too much is twice as long.
+        It is the line of the question: its steps are factors, and its ends are the same.
         """
         *said_before, (label, truth) = self.lines()
         ends = [*self.predictions[:1], *self.predictions[-1:]]  # the first guess and the last
@@ -127,17 +127,48 @@ class Comparison:
         known = [*self.answers, *guesses]
         if len(self.answers) > 1 or not guesses or not all(map(is_number, known)):
             return ""
-        if self.answers[0] <= 0 or min(guesses) < 0:
+        if min(known) <= 0:
             return ""
-        far = 100 / max(self.answers[0], *guesses)
-        guessed = "".join(
-            _bar(guess * far, _GUESS, f"{name}: {rich(text)}")
-            for guess, (name, text) in zip(guesses, said_before, strict=True)
+        low = min(-1, *(math.floor(math.log10(x)) for x in known))
+        high = max(4, *(math.ceil(math.log10(x)) for x in known))
+        names = ["you"] if len(guesses) == 1 else ["you at last", "you first"]
+        flags = [(self.answers[0], guesses[-1], f"{label}: {truth}", _TRUTH, "#111")] + [
+            (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
+            for guess, name in zip(guesses[::-1], names, strict=True)
+        ]
+        foot = 30 * len(flags) + 8  # px: where the line lies
+        shown = [
+            _flag(100 * (math.log10(value) - low) / (high - low), value > other, row, foot, *look)
+            for row, (value, other, *look) in enumerate(flags)
+        ]
+        judged = "".join(f"<div>{name}: {rich(text)}.</div>" for name, text in said_before)
+        every = -(-(high - low) // 8)
+        powers = range(low, high + 1, every)
+        ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
+        line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
+        return (
+            f'<div style="position:relative;height:{foot + 36}px;margin:0 23px">'
+            f'<div style="{line}"></div>{"".join(ticks)}{"".join(shown)}</div>{judged}'
         )
-        return guessed + _bar(self.answers[0] * far, _TRUTH, f"<b>{label}: {rich(truth)}</b>")
 
 
-def _bar(wide: float, colour: str, words: str) -> str:
-    """Return words above a bar that is ``wide`` percent of the axis."""
-    bar = f'<div style="width:{wide:.4g}%;min-width:2px;height:20px;background:{colour}"></div>'
-    return f'<div>{words}</div><div style="margin:4px 0 10px">{bar}</div>'
+def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str) -> str:
+    """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
+    needs = 1.9 * len(words) + 5  # percent, on a phone
+    right = at + needs <= 100 if right else at < needs
+    side, x, round_ = ("left", at, "0 6px 6px 0") if right else ("right", 100 - at, "6px 0 0 6px")
+    pole = f"position:absolute;{side}:{x:.4g}%;top:{30 * row}px;height:{foot - 30 * row + 8}px"
+    cloth = f"background:{colour};color:{ink};padding:1px 10px;border-radius:{round_}"
+    return (
+        f'<div style="{pole};border-{side}:3px solid {colour};margin-{side}:-1.5px">'
+        f'<div style="{cloth};line-height:24px;white-space:nowrap;font-weight:650">'
+        f"{rich(words)}</div></div>"
+    )
+
+
+def _tick(at: float, foot: int, power: int) -> str:
+    """Return a tick of the line and its number below it."""
+    number = f"{10.0**power:g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
+    place = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:8em;margin-left:-4em"
+    tick = f'<div style="width:1px;height:8px;margin:0 auto;background:{_LINE}"></div>'
+    return f'<div style="{place};text-align:center;font-size:0.87em">{tick}{number}</div>'

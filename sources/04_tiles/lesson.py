@@ -71,8 +71,8 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # `block_q` is the number of rows of a Q tile (the paper writes B_r), and
 # `block_k` the number of rows of a K/V tile (B_c).
 #
-# Now you. Before you press *Next*, say which tile comes. K and V grow darker each
-# time that they are read. [The table](#fac-schedule-loads) counts what is carried,
+# Now you. Before you press *Next*, say which tile comes. Each tile of Q, K and V
+# counts how often it was read. [The table](#fac-schedule-loads) counts what is carried,
 # and how many scores exist at one time. Then choose [naive](#fac-schedule-kind):
 # each of its three kernels walks over the whole grid, so the grid must exist.
 

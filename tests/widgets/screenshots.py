@@ -28,7 +28,8 @@ from course_lib.widgets.base import CourseWidget, standalone_page
 ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
 LESSON_WIDTH, PIECE = 1280, 1800  # px
-_OPTIONS = ("`q @ k.T`, the scores", "`softmax`", "`weights @ v`")
+_OPTIONS = ("`q @ k.T`, the scores", "`softmax`, the weights", "`weights @ v`, the output")
+_MOST = "Which line of naive attention moves most bytes?"
 _QUIZ = [
     ("It reads S once.", False, "It reads S twice: for the maximum and for the sum."),
     ("It reads and writes `N x N` numbers.", True, "That is what FlashAttention avoids."),
@@ -38,7 +39,8 @@ _QUIZ = [
 
 def predicted(guess: Any, truth: Any, **question: Any) -> Any:
     """Return what `Predict.reveal` shows after a guess."""
-    predict = widgets.Predict(f"shots-{truth}", "Which line moves most bytes?", **question)
+    asked = _MOST if "options" in question else "How many times as much?"
+    predict = widgets.Predict(f"shots-{truth}", asked, **question)
     predict.answer = guess
     return predict.comparison(truth, "It reads and writes all `N x N` scores, three times.")
 
@@ -83,7 +85,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "ServerMemory": lambda: widgets.ServerMemory(),
     "Predict-number": lambda: widgets.Predict("shots", "How many times as much?", unit="x"),
     "Predict-number-after": lambda: predicted(16, 64, unit="x"),
-    "Predict-cards": lambda: widgets.Predict("shots-c", "Which line?", options=_OPTIONS),
+    "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_OPTIONS),
     "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS),
     "Quiz": lambda: widgets.Quiz("What does softmax do to HBM?", _QUIZ),
     "Quiz-after": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ)),

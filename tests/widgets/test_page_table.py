@@ -253,9 +253,23 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
         "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
     )
     tall = boxes[0][1]
-    across = (page.locator(".fac-stage").evaluate("n => n.viewBox.baseVal.width") - 2) / 512
+    rows = page.locator(".fac-pages-edges").last
+    across = rows.evaluate("n => n.getBBox().width") / 512
     filled = sum(w * h for w, h in boxes)
     assert filled == pytest.approx(2 * 754 * across * tall, rel=0.01)  # on pages, and reserved
+
+
+@pytest.mark.browser
+def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mount):
+    """B's last token has a mark that can be seen, and a letter; what is free says how much."""
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
+    letters = page.locator(".fac-t-chip").all_text_contents()
+    assert letters.count("B") == 2 + 1  # its pages, and what would be reserved
+    assert "207 free pages" in letters
+    narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    assert min(narrow) >= 3
+    numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
+    assert {"0", "4", "8", "32", "224", "512 a row"} <= set(numbers)
 
 
 STRUCK = """() => [...document.querySelectorAll('.fac-pages-link')].flatMap((line) => {

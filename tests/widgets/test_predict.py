@@ -57,15 +57,22 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     assert text.endswith("Because.")
 
 
-def test_a_guess_is_a_bar_beside_the_answer():
-    """Linear from 0: a quarter of the truth is a quarter as long."""
+def test_a_guess_and_the_answer_are_flags_on_the_line_of_the_question():
+    """Its steps are factors: from 0.1 to 10,000, 1 stands a fifth of the way."""
     p = Predict("1-axis", "How many?", unit="x")
-    bars = lambda: re.findall(r"width:([\d.]+)%", p.comparison(64)._repr_html_())  # noqa: E731
-    p.answer = 16
-    assert bars() == ["25", "100"]
-    assert "Your prediction: 16 ×, 4 times too low" in p.comparison(64)._repr_html_()
-    p.answer = 640
-    assert bars() == ["2.5", "100", "10"], "the first guess stays, the last one ends the axis"
+    shown = lambda: p.comparison(10)._repr_html_()  # noqa: E731
+    places = lambda: re.findall(  # noqa: E731
+        r"(left|right):([\d.]+)%[^>]*><div [^>]*>([^<]*\d[^<]*)</div>", shown().replace("</b>", "")
+    )
+    p.answer = 1
+    assert ("left", "40", "The answer: 10 ×") in places()
+    assert ("left", "20", "you: 1 ×") in places(), "to its left there is no room"
+    assert "Your prediction: 1 ×, 10 times too low." in shown()
+    p.answer = 1e6
+    assert "10<sup>6</sup>" in shown(), "the line grows as far as a guess"
+    assert [flag[2] for flag in places()[-3:]] == [
+        "The answer: 10 ×", "you at last: 1,000,000 ×", "you first: 1 ×",
+    ]  # fmt: skip
     for no_axis in (-3, 0, [64, 65]):
         assert "<table>" in p.comparison(no_axis)._repr_html_()
     choice = Predict("1-choice", "Which?", options=["a<b", "c"])

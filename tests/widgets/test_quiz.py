@@ -139,3 +139,18 @@ def test_a_number_is_right_within_its_tolerance(mount, typed):
     page.get_by_role("button", name="Check").click()
     assert "By hand." in page.inner_text(".fac")
     assert page.evaluate("facModel.get('tries')") == 2
+
+
+@pytest.mark.browser
+def test_an_answer_is_chosen_by_the_letter_that_stands_on_it(mount):
+    quiz = Quiz("Which?", [("N x N", True, "Yes."), ("the query x that", False, "No.")])
+    page = mount(quiz)
+    assert "N × N" in page.inner_text(".fac")
+    assert "the query x that" in page.inner_text(".fac")
+    page.keyboard.press("Tab")
+    page.keyboard.press("b")
+    assert page.locator("input").nth(1).is_checked()
+    page.keyboard.press("a")
+    page.keyboard.press("Enter")
+    assert page.evaluate("facModel.get('chosen')") == [0]
+    assert "Right" in page.inner_text(".fac")

@@ -185,6 +185,26 @@ def test_decoding_shows_what_every_program_holds_and_merges_when_all_are_done(mo
 
 
 @pytest.mark.browser
+def test_at_the_start_the_first_tiles_stand_pale_on_the_desk_and_their_cell_is_outlined(mount):
+    page = mount(TileSchedule(), width=1280, reduced=True)
+    assert page.locator(".fac-stage .fac-tile-pale").count() == 5  # Q, K, V, O and S
+    first = page.locator("[data-fac-part=schedule-grid] .fac-tile-first")
+    assert first.count() == 3 + 1  # of Q, K, V, and the cell
+    page.get_by_role("button", name="Next").click()
+    assert page.locator(".fac-tile-pale, .fac-tile-first").count() == 0
+
+
+@pytest.mark.browser
+def test_on_a_phone_the_buttons_stand_between_the_grid_and_the_desk(mount):
+    page = mount(TileSchedule(), width=480, reduced=True)
+    buttons = page.locator("[data-fac-part=schedule-steps]").bounding_box()
+    grid = page.locator("[data-fac-part=schedule-grid]").bounding_box()
+    desk = page.locator(".fac-tile-desk").bounding_box()
+    assert grid["y"] + grid["height"] <= buttons["y"]
+    assert buttons["y"] + buttons["height"] <= desk["y"]
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_rows_moved_are_shown_at_every_width(mount, width):
     page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)

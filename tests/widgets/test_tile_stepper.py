@@ -164,15 +164,14 @@ def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
     text = lambda: page.inner_text(".fac")  # noqa: E731
     drawn = lambda: page.text_content(".fac-stage")  # noqa: E731
     assert "no key seen yet." in text()
-    assert "○ pile B" in drawn()
+    assert "pile B" in drawn()
     next_button = page.get_by_role("button", name="Next")
     for _ in range(13):
         next_button.click()
     assert "line 6 of 7" in text()
     assert "0.135335 · 1.13534 + 1.04979 = 1.20344" in text()
     assert page.locator(".fac-step-plate.fac-folded").count() == 1
-    assert "✓ pile A" in drawn()
-    assert "● pile B" in drawn()
+    assert "pile A ✓" in drawn()
     assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
     next_button.click()
     next_button.click()
@@ -314,13 +313,17 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 
 
 @pytest.mark.browser
-def test_at_the_start_each_column_says_what_it_will_hold_and_each_score_can_be_gripped(mount):
+def test_at_the_start_each_column_outlines_what_it_will_hold_and_each_score_can_be_gripped(mount):
     page = mount(by_hand(), width=1280, reduced=True)
-    notes = "[data-fac-part=stepper-notes]"
-    assert "sum ofweightsso far" in page.text_content(notes)
-    assert page.locator(".fac-step-grip").count() == 4
-    page.evaluate("facModel.set('step', 7)")
-    assert "weights" not in page.text_content(notes)
+    assert page.locator(".fac-step-wait").count() == 2 + 3  # two weights; ℓ, O and O / ℓ
+    assert page.locator("circle.fac-knob").count() == 4
+    outline = page.locator("[data-fac-part=stepper-notes] rect.fac-step-wait")
+    tall = [float(outline.nth(i).get_attribute("height")) for i in range(2)]
+    page.evaluate("facModel.set('step', 7)")  # the first pile is folded in
+    assert page.locator(".fac-step-wait").count() == 0
+    bars = page.locator("[data-fac-part=stepper-notes] .fac-edge.fac-step-bar")
+    brought = [float(bars.nth(i).get_attribute("height")) for i in range(2)]
+    assert brought == pytest.approx(tall)
     dot = page.locator(".fac-step-dot")
     assert "fac-step-later" in dot.get_attribute("class")
     page.evaluate("facModel.set('step', 15)")

@@ -263,7 +263,7 @@ function render({ model, el }) {
       write(l.value, bytesText(total));
       write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
       const kind = KINDS[l.model.kind] ?? l.model.kind;
-      write(l.says, l.ratio.textContent && l.model.kind !== "lower bound" ? `× the lower bound: ${kind}` : kind);
+      write(l.says, l.ratio.textContent && l.model.kind !== "lower bound" ? `the lower bound; ${kind}` : kind);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);

@@ -37,9 +37,9 @@ function s(tag, attributes, ...children) {
   return fill(node, attributes, children);
 }
 
-/** Text in which `backticks` mean code. */
+/** Text in which `backticks` mean code, and N x N a product. Mirrors `rich` of asking.py. */
 function rich(text) {
-  return String(text).split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+  return String(text).replace(/\b([A-Z]|\d+) x (?=([A-Z]|\d+|d)\b)/g, "$1 × ").split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
 /** The root of a widget, wearing the theme; follows `presenter`. */
@@ -168,6 +168,13 @@ function select(label, options, act) {
   const node = h("select", { id, onchange: () => act(node.value) }, options.map(([value, text]) => h("option", { value }, text)));
   return { node, row: h("label", { for: id }, `${label} `, node) };
 }
+
+/** What hears the letter that stands on a card: a, b, c … choose it. */
+const byLetter = (inputs) => (event) => {
+  const input = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey ? inputs[event.key.toLowerCase().charCodeAt(0) - 97] : null;
+  input?.focus();
+  input?.click();
+};
 
 /** A labelled checkbox. */
 function checkbox(label, act) {

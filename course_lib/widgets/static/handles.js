@@ -120,5 +120,12 @@ function unfolded(fold, draw) {
   };
 }
 
+/** A short text on a plate of the page's ground: readable on any colour, in both themes. */
+function chip(add, key, text, x, y, fs, cls = "") {
+  const w = Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs);
+  add(`${key} chip`, "rect", { class: `fac-chip ${cls}`, x: x - w / 2, y: y - 0.55 * fs, width: w, height: 1.1 * fs, rx: 0.55 * fs });
+  add(key, "text", { class: `fac-t-small fac-t-chip ${cls}`, x, y: y + 0.31 * fs, "text-anchor": "middle" }, text);
+}
+
 /** The width of a line of text, near enough to place it. */
 const wide = (text, size) => 0.6 * size * text.length;

@@ -66,6 +66,7 @@ function render({ model, el }) {
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
     const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
+    let torn = false;
     box((add) => {
       add("head", "text", { class: width < 440 ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, `${where}, ${bytesText(room, GIB)}: ${free < 0 ? "too small" : fits}`);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
@@ -74,7 +75,7 @@ function render({ model, el }) {
         add("ends", "text", { class: "fac-t-name", x: Math.max(1 + wall, wide("memory ends", fs)), y: top - 0.45 * fs, "text-anchor": "end" }, "memory ends");
       }
       if (free > 0) {
-        bricks(add, place, free, brick, fit, fs);
+        torn = bricks(add, place, free, brick, fit, fs);
         ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, free);
         const top1 = Math.min(brick / free, 1) * ROWS, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
         const says = `request 1: N = ${now.n} tokens, ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
@@ -90,8 +91,8 @@ function render({ model, el }) {
     });
     const half = bytesText((fit * brick) / 2, GIB), rest = free - fit * brick, over = free < 0 ? -free : brick - free;
     marks.replaceChildren(...key(
-      ["fac-kv-slab", `weights ${bytesText(weights, GIB)}`],
-      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`]]
+      ...(slab > wide(bytesText(weights, GIB), fs) + 0.6 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
+      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`], ...(torn ? [["fac-kv-torn", "a request goes on in the next row"]] : [])]
         : [["fac-naive-area", `${free < 0 ? "" : "request 1: "}${bytesText(over, GIB)} too much`]]),
     ).childNodes);
     return top + tall + 2;
@@ -109,7 +110,7 @@ function render({ model, el }) {
   function bricks(add, place, free, brick, fit, fs) {
     ribbon(add, "k", "fac-fill-k", place, 0, fit * brick, free, [0, 0.5]);
     ribbon(add, "v", "fac-fill-v", place, 0, fit * brick, free, [0.5, 1]);
-    let edges = "";
+    let edges = "", tears = 0;
     const step = (brick / free) * ROWS;
     if (fit <= MOST_EDGES && step * place.w > 2.5) {
       for (let i = 1; i <= fit; i += 1) {
@@ -118,10 +119,11 @@ function render({ model, el }) {
       }
     }
     for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
-    const torn = (x, line, by) => `M${x} ${place.y + line * place.row}` + `l${by} ${place.row / 4}l${-by} ${place.row / 4}`.repeat(2);
-    for (let i = 1; step * place.w > 12 && i < Math.min(ROWS, fit * step); i += 1) if (Math.abs(i / step - Math.round(i / step)) > 1e-6) edges += torn(place.x + place.w, i - 1, -5) + torn(place.x, i, 5); // the brick goes on in the next row
+    const tear = (x, line, by) => `M${x} ${place.y + line * place.row}` + `l${by} ${place.row / 4}l${-by} ${place.row / 4}`.repeat(2);
+    for (let i = 1; step * place.w > 12 && i < Math.min(ROWS, fit * step); i += 1) if (Math.abs(i / step - Math.round(i / step)) > 1e-6) [edges, tears] = [edges + tear(place.x + place.w, i - 1, -5) + tear(place.x, i, 5), tears + 1]; // the brick goes on in the next row
     add("edges", "path", { class: "fac-kv-edges", d: edges });
     numbers(add, place, step, fit, fs);
+    return tears > 0;
   }
 
   /** Requests by number: each, or as many as have room; the first brick says which half is K. */
@@ -144,7 +146,7 @@ function render({ model, el }) {
     const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, its K and V stored differently");
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, `Bytes of K and V a request${narrow ? "" : ", stored differently, and how many fit"}`);
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "";
         const at = first + i * line + (narrow ? 1.15 * fs : 0), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;

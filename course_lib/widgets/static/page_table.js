@@ -141,21 +141,23 @@ function render({ model, el }) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
     [marks.children[2].hidden, marks.children[3].hidden] = [!now.wrote, !now.copied];
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.05 : 1.8) * fs, gap = lines > 4 ? 2 : 0.8 * fs, across = Math.ceil(get("slots") / lines);
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : 1.8) * fs, gap = lines > 4 ? 2 : 0.8 * fs, across = Math.ceil(get("slots") / lines);
     const ends = {};
     let y = 0;
     cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
-    const below = y, grid = { top: y + 2 * fs, tall, gap, slot: (width - 2) / across, across };
+    const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
+    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1, below = y, grid = { left, top: y + (numbered ? 2.9 : 2) * fs, tall, gap, slot: (width - left - 1) / across, across };
     memory((add) => {
       add("pages", "text", { class: "fac-t-big", x: 1, y: 1.1 * fs }, `pages of ${get("page_size")}: ${percent(c.empty, c.slots)} empty`);
       const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
       add("reserved", "text", { class: "fac-t-big", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
+      add("a row", "text", { class: "fac-t-soft", x: width - 1, y: top - 0.5 * fs, "text-anchor": "end" }, `${across} a row`);
       y = drawReserved(add, now, { ...grid, gap: Math.min(gap, 0.35 * fs), top }, lines, fs);
     });
     links((add) => {
       for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
         const x = from[0] + 0.25 * fs, half = below + fs; // down between the columns, then to its page, behind those above it
-        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top}V${to[1]}` });
+        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top - (numbered ? 0.4 * fs : 0)}V${to[1]}` });
       }
     });
     return y + 0.2 * fs;
@@ -165,7 +167,7 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its table, and what can be done with it. */
   function drawTables(add, now, name, width, fs, ends) {
-    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 7.2 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
+    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 8.8 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
     const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell; // where no line to a page goes down
     Object.entries(now.tables).forEach(([x, table], i) => {
@@ -178,14 +180,14 @@ function render({ model, el }) {
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
         if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: wide, ...bar });
-        add(`page ${x} ${place}`, "text", { class: "fac-t-small", x: at + wide / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
+        add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + wide / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
         if (x === name && place >= 0) ends[table[place]] = { place, from: [at + wide, y + bar.height / 2] };
       });
       if (replayed) return;
-      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", end + 0.5 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", end + 4 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", end + 2 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", end + 5.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
-        add(`${says} ${x}`, "rect", { class: "fac-pages-chip", x: at, width: w, rx: 4, ...bar }, title, does);
-        add(`says ${says} ${x}`, "text", { class: "fac-t-small", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
+        add(`${says} ${x}`, "rect", { class: `fac-pages-chip${says === "+" ? " fac-pages-plus" : ""}`, x: at, width: w, rx: 4, ...bar }, title, does);
+        add(`says ${says} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
       }
     });
     return 2 * fs + Object.keys(now.tables).length * row;
@@ -199,9 +201,9 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, { top, tall, gap, slot, across }, fs, ends) {
+  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs, ends) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
-    const place = (page) => [1 + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
+    const place = (page) => [left + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
@@ -219,16 +221,18 @@ function render({ model, el }) {
       const who = holding[page];
       if (!who) continue;
       while (alike(page, page + many)) many += 1;
-      const [x, y] = place(page), full = (many - 1) * wide + c.filled[page] * (wide / size), band = tall / who.length;
+      const [x, y] = place(page), full = (many - 1) * wide + Math.max(3, c.filled[page] * (wide / size)), band = tall / who.length;
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
-      if (who.length > 1 && wide <= 4 * fs) add(`held ${page}`, "text", { class: "fac-t-name", x: x + (many * wide) / 2, y: y + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, `×${who.length}`);
-      for (let one = page; one < page + many; one += 1) {
-        const starts = wide > 2.2 * fs && (one % each === 0 || String(holding[one - 1]) !== String(who)); // whose the next pages are
-        const says = wide > 4 * fs ? `${one} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}` : !starts ? String(one) : one % each % every ? who.join("") : `${one} ${who.join("")}`; // at the right end: tokens begin at the left
-        if (wide > 4 * fs || ((starts || (one % each) % every === 0) && tall > fs && one !== now.wrote?.[1])) add(`number ${one}`, "text", { class: "fac-t-small", x: place(one)[0] + (wide > 4 * fs ? wide - 0.3 * fs : wide > 2 * fs ? wide / 2 : 0.3 * fs), y: y + tall - 0.25 * fs, "text-anchor": wide > 4 * fs ? "end" : wide > 2 * fs ? "middle" : "start" }, says);
+      if (wide > 4 * fs) chip(add, `number ${page}`, `${page} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}`, x + wide - (wide > 10 * fs && who.length > 1 ? 3.4 : 1.5) * fs, y + tall / 2, fs); // at the right end: tokens begin at the left
+      else if (many * wide > 1.4 * fs && page !== now.wrote?.[1] && (page % each === 0 || c.filled[page] < size || String(holding[page - 1]) !== String(who))) {
+        chip(add, `number ${page}`, who.length > 1 ? `×${who.length}` : who[0], x + Math.max(wide, 1.4 * fs) / 2, y + tall / 2, fs); // whose the next pages are
       }
+    }
+    if (wide <= 4 * fs) {
+      for (let page = 0; page < Math.min(each, pages()); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
+      for (let page = each; page < pages(); page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
     for (const page of Object.keys(ends)) {
@@ -247,7 +251,9 @@ function render({ model, el }) {
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
-    drawSize(add, bottom, wide, slot * across, slot, fs);
+    drawSize(add, bottom, left, wide, slot, across, fs);
+    const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), lastRow = Math.ceil(pages() / each) - 1, row_ = Math.floor(last / each) + 1, unused = plural(pages() - c.pages, "free page");
+    if (row_ <= lastRow) chip(add, "unused", unused, left + (each * wide) / 2, top + ((row_ + lastRow) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
@@ -263,23 +269,23 @@ function render({ model, el }) {
   }
 
   /** A measure below the first page of the last row: how many slots it has. */
-  function drawSize(add, top, wide, room, slot, fs) {
-    const size = get("page_size"), says = size > 1 ? `a page: slots 0 to ${size - 1}` : "a page: slot 0", y = top + 0.8 * fs, end = 1 + wide;
-    const left = end + 10 * fs > room; // no room for the words behind it
-    add("measure", "path", { class: "fac-pages-measure", d: `M1 ${top}V${y + 0.35 * fs}M1 ${y}H${end}V${top}` });
+  function drawSize(add, top, from, wide, slot, across, fs) {
+    const size = get("page_size"), says = size > 1 ? `a page: slots 0 to ${size - 1}` : "a page: slot 0", y = top + 0.8 * fs, end = from + wide;
+    const left = end + 10 * fs > slot * across; // no room for the words behind it
+    add("measure", "path", { class: "fac-pages-measure", d: `M${from} ${top}V${y + 0.35 * fs}M${from} ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
-    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x) / slot) }));
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));
   }
 
   /** The same memory in one piece for each request, as far as it goes. */
-  function drawReserved(add, now, { top, tall, gap, slot, across }, lines, fs) {
+  function drawReserved(add, now, { left, top, tall, gap, slot, across }, lines, fs) {
     let from = 0, stripes = "", edges = "";
     const each = get("reserve") / across, apart = each > 1 && Number.isInteger(each) ? 0.5 * fs : 0; // the lines of one request stand together
     const down = (line) => top + line * (tall + (apart ? 0 : gap)) + Math.floor(line / each) * apart;
     const pieces = (start, stop, draw) => {
       for (let line = Math.floor(start / across); line * across < stop; line += 1) {
         const a = Math.max(start, line * across), b = Math.min(stop, (line + 1) * across);
-        if (b > a) draw(1 + (a - line * across) * slot, down(line), (b - a) * slot, line);
+        if (b > a) draw(left + (a - line * across) * slot, down(line), (b - a) * slot, line);
       }
     };
     const without = [];
@@ -290,7 +296,7 @@ function render({ model, el }) {
         continue;
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
-      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && line === Math.floor(from / across) && add(`kept name ${x} ${line}`, "text", { class: "fac-t-small", x: px + 0.3 * fs, y: y + tall - 0.25 * fs }, x));
+      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && line === Math.floor(from / across) && chip(add, `kept name ${x} ${line}`, x, px + 0.8 * fs, y + tall / 2, fs));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;

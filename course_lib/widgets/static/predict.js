@@ -29,8 +29,8 @@ function render({ model, el }) {
 
   entry.onEnter(keep);
   model.on("change:answer", tell);
-  root(model, el, h("fieldset", { class: "fac-quiz", oninput: ready, onkeyup: ready },
-    h("legend", {}, rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
+  root(model, el, h("fieldset", { class: "fac-quiz fac-predict", oninput: ready, onkeyup: ready },
+    h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
   ready();
   tell();
 }
@@ -40,13 +40,10 @@ function choice(model, options) {
   const name = freshId("predict");
   const inputs = options.map((text) => h("input", { type: "radio", name, value: text }));
   const cards = options.map((text, i) => h("label", { class: "fac-card" }, inputs[i], h("span", {}, rich(text))));
-  const node = h("div", { class: "fac-cards", onkeydown: (event) => {
-    const input = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey ? inputs[event.key.toLowerCase().charCodeAt(0) - 97] : null;
-    if (input) [input.checked] = [true, input.focus()];
-  } }, cards);
+  const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: "Choose one, or press its letter.",
+    hint: "Choose one first, or press its letter.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -100,7 +97,8 @@ function number(model, say) {
     const at = (power) => (100 * (power - low)) / (high - low), every = Math.ceil((high - low) / 8), powers = Array.from({ length: high - low + 1 }, (_, i) => low + i);
     const d = powers.flatMap((p) => (p < high ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1]).map((x) => `M${at(p + Math.log10(x)).toFixed(2)} 0v${x === 1 ? 8 : 4}`)).join("");
     const named = powers.filter((p) => (p - low) % every === 0);
-    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, short(tidy(10 ** p)))));
+    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p < 6 && p > -5 ? short(tidy(10 ** p)) : ["10", h("sup", {}, short(p))])));
+    if (unit === "×") ticks.append(...[[low, "less"], [0, "the same"], [high, "more"]].map(([p, words]) => h("span", { class: "fac-sense", style: `left:${at(p)}%` }, words)));
   }
 
   const read = () => {
@@ -116,7 +114,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: "Drag the flag, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: "Set a guess first: drag the flag, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

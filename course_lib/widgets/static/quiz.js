@@ -13,7 +13,7 @@ export function meant(x) {
 
 function render({ model, el }) {
   const kind = model.get("options").length ? choices(model) : number(model);
-  const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, rich(model.get("question"))), kind);
+  const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, h("small", {}, "Check yourself"), rich(model.get("question"))), kind);
   root(model, el, form);
 }
 
@@ -37,7 +37,7 @@ function choices(model) {
     const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
-  const result = h("div", { role: "status", "aria-live": "polite" });
+  const result = h("div", { role: "status", "aria-live": "polite" }, several ? "Choose, or press their letters." : "Choose one, or press its letter.");
   const button = h("button", { type: "button", class: "fac-act", onclick: check, disabled: true }, "Check");
 
   function clear() {
@@ -74,7 +74,7 @@ function choices(model) {
   model.on("change:tries", show);
   if (model.get("tries")) show();
   const hint = several ? h("div", { class: "fac-soft" }, "More than one is right.") : null;
-  return h("div", {}, hint, rows.map((row) => row.node), h("div", { class: "fac-row" }, button, result));
+  return h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, hint, rows.map((row) => row.node), h("div", { class: "fac-row" }, button, result));
 }
 
 function number(model) {

@@ -34,7 +34,7 @@ function render({ model, el }) {
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
       s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 4.8 * fs, rx: 6 }),
-      text(x + 0.9 * fs, y + shelf + 0.3 * fs, "fac-race-small fac-race-name", "HBM"),
+      text(x + lw - 0.9 * fs, y + shelf + 0.3 * fs, "fac-race-small fac-race-name", "HBM", { "text-anchor": "end" }), // Q stands at the left
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {

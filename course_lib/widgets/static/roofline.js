@@ -140,8 +140,8 @@ function render({ model, el }) {
   function stops(add, points, { X, Y, fs, ridge, chip }) {
     const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => Math.abs(X(x) - X(points[0].x)) > fs);
     add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
-    const said = at.filter(({ x }, i) => x < ridge && i % Math.ceil((2.2 * fs) / (X(2) - X(1))) === 1 % Math.ceil((2.2 * fs) / (X(2) - X(1))) && Math.abs(X(x) - X(points[1].x)) > fs);
-    said.forEach(({ queries, x }, i) => add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + 0.5 * fs, y: Y(attainable(x, chip)) + 0.95 * fs }, `${queries}${i === said.length - 1 ? " queries" : ""}`));
+    const said = at.filter(({ x }, i) => X(x) + 2.4 * fs < X(ridge) && i % Math.ceil((2.2 * fs) / (X(2) - X(1))) === 1 % Math.ceil((2.2 * fs) / (X(2) - X(1))) && Math.abs(X(x) - X(points[1].x)) > fs);
+    said.forEach(({ queries, x }, i) => add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + 0.5 * fs, y: Y(attainable(x, chip)) + 0.95 * fs }, `${queries}${i === Math.min(1, said.length - 1) ? " queries" : ""}`));
   }
 
   /** Names beside what they name, in the first of the ways that covers no mark. */

@@ -70,23 +70,28 @@ function render({ model, el }) {
     if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
     while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
     const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = (narrow ? 3.9 : 2.8) * fs, bar = (narrow ? 2.45 : 1.35) * fs, under = top + tall + 2.9 * fs;
-    let y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
-    const floor = y + (perThread ? 4.4 * fs : 0);
+    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = 2.7 * fs, bar = 1.35 * fs, under = top + tall + 6.6 * fs;
+    const y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
     block((add) => hands((over) => {
-      axis(add, room, px, floor, fs, top, top + tall);
+      axis(add, room, px, top + tall, fs);
       const spans = slide(add, over, shared, "shared", top, tall, px, fs);
       const most = walls.at(-1).limit;
-      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
+      if (total > most) {
+        const w = px(total) - px(most), too = bytesText(total - most, KIB), text = [`${too} past the last wall`, `${too} too much`, too].find((words) => wide(words, 0.87 * fs) + fs < w);
+        over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: w, height: tall });
+        if (text) chip(over, "spills", text, px(most) + w / 2, top + tall / 2, fs);
+      }
       if (perThread) registerFile(add, over, now, px, y, fs);
       handles(over, spans, now, px, top, tall, fs, width);
     }));
     chips((add) => {
       const titles = walls.map(({ limit, names: all }) => (narrow ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
       const places = spread(walls.map(({ limit }) => px(limit)), titles.map((t) => wide(t, fs) + fs), 0, width);
-      // Across the block; below it are the handles.
+      // What the block goes through ends above it; below it are the handles.
       const post = (x, y, height) => `M${x - 1.5} ${y}h3v${height}h-3z`;
-      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, tall + 1.3 * fs) }));
+      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, (total > limit ? 0 : tall) + 1.3 * fs) }));
+      const columns = narrow ? [1, 16.5 * fs, 24.5 * fs] : [1, 18 * fs, 28 * fs];
+      ["with this tile", "largest tile", "then K, V read"].forEach((words, i) => add(`head ${i}`, "text", { class: "fac-t-soft", x: columns[i], y: under - 0.6 * fs }, words));
       walls.forEach(({ limit, names: all }, i) => {
         const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = `fac-t-small${fits ? "" : " fac-sram-no"}`;
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${1.2 * fs}L${px(limit)} ${top - 1.3 * fs}` });
@@ -98,12 +103,13 @@ function render({ model, el }) {
         }
         add(`used ${i}`, "rect", { class: "fac-sram-used", x: px(0), y: at + bar, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
         add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at + bar, width: px(limit) - px(0), height: 0.6 * fs });
-        add(`says ${i}`, "text", { class: cls, x: 1, y: at + 0.9 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
-        add(`best ${i}`, "text", { class: "fac-t-small", x: narrow ? 1 : 18 * fs, y: at + (narrow ? 2 : 0.9) * fs }, best ? `room for tiles up to ${best} × ${best}: K and V read ${times(best)}` : "not even one row fits");
+        add(`says ${i}`, "text", { class: cls, x: columns[0], y: at + 0.9 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
+        add(`best ${i}`, "text", { class: "fac-t-small", x: columns[1], y: at + 0.9 * fs }, best ? `${best} × ${best}` : "not one row");
+        add(`reads ${i}`, "text", { class: "fac-t-small", x: columns[2], y: at + 0.9 * fs }, best ? times(best) : "–");
         get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at + bar - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
       });
     });
-    return floor + 2 * fs;
+    return y + (perThread ? 4.2 * fs : 0);
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
@@ -143,11 +149,13 @@ function render({ model, el }) {
     return spans;
   }
 
-  function axis(add, room, px, y, fs, top, until) {
+  /** KiB, right under the block. */
+  function axis(add, room, px, y, fs) {
+    add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${y}H${px(room)}` });
     for (let i = 0; i <= 4; i += 1) {
-      const bytes = (i * room) / 4, anchor = i ? "middle" : "start";
-      add(`grid ${i}`, "path", { class: "fac-axis", d: `M${px(bytes)} ${top}V${until}M${px(bytes)} ${y - 0.2 * fs}v${0.5 * fs}` }); // not through the words
-      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.3 * fs, "text-anchor": anchor }, i && i < 4 ? String(bytes / KIB) : `${bytes / KIB} KiB`);
+      const bytes = (i * room) / 4;
+      add(`grid ${i}`, "path", { class: "fac-outline", d: `M${px(bytes)} ${y}v${0.4 * fs}` });
+      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.6 * fs, "text-anchor": i ? "middle" : "start" }, i && i < 4 ? String(bytes / KIB) : `${bytes / KIB} KiB`);
     }
   }
 
@@ -161,12 +169,14 @@ function render({ model, el }) {
     const places = spread(ends, sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top + tall / 2}v${tall / 2 + 0.5 * fs}` }); // where a wall stands it is seen above
+      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top + tall / 2}v${tall / 2}` });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
-      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.6 * fs, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${1.1 * fs}` });
-    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 2.25 * fs, "text-anchor": "middle" }, text));
+    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} of m, ℓ` : "", half = wide(note, 0.87 * fs) / 2;
+    add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${0.5 * fs}` });
+    add("note", "text", { class: "fac-t-soft", x: Math.max(half, Math.min(width - half, places[2])), y: top + tall + 4.3 * fs, "text-anchor": "middle" }, note);
+    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 3 * fs, "text-anchor": "middle" }, text));
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -135,14 +135,15 @@ function render({ model, el }) {
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null;
+  let drawn = null, stepsAt = { width: 0, tall: 0 };
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"),
     h("span", {}, h("b", {}, "×3 "), "on a tile: loaded 3 times from HBM"));
   const counted = unfolded(fold, drawTable);
-  root(model, el, picture.node, marks, words, part("schedule-steps", bar.node),
+  const steps_ = h("div", { class: "fac-tile-steps" }, words, part("schedule-steps", bar.node));
+  root(model, el, h("div", { class: "fac-tile-top" }, picture.node, marks, steps_),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
@@ -204,7 +205,11 @@ function render({ model, el }) {
       const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall, at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + 1.2 * fs };
+    const below = Math.ceil(now.heads / across) * tall, between = !beside && !piles; // then the buttons stand where the grid is looked at
+    steps_.classList.toggle("fac-tile-between", between);
+    steps_.style.top = `${below}px`;
+    if (between && stepsAt.width !== width) stepsAt = { width, tall: steps_.offsetHeight };
+    const at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + stepsAt.tall + 1.2 * fs };
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: width - at.x, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
@@ -241,10 +246,10 @@ function render({ model, el }) {
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
       if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
     }
-    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, "in HBM: Q, K, V, O (S, the grid, never)");
-    for (const [phase, , at, i, j] of step ? all()[step - 1] : []) { // what comes from HBM now
-      if (at !== number) continue;
-      for (const t of ON_DESK[phase].filter((t) => t !== "o")) add(`${key} ${t} ${t === "q" ? i : j} now`, "rect", { class: "fac-tile-now", ...boxOf(span(t, t === "q" ? i : j)) });
+    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, `S, the grid, is ${now.schedule === "naive" ? "written to HBM, and read again" : "never stored in HBM"}`);
+    const work = (all()[Math.max(0, step - 1)] ?? []).filter(([, , at]) => at === number), coming = step ? "" : "fac-tile-first";
+    for (const [phase, , , i, j] of work) { // what comes from HBM now, or will first
+      for (const t of ON_DESK[phase].filter((t) => t !== "o")) add(`${key} ${t} ${t === "q" ? i : j} now`, "rect", { class: `fac-tile-now ${coming}`, ...boxOf(span(t, t === "q" ? i : j)) });
     }
     for (let i = 0; i < tQ; i += 1) {
       for (let j = 0; j < tK; j += 1) {
@@ -257,6 +262,7 @@ function render({ model, el }) {
         if (says && w > wide(says, fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : `fac-tile-at ${at ? "fac-t-small" : "fac-t-soft"}`, x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
       }
     }
+    for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
     if (isDecode(now) && gh / now.n_q > 6) {
       for (let row = 1; row < now.n_q; row += 1) add(`${key} row ${row}`, "path", { class: "fac-tile-row", d: `M${x} ${gy + row * sy}h${strip}m${gap} 0h${gw}m${gap} 0h${strip}` });
     }
@@ -293,30 +299,30 @@ function render({ model, el }) {
 
   /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
   function drawDesk(now, step, places, { x, y, w, beside, fs }) {
-    const [phase, program, head, i, j] = step ? all()[step - 1][0] : [], kind = phase ?? all()[0]?.[0][0];
+    const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
     const size = (beside ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
     const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, phase ? `on the desk (SRAM) of program ${program}` : "a program's desk (SRAM): tiles come here");
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on the desk (SRAM) of program ${program ?? ""}`);
       add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {
         const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
         const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-end"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
-        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${!phase ? "" : t === "q" || t === "o" ? i : j}`);
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? "fac-edge" : "fac-tile-pale"} fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
         at += size + 0.7 * fs;
       }
       if (kind && kind !== "values") {
-        add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-end", style: phase ? `fill:${picture.hatch}` : "", x: at, y: top + 1.6 * fs, width: size, height: size });
+        add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-pale", style: `fill:${picture.hatch}`, x: at, y: top + 1.6 * fs, width: size, height: size });
         add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
       const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q)} × ${Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
-      const says = !phase ? "" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
-      add("says", "text", { class: now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
+      const says = !phase ? "step 1 brings these here" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
+      add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
       drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
     });
-    return tall + 15.5 * fs;
+    return tall + 16.6 * fs;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -326,14 +332,15 @@ function render({ model, el }) {
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
     add("counts", "text", { class: "fac-t-name", x, y }, "rows between HBM and the desks, so far");
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (0.9 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (×${short(end[t] / rows, 2)})` : "";
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (×${short(end[t] / rows, 2)})` : "";
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
       add(`end ${t}`, "rect", { class: "fac-tile-end", x: left, y: top, width: end[t] * unit, height: tall }, `${end[t]} rows at the end`);
       add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: "fac-t-small", x: left + Math.max(end[t], rows) * unit + 0.6 * fs, y: top + 1.1 * fs }, `${moved[t]} of ${end[t]}${times}`);
     });
-    add("counts key", "text", { class: "fac-t-soft", x, y: y + 10.3 * fs }, "dashed: by the end · thick line: every row once");
+    add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
+    add("counts key", "text", { class: "fac-t-soft", x, y: y + 11.4 * fs }, "dashed: by the end");
   }
 
   function sentence(now, step) {

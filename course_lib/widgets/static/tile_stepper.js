@@ -174,7 +174,7 @@ function render({ model, el }) {
 
   /** The line that has run, with its numbers. */
   function where({ scores, sequence, right, column }, place, line) {
-    if (place < 0) return ["Start", "no key seen yet."];
+    if (place < 0) return ["Start", "no key seen yet. Each pile keeps its colour; dashed: what the first will bring."];
     if (place >= nTiles) return ["End", `${nTiles} of ${nTiles} tiles folded in, then one division.`];
     const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 8 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;

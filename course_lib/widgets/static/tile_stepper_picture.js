@@ -17,7 +17,8 @@ function stepperPicture(model, data, now, says) {
   const layers = [part("stepper-tiles", s("g")), s("g"), part("stepper-notes", s("g"))], [piles, desk, notes] = layers.map(scene);
   const picture = stage(model, "stepper-picture", drawPicture, ...layers);
   picture.svg.setAttribute("role", "group"); // it holds sliders: the scores
-  let held = null; // the key whose score Tab comes to
+  let held = null;
+  const heldKey = () => held ?? now().scores.findIndex((x) => x !== -Infinity); // the key whose score Tab comes to
   let follow = false; // a node that is moved loses the focus
 
   function drawPicture(width, fs) {
@@ -59,24 +60,27 @@ function stepperPicture(model, data, now, says) {
   /** The highest and the lowest value of a column: between them every average lies. */
   const bounds = (column) => [Math.max(...values.map((v) => v[column])), Math.min(...values.map((v) => v[column]))];
 
+  /** At most three round numbers well inside a range. */
+  const levels = (a, b) => {
+    const unit = 10 ** Math.floor(Math.log10((b - a) / 2 || 1)), every = [1, 2, 5, 10].map((x) => x * unit).find((x) => (b - a) / x <= 4);
+    return Array.from({ length: 5 }, (_, i) => (Math.ceil(a / every) + i) * every).filter((v) => v > a + (b - a) / 6 && v < b - (b - a) / 6);
+  };
+
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
-  /** What a column will hold, in the middle of it while it is empty. */
-  const wait = (add, key, lines, { x, w, y, tall, fs }) => {
-    if (key !== "o" && x > fs) add(`${key} flow`, "text", { class: "fac-t-soft", x: x - 1.1 * fs, y: y + tall / 2 + 0.3 * fs, ...middle }, "→"); // ℓ does not become O
-    lines.forEach((line, i) => add(`${key} wait ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall / 2 + (i - lines.length / 2 + 0.8) * 1.2 * fs, ...middle }, line));
-  };
+  /** The outline of what is still to come: its place and its size. */
+  const outline = (add, key, x, y, width, height) => add(`${key} to come`, "rect", { class: "fac-step-ghost fac-step-wait", x, y, width, height });
 
   /** The scores pile by pile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
-    const label = 4 * fs, unit = (w - label) / (sum(lengths) + 0.7 * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
-    const slots = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
-    let left = x + 0.2 * unit + 1.5;
+    const label = 4.2 * fs, unit = (w - label) / (sum(lengths) + 0.7 * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const slots = [], knobs = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
       const title = `query ${model.get("row")}: its score with each key`, long = data.fixed ? title : `${title} (drag one)`;
       heading(add, "scores", wide(long, fs) < w + fs ? long : title, { x, y, fs });
-      if (ground) add("zero", "path", { class: "fac-axis", d: `M${x} ${base - ground}h${w - label}` });
+      if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
         slots.push([left, left + long]);
@@ -88,16 +92,17 @@ function stepperPicture(model, data, now, says) {
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
-            const grip_ = Math.min(5, bw / 2 - 2), up = top >= ground ? 1 : -1; // two lines at the end that is dragged
-            if (!data.fixed && Math.abs(top - ground) > 10) add(`grip ${tile} ${k}`, "path", { class: "fac-step-grip", d: `M${cx - grip_} ${base - top + up * 4}h${2 * grip_}m${-2 * grip_} ${up * 3}h${2 * grip_}` });
-            if (numbers) small("s", short(score, 3), "fac-t-small", top >= ground ? base - top - 0.35 * fs : base - top + fs);
+            const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey()); // where bars are thin, one stands for all
+            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top });
+            if (numbers) small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 8 : 0));
           }
           if (data.columns === 1) small("v", `V ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
-        const name = letter(tile), sign = here ? "●" : gone ? "✓" : "○";
-        const text = [`${sign} pile ${name}`, `${sign} ${name}`, sign].find((words) => wide(words, 0.87 * fs) < long + 0.3 * unit) ?? "";
-        add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: left + long / 2, y: base + (data.columns === 1 ? 2.25 : 1.6) * fs, ...middle }, text);
+        const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
+        const text = [`pile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
+        add(`colour ${tile}`, "circle", { class: "fac-edge", style: paint(tile), cx: text ? from - 0.7 * fs : left + long / 2, cy: line_ - 0.32 * fs, r: 0.36 * fs });
+        add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: from, y: line_ }, text);
         if (!data.fixed && nTiles > 1) {
           add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: 2.5 * fs }, `pile ${name}: drag it to another place`, (px) => {
             const to = slots.findIndex(([a, b]) => px >= a && px <= b);
@@ -107,22 +112,23 @@ function stepperPicture(model, data, now, says) {
         left += long + 0.7 * unit;
       });
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
-      const level = base - Math.max(0, Math.min(tall, (m - low) * rise)), edge = x + w - label;
-      add("m", "rect", { class: "fac-step-m", x, y: m === -Infinity ? base : level - 1, width: edge - x + 0.3 * fs, height: 2, "fill-opacity": m === -Infinity ? 0.25 : 1 });
-      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge + 0.5 * fs, y: (m === -Infinity ? base : level) + 0.3 * fs }, `m ${short(m, 3)}${m === -Infinity ? " ↓" : ""}`); // far below the axis, not on it
+      const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
+      if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
+      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, `${m === -Infinity ? "↓ " : ""}m ${short(m, 3)}`); // −∞: far below the axis
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
-        const there = base - (other - low) * rise;
-        add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x, y: there - 1, width: edge - x + 0.3 * fs, height: 2 });
-        add("m wrong says", "text", { class: "fac-t-bad", x: edge + 0.5 * fs, y: there + 0.3 * fs }, `✗ ${short(other, 3)}`);
+        const apart = Math.max(1.2 * fs, Math.abs(level(other) - level(m))) * (other > m ? -1 : 1); // one label does not lie on the other
+        add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x: edge, y: level(other) - 1, width: w - label + 0.4 * fs, height: 2 });
+        add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
+      for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
 
   /** A score is its own handle: a slider for pointer and keyboard. */
   function handle(add, { tile, k, key, score, x, y, w, tall, base, rise }) {
     const node = add(`grab ${tile} ${k}`, "rect", {
-      class: "fac-grab fac-down", "data-key": key, "data-lm-suppress-shortcuts": "true", role: "slider", tabindex: key === (held ?? now().scores.findIndex((x) => x !== -Infinity)) ? 0 : -1,
+      class: "fac-grab fac-down", "data-key": key, "data-lm-suppress-shortcuts": "true", role: "slider", tabindex: key === heldKey() ? 0 : -1,
       "aria-label": `score of key ${key}, pile ${letter(tile)}`, "aria-orientation": "vertical", "aria-valuemin": round(low), "aria-valuemax": round(high), "aria-valuenow": score,
       x, y: y - 4, width: w, height: tall + 4,
     }, "", (_, py) => setScore(key, low + (base - py) / rise));
@@ -157,14 +163,15 @@ function stepperPicture(model, data, now, says) {
 
   /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
-    const { sequence, right, slip } = all, base = y + tall, tile = sequence[place], shown = !end && place >= 0 && line >= DONE.p;
+    const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
     heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, shown ? `of pile ${letter(tile)}` : "");
-    if (!shown) return wait(add, "desk", ["weights of the pile", "on the desk"], { x, w, y, tall, fs });
-    const p = right.p[place], unit = w / p.length, wrong = slip?.p[place];
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `of pile ${letter(tile)}`);
+    if (end) return;
+    const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
+      if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
       add(`p ${tile} ${k}`, "rect", { class: "fac-edge fac-step-bar", style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
       if (wide(text, 0.87 * fs) < unit + 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
@@ -183,8 +190,11 @@ function stepperPicture(model, data, now, says) {
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (scale.deep) add(`${what} zero`, "text", { class: "fac-t-soft", x: x - 0.3 * fs, y: base + 0.3 * fs, "text-anchor": "end" }, "0");
-    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, last_ < 0 ? "" : what === "l" ? "sum of p" : "sum of p · V");
-    if (last_ < 0) return wait(add, what, what === "l" ? ["sum of", "weights", "so far"] : ["weighted", "sum", "so far"], { x, w, y, tall, fs });
+    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, what === "l" ? "sum of p" : "sum of p · V");
+    if (last_ < 0) {
+      const first = finiteOr0(value(right, 0)) * scale.unit;
+      return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
+    }
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       (last_ < 0 ? [] : run.parts[what][last_]).forEach((share, i) => {
@@ -193,7 +203,7 @@ function stepperPicture(model, data, now, says) {
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
         if (bad) return add(`${what} bad ${tile}`, "rect", { class: "fac-step-slip fac-step-bar", x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) });
         add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `pile ${letter(tile)}: ${short(share, 5)}`);
-        if (y1 - y0 > 1.2 * fs) add(`${what} says ${tile}`, "text", { class: `fac-t-small ${fresh && i === place ? "fac-step-land" : ""}`, x: bx + bw / 2, y: (y0 + y1) / 2 + 0.3 * fs, ...middle }, letter(tile));
+        if (y1 - y0 > 1.4 * fs) chip(add, `${what} says ${tile}`, letter(tile), bx + bw / 2, (y0 + y1) / 2, fs, fresh && i === place ? "fac-step-land" : "");
       });
       const total = value(run, last_);
       top = base - Math.max(0, finiteOr0(total)) * scale.unit;
@@ -213,29 +223,31 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** O / ℓ after each tile, in the band of what an average can be: from the lowest value to the highest. */
-  function drawMean(add, { all, place, fs, x, w, y, tall, end, line }) {
+  function drawMean(add, { all, place, fs, y, tall, end, line, ...box }) {
+    const x = box.x + 2.4 * fs, w = box.w - 2.4 * fs; // its axis is at its left
     const { right, slip, other, truth, column } = all, [b, a] = bounds(column), band = b - a || 1;
     const points = [...right.means, ...(slip?.means ?? [])].filter(Number.isFinite);
     const top = Math.min(b + band, Math.max(b + 0.12 * band, ...points)), low_ = Math.max(a - band, Math.min(a - 0.12 * band, ...points));
     const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
     const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
-    const later = end ? "" : "fac-step-later"; // the line that divides runs once, at the end
-    heading(add, "mean", end ? "O / ℓ" : w > 14 * fs ? "O / ℓ, if it ended now" : "O / ℓ so far", { x, y, fs });
+    const later = end ? "" : "fac-step-later", axis = [a, ...levels(a, b), b]; // the line that divides runs once, at the end
+    heading(add, "mean", end ? "O / ℓ" : "O / ℓ so far", { x: box.x, y, fs });
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
     const path = (key, run, cls, many) => {
       const seen = run.means.slice(0, many);
       if (seen.some(Number.isFinite)) add(`${key} path`, "path", { class: cls, d: seen.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(seen[i - 1]) ? "L" : "M"}${across(i)} ${level(v)}` : "")).join("") });
     };
-    if (!shown) wait(add, "mean", ["answer", "so far"], { x, w, y, tall, fs });
+    for (const v of axis) {
+      add(`tick ${v}`, "path", { class: "fac-step-base", d: `M${x - 5} ${level(v)}h5` });
+      add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(v, 3));
+    }
+    if (!shown && Number.isFinite(right.means[0])) add("first", "circle", { class: "fac-step-ghost fac-step-wait", cx: across(0), cy: level(right.means[0]), r: 0.42 * fs });
     if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
     if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
     path("right", right, `fac-step-path ${later}`, shown);
     if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
     right.means.slice(0, shown).forEach((v, i) => Number.isFinite(v) && add(`dot ${i}`, "circle", { class: `fac-edge fac-step-dot ${later}`, style: paint(all.sequence[i]), cx: across(i), cy: level(v), r: (i === shown - 1 ? 0.42 : 0.28) * fs }));
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
-    const [side, anchor] = shown > nTiles / 2 ? [x + 4, "start"] : [x + w - 4, "end"]; // where the last dot is not
-    add("band top", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(b) + fs }, `highest V ${short(b, 3)}`);
-    add("band low", "text", { class: "fac-t-soft", x: side, "text-anchor": anchor, y: level(a) - 0.4 * fs }, `lowest V ${short(a, 3)}`);
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
       if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
@@ -243,7 +255,7 @@ function stepperPicture(model, data, now, says) {
     };
     says("right", right, end ? "fac-t-small fac-t-name" : "fac-t-soft", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
-    else if (end) add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, other ? "as in the order given" : "as all at once");
+    else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "V’s range");
   }
 
   return picture;
