@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from course_lib.accounting.guard_band import View
 
 _TOLD = 3  # places that are named
+_HALF_A_MASK = (
+    "the mask asks about one axis of the tile only, and an entry is inside if its row exists and "
+    "its column exists: (rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
+)
 
 
 class Access(NamedTuple):
@@ -77,6 +81,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
     if outside.min() < view.lo:
         return f"print the offsets in program {program}: which of them are negative, and why?"
     steps = access.steps()
+    if says := _one_axis_only(view, access):
+        return says
     strange = [step // item for step, _ in steps if step not in strides]
     if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well
         own = " and ".join(str(s // item) for s in strides)
@@ -90,11 +96,32 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
     fits = steps and all(n <= strides.get(step, 0) for step, n in steps)
     start = int(access.ptrs[access.lanes].astype(np.int64).min()) - view.lo
     if fits and len(steps) == 1 and len(strides) == 2 and steps[0][1] == strides[steps[0][0]]:
-        (step, n), other = steps[0], next(s for s in strides if s != steps[0][0])
+        step, other = steps[0][0], next(s for s in strides if s != steps[0][0])
         if start % other >= step:
+            begin = ", ".join(str(row * other // item) for row in range(3))
             return (
-                f"the mask lets through as many as that axis of {name} has, {n}; but the first is "
-                f"number {start // item}, and the stride of its other axis is {other // item}: "
-                "how is the start of the block worked out?"
+                f"the block starts at element {start // item}, and rows of {name} start at "
+                f"{begin}, ...: how is its start worked out?"
             )
     return f"which of these addresses is the mask to leave out in program {program}?"
+
+
+def _one_axis_only(view: View, access: Access) -> str:
+    """Return what is missing if the mask speaks of one axis of a tile, and the tile ends outside
+    along the other, else "". A tile may hold every so many-th row or column."""
+    lanes = access.lanes
+    if lanes.ndim != 2 or len(view.axes) != 2 or lanes.all():
+        return ""
+    alike = [axis for axis in (0, 1) if (lanes == lanes.take([0], axis)).all()]
+    gaps = [abs(int(np.diff(access.ptrs.astype(np.int64), axis=a).max(initial=0))) for a in (0, 1)]
+    own = sorted(((stride, size) for stride, size, _ in view.axes), reverse=True)
+    order = sorted((0, 1), key=lambda axis: -gaps[axis])  # the longer steps are the longer stride's
+    if len(alike) != 1 or any(gaps[a] % s for a, (s, _) in zip(order, own, strict=True)):
+        return ""
+    left = int(access.ptrs[0, 0]) - view.lo
+    for axis, (stride, size) in zip(order, own, strict=True):
+        first, left = divmod(left, stride)
+        last = first + gaps[axis] // stride * (lanes.shape[axis] - 1)
+        if axis == alike[0]:
+            return _HALF_A_MASK if last >= size else ""
+    return ""

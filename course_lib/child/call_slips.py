@@ -71,6 +71,30 @@ def argument_missing(statement: ast.stmt, space: Space, text: str) -> str:
     return ""
 
 
+def two_for_an_axis(statement: ast.stmt, space: Space, text: str) -> str:
+    """Return what to write if ``tl.max(a, b)`` was to be the larger of two values."""
+    for call in ast.walk(statement) if "axis" in text else ():
+        if isinstance(call, ast.Call) and len(call.args) == 2:
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if name in ("max", "min") and _of_triton(call.func, space):
+                wrote = ast.unparse(call.func)
+                return (
+                    f"{wrote}(x, axis) looks through one tile along an axis; of two values take "
+                    f"{wrote}imum(a, b)"
+                )
+    return ""
+
+
+def nothing_returned(statement: ast.stmt, space: Space, text: str) -> str:
+    """Return which helper of the kernel gave None: it ends without a ``return``."""
+    calls = [x.func for x in ast.walk(statement) if isinstance(x, ast.Call)]
+    for name in (x.id for x in calls if isinstance(x, ast.Name) and "NoneType" in text):
+        code = getattr(getattr(space.get(name), "fn", None), "__code__", None)
+        if code and not re.search(r"\breturn\b", "".join(inspect.getsourcelines(code)[0])):
+            return f"{name} returned nothing: does it end with `return`?"
+    return ""
+
+
 def _required(function: Any) -> list[str]:
     """Return the names of the arguments that a function cannot do without.
 

@@ -196,7 +196,7 @@ def _explain_carried(name: str, old: str, new: str) -> str:
     if before and after and before["shape"] == after["shape"]:
         return (
             f"`{name}` starts as {before['dtype']} and becomes {after['dtype']} in the loop, and "
-            "on a GPU a variable keeps one type: start it with the loop's dtype, or cast with .to"
+            f"on a GPU a variable keeps one type: {_one_type(before['dtype'], after['dtype'])}"
         )
     if before and after:
         return (
@@ -209,6 +209,12 @@ def _explain_carried(name: str, old: str, new: str) -> str:
         f"`{name}` starts as {old} and becomes {new} in the loop, and on a GPU a variable keeps "
         f"one type: start it with {start}"
     )
+
+
+def _one_type(before: str, after: str) -> str:
+    if after == "fp32":  # what tl.dot gives, and what sums need
+        return "start it with tl.float32"
+    return f"what is added to it must stay {before}, or it must start as {after}"
 
 
 def _sizes(block: re.Match) -> str:

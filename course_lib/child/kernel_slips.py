@@ -14,8 +14,15 @@ from collections.abc import Iterator, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from course_lib.child.call_slips import argument_missing, in_launch, not_called, without_grid
-from course_lib.child.shape_slips import row_for_column
+from course_lib.child.call_slips import (
+    argument_missing,
+    in_launch,
+    not_called,
+    nothing_returned,
+    two_for_an_axis,
+    without_grid,
+)
+from course_lib.child.shape_slips import row_for_column, tile_indexed
 
 _FOREIGN = {"numpy": "NumPy's", "torch": "PyTorch's", "math": "Python's"}
 _SHAPED = {"zeros", "full", "reshape", "view", "broadcast_to"}  # tl's, which take one tuple
@@ -99,9 +106,9 @@ def _not_defined(name: str, space: Space) -> str:
 
 def _call(place: _Place, text: str) -> str:
     before = (place.statement, *_sources(place.statement, place.function))
-    return not_called(before, place.space, text) or argument_missing(
-        place.statement, place.space, text
-    )
+    rules = (argument_missing, two_for_an_axis, nothing_returned, tile_indexed)
+    said = (rule(place.statement, place.space, text) for rule in rules)
+    return not_called(before, place.space, text) or next(filter(None, said), "")
 
 
 def _foreign(place: _Place, text: str) -> str:

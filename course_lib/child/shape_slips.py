@@ -24,6 +24,19 @@ def row_for_column(statement: ast.stmt, space: Mapping[str, Any], text: str) -> 
     return ""
 
 
+def tile_indexed(statement: ast.stmt, space: Mapping[str, Any], text: str) -> str:
+    """Return what to do instead if one number was to be taken out of a kernel's tile."""
+    for node in ast.walk(statement) if "is not iterable" in text else ():
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            name, one = node.value.id, isinstance(node.slice, ast.Constant | ast.UnaryOp)
+            if one and hasattr(space.get(name), "handle"):
+                return (
+                    f"no single number can be taken out of a tile: work out what `{name}` holds "
+                    "there from the number of the program and the size of its block"
+                )
+    return ""
+
+
 def _has_one_axis(node: ast.expr, space: Mapping[str, Any]) -> bool:
     """Return whether this is a name of something with one axis, or a part of it without a None."""
     if isinstance(node, ast.Subscript):

@@ -63,8 +63,8 @@ def _about_addresses(finding: Finding) -> str:
         return "(0) is the number 0, and so no check at all: write boundary_check=(0,)."
     if re.search(r"block_ptr|boundary_check|tl\.(load|store)\(\s*\w+\s*[,)](?!.*mask)", says):
         return (
-            f"print where the block of that line begins and ends in {where}: a block pointer "
-            "checks only the dimensions that boundary_check names, and plain pointers need a mask."
+            f"that line has no mask (or, with a block pointer, no boundary_check for each axis): "
+            f"which of its addresses in {where} must it leave out?"
         )
     if finding.look:
         return finding.look

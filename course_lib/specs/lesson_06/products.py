@@ -260,6 +260,13 @@ def _up_to(end: Callable[[Any, Any], int], a: Any, b: Any, *, block_k: int, **_:
     return sum(_products(a, b, block_k)[: -(-end(a, b) // block_k)])
 
 
+def _by_one(count: Callable[[int, int], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    """Return what ``count(k, block_k)`` steps add up that begin at 0, 1, 2, ..."""
+    a, b = as_float64(a), as_float64(b)
+    starts = range(min(count(len(b), block_k), len(b)))
+    return sum(a[:, s : s + block_k] @ b[s : s + block_k] for s in starts)
+
+
 def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
     a, b = as_float64(a), as_float64(b)
     steps = np.arange(len(b))
@@ -304,6 +311,14 @@ MATMUL = Exercise.of(
             "the rows and columns of the result.",
             partial(_up_to, lambda a, b: b.shape[1]),
             partial(_up_to, lambda a, b: len(a)),
+        ),
+        *Mistake.ways(
+            "the loop moves by 1, not by block_k",
+            "Each step takes block_k numbers, so the next begins block_k further: "
+            "range(0, k, BLOCK_K).",
+            partial(_by_one, lambda k, block_k: k),
+            partial(_by_one, lambda k, block_k: -(-k // block_k)),
+            partial(_by_one, lambda k, block_k: block_k),
         ),
         Mistake(
             PAST_THE_ENDS,

@@ -61,15 +61,18 @@ def _split_cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _partial_tiles(n_q: int, n_k: int, block_q: int, block_k: int, causal: bool) -> list[int]:
-    """Return how many tiles each program (one per tile of queries) has to mask."""
+def _partial_tiles(
+    n_q: int, n_k: int, block_q: int, block_k: int, causal: bool, forgotten: int = 0
+) -> list[int]:
+    """Return how many tiles each program (one per tile of queries) has to mask; ``forgotten``: how
+    many keys fewer its first row is taken to see."""
     tiles = []
     for first in range(0, n_q, block_q):
         last = min(first + block_q, n_q)
         end, seen = n_k, n_k
         if causal:
             end, seen = (min(max(row + n_k - n_q, 0), n_k) for row in (last, first + 1))
-        tiles.append(-(-end // block_k) - seen // block_k)
+        tiles.append(-(-end // block_k) - max(seen - forgotten, 0) // block_k)
     return tiles
 
 
@@ -97,14 +100,37 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     if not made or (alike and len(made) == len([tiles for tiles in need if tiles])):
         return None
     allowed = [min(made.values()) if tiles else 0 for tiles in need]
+    each = [made[program] for program in sorted(made)]
     return Finding(
         "masks only boundary tiles",
         "the numbers are right, but tiles are masked that every row sees whole: a program's "
         "comparisons on a tile of scores (or what does their work) must come from its boundary "
         "tiles alone.",
-        f"comparisons that each program makes: {_few([made[p] for p in sorted(made)])}\n"
+        f"comparisons that each program makes: {_few(each)}\n"
         f"allowed, for its boundary tiles:      {_few(allowed)}",
+        look=_which_are_masked(case, each),
     )
+
+
+def _which_are_masked(case: Case, each: list[int]) -> str:
+    """Return which tiles too many were masked, if the programs' comparisons tell, else ""."""
+    (n_q, n_k), causal = (x.shape[-2] for x in case.args[:2]), bool(case.kwargs.get("causal"))
+    sizes = n_q, n_k, case.kwargs["block_q"], case.kwargs["block_k"], causal
+    heads = math.prod(case.args[0].shape[:-2])
+
+    def tells(masked: list[int]) -> bool:
+        """Return whether each program made as many comparisons for each of these tiles."""
+        some = [tiles for tiles in masked * heads if tiles]
+        return len(some) == len(each) and len({a / b for a, b in zip(each, some, strict=True)}) == 1
+
+    if causal and tells(_partial_tiles(*sizes, forgotten=1)):
+        return (
+            "one tile that the program's first row sees whole is masked: does query i see "
+            "i + n_k - n_q keys, or one more, itself?"
+        )
+    if tells(_partial_tiles(*sizes, forgotten=n_k)):
+        return "every tile is masked: in which of the two loops does `hide` belong?"
+    return ""
 
 
 def _few(numbers: list[int]) -> str:
