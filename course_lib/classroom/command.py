@@ -9,7 +9,7 @@ from pathlib import Path
 
 from course_lib.classroom import decisions
 from course_lib.classroom.batch import Tally, grade_class, require_same_secret, secret_of
-from course_lib.classroom.gradebooks import FORMATS
+from course_lib.classroom.gradebooks import FORMATS, canvas
 from course_lib.classroom.job import Job, Unsafe
 from course_lib.classroom.record import Records
 from course_lib.handin.submissions import Submission, submissions
@@ -25,13 +25,14 @@ def run(
     form: str | None = None,
     seed_file: Path | None = None,
     allow_unsandboxed: bool = False,
-    variant: str | None = None,
+    only: tuple[str, ...] = (),
+    title: str | None = None,
     outer: bool = False,
 ) -> tuple[Tally, Path | None]:
     """Grade ``place`` into ``out``; return the tally and the file made for ``form``.
 
-    ``variant`` is the id of a seeded variant: it, and nothing else, is graded.
-    ``outer`` grades in bubblewrap.
+    ``only``: ids of exercises, or of a seeded variant; these and no others are graded.
+    ``title`` heads the points in Canvas. ``outer`` grades in bubblewrap.
     Raises NoSubmissions, Unsafe, ValueError and OSError, each with one clear sentence.
     """
     if outer and not scheduler and (why := bubblewrap.problem()):
@@ -39,10 +40,10 @@ def run(
     found = list(submissions(place))
     out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
-    _require_same_exercises(records, out, variant)
+    _require_same_exercises(records, out, only)
     secret = secret_of(out, seed_file)
     require_same_secret(out, secret, graded=records.path.exists())
-    job = Job(secret, (variant,) if variant else (), outer)
+    job = Job(secret, only, outer)
     with _progress(len(found)) as step:
         tally = grade_class(
             found,
@@ -56,18 +57,20 @@ def run(
     graded = {s.student for s in found}
     latest = {name: lines for name, lines in decisions.latest(records).items() if name in graded}
     tally.outdated = decisions.outdated(latest, decisions.of(records))
-    made = FORMATS[form](latest, out) if form else None
-    return tally, made
+    if form == "canvas" and title:
+        return tally, canvas.write(latest, out, title)
+    return tally, FORMATS[form](latest, out) if form else None
 
 
-def _require_same_exercises(records: Records, out: Path, variant: str | None) -> None:
-    """Raise ValueError if ``out`` holds records of other exercises: they would count as done."""
-    graded = {line["exercise"] for lines in records.latest().values() for line in lines} - {None}
-    other = graded - {variant} if variant else {name for name in graded if ":" in name}
-    if other:
-        raise ValueError(
-            f"{out} holds records of {min(other)}: choose another --out for {variant or 'these'}."
-        )
+def _require_same_exercises(records: Records, out: Path, only: tuple[str, ...]) -> None:
+    """Raise ValueError if ``out`` was begun for other exercises: they would count as done. Else
+    remember these."""
+    kept, asked = out / "exercises", " ".join(sorted(only)) or "all"
+    begun = kept.read_text(encoding="utf-8").strip() if kept.exists() else "all"
+    if records.path.exists() and begun != asked:
+        raise ValueError(f"{out} holds records of {begun}: choose another --out for {asked}.")
+    kept.touch(0o600)
+    kept.write_text(asked + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -96,9 +96,16 @@ def _parser() -> argparse.ArgumentParser:
         choices=("gradescope", "canvas", "moodle", "junit", "csv"),
         help="a gradebook beside the records",
     )
-    graded.add_argument(
-        "--variant", metavar="7-star:SEED", help="grade this seeded variant and nothing else"
+    which = graded.add_mutually_exclusive_group()
+    which.add_argument("--only", metavar="ID", nargs="+", help="grade these exercises, no others")
+    which.add_argument(
+        "--variant",
+        metavar="7-star:SEED",
+        dest="only",
+        nargs=1,
+        help="grade this seeded variant and nothing else",
     )
+    graded.add_argument("--title", metavar="TEXT", help="of the points' column in Canvas")
     graded.add_argument("--seed-file", metavar="F", help="the secret that inputs are drawn from")
     graded.add_argument(
         "--bubblewrap",

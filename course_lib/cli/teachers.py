@@ -65,7 +65,8 @@ def grade(options: argparse.Namespace) -> int:
             form=options.format,
             seed_file=Path(options.seed_file) if options.seed_file else None,
             allow_unsandboxed=options.allow_unsandboxed,
-            variant=exercise_called(options.variant).id if options.variant else None,
+            only=tuple(exercise_called(name).id for name in options.only or ()),
+            title=options.title,
             outer=options.bubblewrap,
         )
     except (NoSubmissions, NoCluster, Unsafe, InfrastructureError, ValueError) as problem:

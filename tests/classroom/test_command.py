@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+
 import pytest
 
 from course_lib import cli
@@ -52,3 +55,23 @@ def test_another_secret_needs_another_out(tmp_path, monkeypatch):
     kept = [f for f in out.iterdir() if f.name != "records.jsonl"]
     assert all(f.stat().st_mode & 0o077 == 0 for f in kept)
     assert not any(b"number two" in f.read_bytes() for f in kept)
+
+
+def test_one_assignment_of_several(tmp_path, capsys):
+    """Chosen exercises alone are graded, under a title of their own; no other list is mixed in."""
+    place, out = tmp_path / "in", tmp_path / "out"
+    place.mkdir()
+    other = "def predict_doubling():\n    return 9, 4\n\n\n"
+    (place / "ada.py").write_text(other + "def naive_attention(q, k, v):\n    return q\n")
+    command = ["grade", str(place), "--out", str(out)]
+    chosen = [*command, "--only", "1.2", "--format", "canvas", "--title", "Week 1, all of it"]
+    assert cli.main(chosen) == 0
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert {line["exercise"] for line in records} == {"1.2"}
+    head, possible, _ = csv.reader((out / "canvas.csv").read_text("utf-8").splitlines())
+    assert head[-1] == "Week 1, all of it"
+    assert float(possible[-1]) == find("1.2").points
+    capsys.readouterr()
+    for other in (command, [*command, "--only", "1.2", "1.1"]):
+        assert cli.main(other) == 2
+        assert "choose another --out" in capsys.readouterr().err

@@ -10,16 +10,16 @@ from course_lib.classroom.record import Class, total
 TITLE = "FlashAttention course"  # put the assignment's id in brackets behind it before importing
 
 
-def write(records: Class, folder: Path) -> Path:
-    """Write ``canvas.csv``."""
-    return write_rows(rows(records), folder / "canvas.csv")
+def write(records: Class, folder: Path, title: str = TITLE) -> Path:
+    """Write ``canvas.csv``; ``title`` heads the points."""
+    return write_rows(rows(records, title), folder / "canvas.csv")
 
 
 def rows(records: Class, title: str = TITLE) -> list[list[str]]:
     """Return the two header rows that Canvas wants, and one row a student."""
     highest = max((total(lines)[1] for lines in records.values()), default=0)
     return [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title],
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", cell(title)],
         ["    Points Possible", "", "", "", "", number(highest)],
         *(
             [cell(student), "", "", cell(student), "", number(total(lines)[0])]
