@@ -48,7 +48,8 @@ class Launch:
 
     ``tensors`` maps a parameter's name to (shape, strides in elements, dtype), ``read`` to the
     bytes loaded (atomics included), ``widest`` to how many lanes, masked or not, the widest load
-    has. ``idle`` counts the loads whose lanes are all masked.
+    has. ``idle`` counts the loads whose lanes are all masked. ``stored`` maps a program to how many
+    numbers it stored, of all tensors (atomics included).
     """
 
     kernel: str
@@ -60,6 +61,7 @@ class Launch:
     read: Counter[str] = field(default_factory=Counter)
     widest: Counter[str] = field(default_factory=Counter)
     idle: int = 0
+    stored: Counter[Any] = field(default_factory=Counter)
 
 
 class OutOfBounds(IndexError):
@@ -312,6 +314,7 @@ class KernelLedger(Ledger):
             self.visits.append(Visit(program, view.name, rows, "load", n_bytes))
         if kind != "load":
             self.note_written(view.name, n_bytes)
+            self.launches[-1].stored[program] += addresses.size
             self.visits.append(Visit(program, view.name, rows, "store", n_bytes))
             self._owner[view.name].dirty = True
 
