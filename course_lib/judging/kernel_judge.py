@@ -223,6 +223,18 @@ def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return None
 
 
+def writes_out(name: str) -> Judge:
+    """Ask that a kernel does not call Triton's own ``name``, where that is what is to be written."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        if observed.ledger is None or not observed.ledger.borrowed[name]:
+            return None
+        says = f"the numbers are right, but Triton computed them: `tl.{name}` is what is asked for."
+        return Finding("is written out", says, look="write its lines yourself.", numbers_right=True)
+
+    return judge
+
+
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that more than one program stores where there are many rows, or blocks of a vector."""
     x = case.args[0]

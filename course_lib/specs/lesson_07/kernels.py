@@ -17,6 +17,7 @@ from course_lib.judging.kernel_judge import (
     linear_memory,
     stored_whole,
     was_launched,
+    writes_out,
 )
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
@@ -190,6 +191,7 @@ def _exercise(
             stored_whole(judge),
             in_one_launch,
             was_launched,
+            writes_out("softmax"),
             linear_memory,
             *([copies_nothing] if from_scratch else []),
             counted(least),
