@@ -48,8 +48,8 @@ class Launch:
 
     ``tensors`` maps a parameter's name to (shape, strides in elements, dtype), ``read`` to the
     bytes loaded (atomics included), ``widest`` to how many lanes, masked or not, the widest load
-    has. ``idle`` counts the loads whose lanes are all masked. ``stored`` maps "(0, 0, 0)", a program, to how many
-    numbers it stored, of all tensors (atomics included).
+    has. ``idle`` counts the loads whose lanes are all masked. ``stored`` maps "(0, 0, 0)", a
+    program, to how many numbers it stored, of all tensors (atomics included).
     """
 
     kernel: str
