@@ -224,7 +224,7 @@ def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
 
 
 def writes_out(name: str) -> Judge:
-    """Ask that a kernel does not call Triton's own ``name``, where that is what is to be written."""
+    """Ask that a kernel does not call Triton's own ``name``, which is what is to be written."""
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         if observed.ledger is None or not observed.ledger.borrowed[name]:

@@ -86,8 +86,8 @@ def call(
         return Called(failure=Failure.of(error, function), error=error)
     if has_too_many_parts(result):
         says = (
-            f"your result holds more than {MOST_PARTS:,} values in lists, tuples or dicts, and each "
-            "would be looked at: return them in an array or a tensor."
+            f"your result holds more than {MOST_PARTS:,} values in lists, tuples or dicts, and "
+            "each would be looked at: return them in an array or a tensor."
         )
         return Called(failure=Failure(("the form",), says))
     tampering = None
