@@ -56,6 +56,9 @@ class Observer(Protocol):
     def compare(self, shape: tuple[int, ...]) -> None:
         """Hear of a comparison or a ``tl.where`` with a result of this shape."""
 
+    def borrow(self, name: str) -> None:
+        """Hear that a function is called which Triton has written in Triton: "softmax", "sum"."""
+
 
 class _Memory:
     """Stands in for the interpreter's C++ memory module: tells the observer, then passes on."""
@@ -168,7 +171,7 @@ def observed(observer: Observer) -> Iterator[None]:
     dot, masked_load = builder_class.create_dot, builder_class.create_masked_load
     block_load: Any = getattr(builder_class, "create_tensor_pointer_load", None)  # not in 3.9
     binary, ternary = builder_class.binary_op, builder_class.ternary_op
-    run_tuned = Autotuner.run
+    run_tuned, call = Autotuner.run, interpreter.InterpretedFunction.__call__
     semantic_class = type(interpreter.interpreter_semantic)
     load = semantic_class.load
     other_given = False
@@ -176,6 +179,11 @@ def observed(observer: Observer) -> Iterator[None]:
     def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
         executor.constexprs = constexprs(executor)
         return observer.launch(executor, args, kwargs, run)
+
+    def call_too(function: Any, *args: Any, **kwargs: Any) -> Any:
+        if function.fn.__module__.startswith("triton."):
+            observer.borrow(function.fn.__name__)
+        return call(function, *args, **kwargs)
 
     def create_block_load(builder: Any, ptr: Any, checked: Any, padding: Any, *rest: Any) -> Any:
         padding = (
@@ -209,6 +217,7 @@ def observed(observer: Observer) -> Iterator[None]:
 
     interpreter._interpreter = _Memory(memory, observer)
     interpreter.GridExecutor.__call__ = launch
+    interpreter.InterpretedFunction.__call__ = call_too
     builder_class.create_dot = create_dot
     builder_class.create_masked_load = create_masked_load
     semantic_class.load = load_too
@@ -224,6 +233,7 @@ def observed(observer: Observer) -> Iterator[None]:
     finally:
         interpreter._interpreter = memory
         interpreter.GridExecutor.__call__ = run
+        interpreter.InterpretedFunction.__call__ = call
         builder_class.create_dot = dot
         builder_class.create_masked_load = masked_load
         semantic_class.load = load
@@ -263,13 +273,14 @@ def record_grid(executor: Any, keep: Callable[[tuple[int, ...]], None]) -> None:
 
 @triton.jit
 def _canary(x, y, n):
-    """Touch every hook once: 4 bytes loaded and stored, a loop bound, a dot, comparisons."""
+    """Touch every hook: 4 bytes loaded and stored, a loop bound, a dot, comparisons, a call."""
     for _ in range(0, n):
         tl.store(y, tl.load(x))
         tl.load(x, mask=n > n)
     zeros = tl.zeros((16, 16), tl.float32)
     zeros = tl.where(zeros < 1.0, zeros, 1.0)
     tl.dot(zeros, zeros)
+    tl.cdiv(n, n)
 
 
 class _Witness:
@@ -296,6 +307,10 @@ class _Witness:
         if len(shape) > 1:  # Triton itself may compare offsets
             self.heard.append(("compare", tuple(shape)))
 
+    def borrow(self, name: str) -> None:
+        if name == "cdiv":  # whether tl.zeros is one depends on the version
+            self.heard.append(("borrow", name))
+
 
 @cache
 def verify() -> None:
@@ -317,6 +332,7 @@ def verify() -> None:
             ("compare", (16, 16)),
             ("compare", (16, 16)),
             ("dot", (16, 16), (16, 16), "fp32", "tf32"),
+            ("borrow", "cdiv"),
         ]
         moved: bool | Exception = witness.heard != expected
     except Exception as error:

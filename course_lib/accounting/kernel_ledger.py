@@ -48,7 +48,8 @@ class Launch:
 
     ``tensors`` maps a parameter's name to (shape, strides in elements, dtype), ``read`` to the
     bytes loaded (atomics included), ``widest`` to how many lanes, masked or not, the widest load
-    has. ``idle`` counts the loads whose lanes are all masked.
+    has. ``idle`` counts the loads whose lanes are all masked. ``stored`` maps "(0, 0, 0)", a
+    program, to how many numbers it stored, of all tensors (atomics included).
     """
 
     kernel: str
@@ -60,6 +61,7 @@ class Launch:
     read: Counter[str] = field(default_factory=Counter)
     widest: Counter[str] = field(default_factory=Counter)
     idle: int = 0
+    stored: Counter[str] = field(default_factory=Counter)
 
 
 class OutOfBounds(IndexError):
@@ -109,6 +111,7 @@ class KernelLedger(Ledger):
             rows[:, None]``). A mask on a tile of scores is seen here.
         undefined: parameter name -> loads that have a mask and no ``other``. What they leave out
             is NaN while a ledger counts (of integers, a large number): on a GPU it is anything.
+        borrowed: name -> calls of a function that Triton has written in Triton (``tl.softmax``).
         rounded: ``tl.dot`` of float32 tiles that a GPU would round to TF32.
 
     Raises:
@@ -131,6 +134,7 @@ class KernelLedger(Ledger):
         self.compared: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
         self.undefined: Counter[str] = Counter()
         self.dots: Counter[tuple[int, int, int]] = Counter()
+        self.borrowed: Counter[str] = Counter()
         self.rounded = 0
         self._stack = ExitStack()
         self._hooks: Any = None  # the module interpreter_hooks, while counting
@@ -170,6 +174,7 @@ class KernelLedger(Ledger):
             "launches": [described(vars(launch)) for launch in self.launches],
             "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
             "undefined": dict(self.undefined),
+            "borrowed": dict(self.borrowed),
             "dots": list(self.dots.items()),
             "rounded": self.rounded,
         }
@@ -187,6 +192,7 @@ class KernelLedger(Ledger):
         for program, shape, times in data["compared"]:
             ledger.compared[program, shape] += times
         ledger.undefined.update(data["undefined"])
+        ledger.borrowed.update(data["borrowed"])
         for (m, k, n), times in data["dots"]:
             ledger.dots[int(m), int(k), int(n)] += int(times)
         ledger.rounded = int(data["rounded"])
@@ -256,6 +262,10 @@ class KernelLedger(Ledger):
         """Book a comparison, a ``tl.where`` or a tile that is made of rows and columns alone."""
         self.compared[self._hooks.program(), tuple(shape)] += 1
 
+    def borrow(self, name: str) -> None:
+        """Book a call of a function that Triton has written in Triton."""
+        self.borrowed[name] += 1
+
     # ------------------------------------------------------------------------------------------
 
     def _note_launch(self, executor: Any, named: dict, tensors: dict) -> None:
@@ -312,6 +322,7 @@ class KernelLedger(Ledger):
             self.visits.append(Visit(program, view.name, rows, "load", n_bytes))
         if kind != "load":
             self.note_written(view.name, n_bytes)
+            self.launches[-1].stored[str(program)] += addresses.size
             self.visits.append(Visit(program, view.name, rows, "store", n_bytes))
             self._owner[view.name].dirty = True
 

@@ -34,14 +34,18 @@ def _no_circle(o: Any) -> None:
         )
 
 
-def _outside_torch(o: Any) -> int:
-    """Return the bytes that o's ctx holds and no EagerLedger sees: arrays, bytes, lists of numbers.
+def _outside_torch(function: Any, o: Any = None) -> int:
+    """Return the bytes that no EagerLedger sees: arrays, bytes, lists of numbers.
 
+    Looked at is what o's ctx holds, and what forward can name: globals, the class, defaults.
     (Tensors are counted where they are made; of what is on the way to them, each counts once.)
     """
     import torch
 
-    seen, left, total = set[int](), [getattr(getattr(o, "grad_fn", None), "__dict__", {})], 0
+    from course_lib.accounting.within_reach import within_reach
+
+    kept = getattr(getattr(o, "grad_fn", None), "__dict__", {})
+    seen, left, total = set[int](), [kept, *within_reach(getattr(function, "forward", None))], 0
     while left:
         x = left.pop()
         if id(x) in seen or isinstance(x, torch.Tensor | type):
@@ -72,10 +76,11 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     if not hasattr(function, "apply"):
         return Observed(None)
     leaves = [x.detach().requires_grad_() for x in case.args]
+    before = _outside_torch(function)
     with EagerLedger() as ledger:
         o = function.apply(*leaves, *case.kwargs.values())
         held = ledger.live_bytes
-    held += _outside_torch(o)
+    held += _outside_torch(function, o) - before
     _no_circle(o)
     (do,) = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor):
@@ -102,11 +107,12 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
         return Observed(None)
     q, k, v = leaves = [x.detach().requires_grad_() for x in case.args]
     causal, rate, seed, block_q, block_k = case.kwargs.values()
+    before = _outside_torch(function)
     with EagerLedger() as ledger:
         answer = function.apply(q, k, v, causal, rate, seed, block_q, block_k)
         held = ledger.live_bytes
     o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-    held += _outside_torch(o)
+    held += _outside_torch(function, o) - before
     _no_circle(o)
     do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):

@@ -192,6 +192,7 @@ def least(case: Case) -> Least:
         flops=4 * kv_heads * tiles * ROWS * block_k * d,
         idle=False,
         properties=dict.fromkeys(("k", "v"), ONCE),
+        share=("a group of heads of one split", h // kv_heads * (d + 1)),
     )
 
 

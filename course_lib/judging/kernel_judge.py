@@ -206,25 +206,6 @@ def in_one_launch(case: Case, observed: Observed, expected: Any) -> Finding | No
     )
 
 
-def a_program_a_tile(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask for a program for each tile of ``block_q`` queries (or for all) of each head."""
-    q = case.args[0]
-    tiles = math.prod(q.shape[:-2]) * -(-q.shape[-2] // case.kwargs.get("block_q", q.shape[-2]))
-    launches = observed.ledger.launches if observed.ledger else []
-    programs = sum(math.prod(launch.grid) for launch in launches)
-    if not launches or programs >= tiles:
-        return None
-    return Finding(
-        "one program per tile",
-        f"the numbers are right, but {tiles} tiles of queries have {programs} "
-        f"{'program' if programs == 1 else 'programs'}: on a GPU they run side by side, and the "
-        "more there are, the more of it works.",
-        look="give the grid a program for each tile of queries of each head, and no program a loop "
-        "over queries.",
-        numbers_right=True,
-    )
-
-
 def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask, where kernels are watched for races, that no program changes what another uses."""
     for race in map(str, getattr(observed.ledger, "races", [])):
@@ -242,14 +223,25 @@ def no_race(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return None
 
 
+def writes_out(name: str) -> Judge:
+    """Ask that a kernel does not call Triton's own ``name``, which is what is to be written."""
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        if observed.ledger is None or not observed.ledger.borrowed[name]:
+            return None
+        says = f"the numbers are right, but Triton computed them: `tl.{name}` is what is asked for."
+        return Finding("is written out", says, look="write its lines yourself.", numbers_right=True)
+
+    return judge
+
+
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask that more than one program runs where there are many rows, or blocks of a vector."""
+    """Ask that more than one program stores where there are many rows, or blocks of a vector."""
     x = case.args[0]
     part, parts = ("row", len(x)) if x.dim() > 1 else ("block", len(x) / case.kwargs["block"])
     if observed.ledger is None or parts <= _FOR_ONE_PROGRAM:
         return None
-    programs = max((math.prod(launch.grid) for launch in observed.ledger.launches), default=0)
-    if programs != 1:
+    if max((len(launch.stored) for launch in observed.ledger.launches), default=0) != 1:
         return None
     return Finding(
         f"one program per {part}",

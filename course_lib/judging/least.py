@@ -24,6 +24,7 @@ TILES = "uses the tile sizes of the call"
 MULTIPLIES = "multiplies only the tiles it must"
 WORKS = "every load has work"
 COPIES = "copies nothing"
+SHARES = "one program per tile"
 _ADDED = (
     "`{0}` is read as well as stored. If it is added up in memory: let the program that owns a "
     "tile of `{0}` keep its sum, and store it once."
@@ -39,7 +40,8 @@ class Least:
     the order of the arguments. stores: how many numbers are stored in all, None: that is free.
     tiles: of an input, what the call says ("block_k=32") and how many numbers one load takes.
     flops: of ``tl.dot``, None: that is free. idle: loads may be masked whole. properties: what it
-    is called if too much of an input is loaded, where that is not `MOVES`.
+    is called if too much of an input is loaded, where that is not `MOVES`. share: what one program
+    owns, in words, and the most numbers that it stores then; None: programs share as they like.
     """
 
     rule: str
@@ -49,6 +51,7 @@ class Least:
     flops: int | None = None
     idle: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
+    share: tuple[str, int] | None = None
 
 
 def counted(least: Callable[[Case], Least]) -> Judge:
@@ -64,7 +67,7 @@ def counted(least: Callable[[Case], Least]) -> Judge:
         finding = _loads(runs, wanted) or _stores(books, wanted)
         if own and wanted.stores is not None:
             finding = replace(finding or _read_back(own[0], wanted), look=_ADDED.format(own[0]))
-        return _tiles(runs, wanted) or finding or _work(books, runs, wanted)
+        return _tiles(runs, wanted) or _share(runs, wanted) or finding or _work(books, runs, wanted)
 
     return judge
 
@@ -113,6 +116,7 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
         stores=heads * rows * (d + with_lse),
         tiles=wide,
         flops=4 * heads * counts["visited_tiles"] * block_q * block_k * d,
+        share=("a tile of queries of one head", block_q * (d + with_lse)) if tiles else None,
     )
 
 
@@ -185,6 +189,23 @@ def _tiles(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | N
                 f"tile of this call has {width:,} ({said}).",
                 look="let the tiles of the kernel have the sizes that the launcher is called with.",
             )
+    return None
+
+
+def _share(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+    # a launch that holds no input puts together what others made: not what the rule is about
+    owned, most = wanted.share or ("", math.inf)
+    for run, called in runs:
+        stored = max(run.stored.values(), default=0)
+        if stored <= most or wanted.loads.keys().isdisjoint(called.values()):
+            continue
+        return _finding(
+            SHARES,
+            f"the numbers are right, but one program alone stores {stored:,} numbers, and {owned} "
+            f"has {most:,}: on a GPU programs run side by side, and the more of them have work, "
+            "the more of it works.",
+            look=f"let each program do {owned}, and none go through what belongs to another.",
+        )
     return None
 
 

@@ -21,6 +21,7 @@ from course_lib.judging.provenance import (
     values_of,
 )
 from course_lib.sandbox.channel import TooLate
+from course_lib.sandbox.inputs import is_tensor
 from course_lib.sandbox.limit import Deadline, left_of
 
 _TIMES_AS_LARGE = 64  # a tensor so much larger than an input is no padded form of it
@@ -31,6 +32,7 @@ class Origins:
 
     def __init__(self, inputs: Iterable[Any], deadline: Deadline = math.inf) -> None:
         self._deadline = deadline
+        inputs = list(inputs)
         self._inputs = [x for x in inputs if is_floating(x)]
         self._values = [values_of(x) for x in self._inputs]
         self._memories = [memory_of(x) for x in self._inputs]
@@ -38,11 +40,15 @@ class Origins:
         self._of: dict[str, set[int | None]] = {}
         self.launches: list[dict[str, int | None]] = []  # parameter -> place among the inputs
         self.copied: set[int] = set()  # inputs that were given to a launch in memory of its own
+        self._whole = [values_of(x) for x in inputs if is_tensor(x) and not is_floating(x)]
+        self.most_made = 0  # whole numbers in a tensor of a launch, that are no input's
 
     def note(self, tensors: Mapping[str, Any]) -> None:
         """Look at the tensors of a launch before it runs. Raises TooLate after the deadline."""
         self.launches.append({})
         for name, tensor in tensors.items():
+            if not is_floating(tensor) and not self._is_given(values_of(tensor)):
+                self.most_made = max(self.most_made, tensor.numel())
             if not is_floating(tensor) or not tensor.numel():
                 continue
             if left_of(self._deadline) <= 0:
@@ -68,6 +74,12 @@ class Origins:
         for launch, held in zip(launches, self.launches, strict=False):
             if any(of is not None for of in held.values()):
                 yield launch
+
+    def _is_given(self, values: np.ndarray) -> bool:
+        """Return whether whole numbers are an input's, each as often as there but for a padding."""
+        kinds, counts = np.unique(values, return_counts=True)
+        often = ([np.count_nonzero(known == x) for x in kinds] for known in self._whole)
+        return any(np.count_nonzero(counts > there) <= 1 for there in often)
 
     def _input_of(self, tensor: Any, memory: bytes) -> int | None:
         values, precision = values_of(tensor), precision_of(tensor)

@@ -1,7 +1,8 @@
 """Where do the numbers come from that a launcher gives to its kernel, and returns?
 
 A launcher may copy, transpose, pad, repeat, convert and scale its inputs, and may make constant
-tensors. What it may not do is compute the answer in PyTorch and let a kernel carry it about. So
+tensors. What it may not do is compute the answer in PyTorch and let a kernel carry it about, or
+clear what the kernel is to leave out. So
 every tensor of a launch must hold numbers of the inputs, of an earlier launch, or a constant, and
 what is returned must hold numbers that a kernel wrote. Tensors are compared as sorted values, so
 their order and shape do not matter. What can carry numbers in another way (integers, scalars,
@@ -13,7 +14,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations
 from typing import Any
 
@@ -59,10 +60,7 @@ class Provenance:
         """
         says = ""
         if name := self.stranger(launch["args"]):
-            says = (
-                f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
-                "by a kernel: the kernel is to compute them."
-            )
+            says = self._why_not(name, dict(leaves(launch["args"]))[name])
         elif many := self.too_many(launch):
             says = f"your launches have more {many} than a kernel needs."
         if says and self._forged is None:
@@ -84,6 +82,18 @@ class Provenance:
                 "what is right."
             )
         return Finding(BY_THE_KERNEL, says)
+
+    def _why_not(self, name: str, tensor: Any) -> str:
+        values = values_of(tensor)
+        if any(is_part(values, there) for _, there in self._as(tensor.dtype)):
+            return (
+                f"the tensor given as `{name}` is an input in which other numbers were put before "
+                "the launch: let the kernel mask what does not count."
+            )
+        return (
+            f"the tensor given as `{name}` holds numbers that are neither inputs nor written "
+            "by a kernel: the kernel is to compute them."
+        )
 
     def stranger(self, arguments: dict[str, Any]) -> str | None:
         """Return the name of a launch argument whose numbers come from nowhere, else None.
@@ -147,13 +157,18 @@ class Provenance:
 
     def _explains(self, tensor: Any) -> bool:
         values = values_of(tensor)
+        return any(
+            (is_part(values, there) and not is_cleared(tensor, known))
+            or is_scaled(values, values_of(known), precision_of(tensor))
+            for known, there in self._as(tensor.dtype)
+        )
+
+    def _as(self, dtype: Any) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield what is known with its values in ``dtype``. Raises TooLate after the deadline."""
         for known in self._known + self._written:
             if left_of(self._deadline) <= 0:
                 raise TooLate
-            there = values_of(known.to(tensor.dtype))
-            if is_part(values, there) or is_scaled(values, values_of(known), precision_of(tensor)):
-                return True
-        return False
+            yield known, values_of(known.to(dtype))
 
     def _was_written(self, x: Any) -> bool:
         values = values_of(x)
@@ -277,13 +292,36 @@ def replaced_in(x: Any, written: Any) -> tuple[int, int]:
     """
     if x.numel() != written.numel():
         return 0, 0
-    got, there = (y.detach().to(x.dtype).double().numpy().ravel() for y in (x, written))
-    if np.array_equal(np.sort(got), np.sort(there), equal_nan=True):
-        return 0, 0
-    kinds, place = np.unique(np.concatenate([there, got]), return_inverse=True)
-    before, after = (np.bincount(one, minlength=kinds.size) for one in np.split(place, 2))
-    less = np.maximum(before - after, 0)
+    kinds, change = _changes(x, written)
+    less = np.maximum(-change, 0)
     return int(less.sum()), int(less[np.isnan(kinds)].sum())
+
+
+def is_cleared(x: Any, known: Any) -> bool:
+    """Return whether ``x``, a part of ``known``, has a constant where others of its numbers were.
+
+    (One that is as large or larger was padded if nothing is lost of it. Of a smaller one the rest
+    may have been cut off; then the padding lies around what is left, and nowhere in it.)
+    """
+    kinds, change = _changes(x, known)
+    if not (change > 0).any() or not (change < 0).any():
+        return False
+    if x.numel() >= known.numel():
+        return True
+    padding = kinds[change.argmax()]
+    same = np.isnan if np.isnan(padding) else partial(np.equal, padding)
+    rest = ~same(x.detach().double().numpy())
+    return not _is_box(rest)
+
+
+def _changes(x: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return each number of the two tensors, and how much oftener ``x`` has it than ``known``."""
+    got, there = (y.detach().to(x.dtype).double().numpy().ravel() for y in (x, known))
+    kinds, place = np.unique(np.concatenate([there, got]), return_inverse=True)
+    before, after = (
+        np.bincount(one, minlength=kinds.size) for one in np.split(place, [there.size])
+    )
+    return kinds, after - before
 
 
 def adds_up(total: Any, written: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from course_lib.child.student_error import MOST_TEXT, Failure
 from course_lib.sandbox.inputs import copy_inputs, find_reuse, find_tampering
 
+MOST_PARTS = 1 << 16  # of a result: values in lists, tuples and dicts, each of which is looked at
 SIGNATURE = "signature"  # the kind of an exception that says: it cannot be called like this
 
 
@@ -83,6 +84,12 @@ def call(
                 result, ledger, allocated = _measured(function, args, kwargs, counted, watched)
     except BaseException as error:
         return Called(failure=Failure.of(error, function), error=error)
+    if has_too_many_parts(result):
+        says = (
+            f"your result holds more than {MOST_PARTS:,} values in lists, tuples or dicts, and "
+            "each would be looked at: return them in an array or a tensor."
+        )
+        return Called(failure=Failure(("the form",), says))
     tampering = None
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
         tampering = find_tampering(given, before, result)
@@ -91,6 +98,20 @@ def call(
             tampering = tampering or find_reuse(result, earlier)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def has_too_many_parts(result: Any) -> bool:
+    """Return whether lists, tuples and dicts hold more values than anybody looks at."""
+    left, parts = [result], 0
+    while left:
+        x = left.pop()
+        if not isinstance(x, list | tuple | dict):
+            continue
+        parts += len(x)
+        if parts > MOST_PARTS:
+            return True
+        left += dict.values(x) if isinstance(x, dict) else x
+    return False
 
 
 def _places(function: Callable[..., Any], n: int) -> Sequence[str | int]:

@@ -106,6 +106,7 @@ check(vector_add)
 #   so it may be longer than the row: 37 scores sit in a block of 64. The other 27
 #   places are empty.
 # - The empty places must change nothing: neither the maximum nor the sum.
+# - Write it out, with `tl.max`, `tl.exp` and `tl.sum`: `tl.softmax` is refused.
 # - Row `i` starts at `x + i * x_row`. `x_row` is the **row stride**: the
 #   number of entries from the start of one row to the start of the next. It
 #   can be larger than `n_cols`, when `x` is a part of a wider table. The

@@ -57,7 +57,8 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 #
 # All queries fit in one tile and all keys in another: `n_q = BLOCK_Q` and `n_k = BLOCK_K`. One
 # program computes one head. There is nothing to stream yet, so this is an ordinary softmax, in the
-# order of lesson 01: scores, row maximum, exponentials, row sum, weighted sum, division.
+# order of lesson 01: scores, row maximum, exponentials, row sum, weighted sum, division. Write it out:
+# `tl.softmax` is refused.
 #
 # Write the six lines from `s` to `o_tile`. Two things that lesson 06 showed:
 # - `tl.dot(a, b, input_precision="ieee")` keeps float32 exact on a GPU. Without it a GPU rounds

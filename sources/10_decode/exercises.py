@@ -169,7 +169,8 @@ check(split_decode)
 # | 10.7 | sequences of different lengths | 15 |
 #
 # `load_tile` and `store_tile` are those of lesson 07. The launchers make their tensors contiguous
-# and are given. In a tensor `(B, H, d)` the heads of key head number `i` (of all `B * H_kv`) are the
+# and are given. (Whoever writes his own: before a launch PyTorch may copy, convert, scale or pad a
+# tensor, and no more. What does not count is left out by the kernel.) In a tensor `(B, H, d)` the heads of key head number `i` (of all `B * H_kv`) are the
 # rows `i * group` to `i * group + group - 1`.
 
 # %% given-tiles

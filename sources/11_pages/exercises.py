@@ -114,7 +114,8 @@ check(gather_pages)
 #
 # Counted: K and V are loaded once, from the pages themselves (a copy that lies in one piece would
 # read and write the whole cache, at each token), in tiles of `BLOCK_K` keys, of which only the last
-# is not full, however small the pages are; and one entry of the table a key, at most.
+# is not full, however small the pages are; and one entry of the table a key, at most. The kernel
+# looks it up: no launcher works out where each key lies.
 #
 # Example: `page_size` 16, a row `[7, 2, ...]`, 20 tokens. Token 17 is in slot 1 of page 2.
 

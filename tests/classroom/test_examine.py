@@ -305,9 +305,27 @@ def test_what_a_launcher_may_do_with_its_inputs(dtype):
         "a row with a border": torch.tensor([1.0, 1.0, 0.0, 0.0]),
         "windows": q[0].flatten().unfold(0, 16, 8),
         "float64": q.double(),
+        "a part, padded": torch.nn.functional.pad(k[:, :20], (0, 0, 0, 12)),
     }
     for name, tensor in honest.items():
         assert Provenance([q, k]).stranger({"x": tensor}) is None, name
+
+
+def test_a_launcher_puts_nothing_into_its_inputs_that_the_kernel_is_to_leave_out():
+    """Neither zeros nor anything else, whatever stood there, in whatever is cut off or added."""
+    k, bad = drawn(2, 50, 16), drawn(2, 50, 16, seed=1)
+    bad[0, 20:] = torch.nan
+    there = torch.arange(50)[:, None] < torch.tensor([20, 41])[:, None, None]  # of each sequence
+    for cleared in (
+        torch.where(there, k, 0.0),
+        torch.where(there, bad, 0.0),
+        torch.where(there, k, -torch.inf).half(),
+        torch.where(there, k, 0.0)[:, :45],
+        torch.nn.functional.pad(torch.where(there, k, 0.0), (0, 0, 0, 14)),
+    ):
+        found = Provenance([k, bad]).launched({"args": {"k": cleared}, "grid": (1,), "source": ""})
+        assert found
+        assert "`k` is an input in which other numbers were put" in found.says
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

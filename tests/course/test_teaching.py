@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from course_lib.lessons import all_exercises, all_lessons
+from course_lib.specs import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
@@ -48,6 +50,20 @@ def test_exercises_exist() -> None:
     named = set(re.findall(rf"(?<![\w.-])((?:{numbers})\.\d)(?![\w])", "\n".join(ROWS)))
     assert named
     assert named <= {e.label.rstrip("ab") for e in all_exercises()}
+
+
+def test_whose_books_can_be_forged_is_said() -> None:
+    """Every exercise is named whose books are kept where the student's code runs."""
+    _, _, told = TEXT.partition("- Numbers and bytes of kernels are judged")
+    told, _, _ = told.partition("- The sandbox hides")
+    forgeable = {
+        e.label
+        for e in EXERCISES
+        if (e.kind == "kernel" and e.later)
+        or (e.kind != "kernel" and any(case.counted for case in e.cases(np.random.default_rng(1))))
+    }
+    assert {"10.2", "9.6"} < forgeable
+    assert not [label for label in forgeable if not re.search(rf"(?<![\d.]){label}(?!\d)", told)]
 
 
 def test_exit_ticket_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,3 +144,29 @@ def test_what_pytorch_cannot_use_is_the_student_s_error(backward, says):
 def test_no_gradient_at_all_and_no_class_are_findings():
     assert report_on(with_backward(lambda ctx, dy: None)).verdict is Verdict.INCORRECT
     assert report_on(lambda x: x * x).verdict is Verdict.INCORRECT
+
+
+KEPT: list[np.ndarray] = []
+
+
+class InAGlobal(Square):
+    """Keeps numbers of NumPy's where ctx does not lead to."""
+
+    @staticmethod
+    def forward(ctx, x):
+        KEPT.append(np.ones(1000))
+        return Square.forward(ctx, x)
+
+
+class OnItself(Square):
+    @staticmethod
+    def forward(ctx, x):
+        OnItself.kept = np.ones(1000)
+        return Square.forward(ctx, x)
+
+
+@pytest.mark.parametrize("hoarder", [InAGlobal, OnItself])
+def test_what_is_kept_beside_ctx_is_counted(hoarder):
+    HELD.clear()
+    assert report_on(hoarder).passed
+    assert HELD[0] >= 8040

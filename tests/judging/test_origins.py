@@ -54,3 +54,13 @@ def test_a_view_is_no_copy_and_a_copy_of_what_has_gaps_is_one(view):
     assert not origins.copied
     origins.note({"x": view(wide).clone()})
     assert origins.copied == {0}
+
+
+def test_whole_numbers_that_a_launcher_works_out_are_counted():
+    table, lengths = torch.tensor([[7, 2, 9], [4, 1, 3]]), torch.tensor([40, 33])
+    origins = Origins([Q, table, lengths])
+    wider = torch.nn.functional.pad(table, (0, 5))
+    origins.note({"a": table.int(), "b": table[1:], "c": wider, "d": lengths})
+    assert origins.most_made == 0
+    origins.note({"a": table.repeat_interleave(16, 1), "b": lengths.cumsum(0)})
+    assert origins.most_made == 96

@@ -11,7 +11,13 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
 from course_lib.judging import cases as draw
-from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn, several_programs
+from course_lib.judging.kernel_judge import (
+    MINUS_INF,
+    float32_judge,
+    in_turn,
+    several_programs,
+    writes_out,
+)
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -122,6 +128,7 @@ ROW_SOFTMAX = Exercise.of(
     truth=_softmax,
     judge=in_turn(
         float32_judge("the softmax", 1e-5, of_scores=True, fill=MINUS_INF),
+        writes_out("softmax"),
         several_programs,
         counted(_once),
     ),

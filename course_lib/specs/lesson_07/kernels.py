@@ -12,12 +12,12 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.kernel_judge import (
-    a_program_a_tile,
     in_one_launch,
     in_turn,
     linear_memory,
     stored_whole,
     was_launched,
+    writes_out,
 )
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
@@ -182,14 +182,19 @@ def _exercise(
 ) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
     least = partial(attention_least, with_lse=with_lse, tiles=not from_scratch)
-    asked = copies_nothing if from_scratch else a_program_a_tile
     return Exercise.of(
         id,
         cases=cases,
         truth=attention_truth,
         answer=(lambda truth: truth) if with_lse else output_only,
         judge=in_turn(
-            stored_whole(judge), in_one_launch, was_launched, linear_memory, asked, counted(least)
+            stored_whole(judge),
+            in_one_launch,
+            was_launched,
+            writes_out("softmax"),
+            linear_memory,
+            *([copies_nothing] if from_scratch else []),
+            counted(least),
         ),
         kind="kernel",
         mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),

@@ -175,6 +175,7 @@ def _least(case: Case) -> Least:
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
         flops=4 * heads * counts["visited_tiles"] * b_q * b_k * d,
         properties=dict.fromkeys(("q", "do", "lse"), "skips tiles that see nothing"),
+        share=("a tile of keys", max(b_k * d, b_q)),  # or of rows, for delta
     )
 
 

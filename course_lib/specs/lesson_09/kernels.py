@@ -142,6 +142,7 @@ def _least(case: Case, *, of_keys: bool) -> Least:
         tiles={"k": (f"block_k={b_k}", b_k * d), "q": (f"block_q={b_q}", b_q * d)},
         flops=(8 if of_keys else 6) * heads * counts["visited_tiles"] * b_q * b_k * d,
         properties=dict.fromkeys(again, "skips tiles that see nothing"),
+        share=("a tile of keys", 2 * b_k * d) if of_keys else ("a tile of queries", b_q * d),
     )
 
 

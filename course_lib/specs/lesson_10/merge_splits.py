@@ -260,6 +260,7 @@ def _least(case: Case) -> Least:
         loads={"o_parts": o.numel(), "lse_parts": lse.numel()},
         stores=o[0].numel() + lse[0].numel(),
         idle=no_part,
+        share=("one head of one batch", o.shape[-1] + 1),
     )
 
 

@@ -138,6 +138,20 @@ def _uncopied(case: Case, observed: Observed, expected: Any) -> Finding | None:
     )
 
 
+def _looks_up_itself(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that the kernel is given the table, and no whole number for each key."""
+    lengths, made = case.args[4], observed.origins.most_made if observed.origins else 0
+    if made <= len(lengths) + 1:  # where each sequence begins, say
+        return None
+    return Finding(
+        "looks each key up itself",
+        f"the numbers are right, but your launcher works out {made:,} whole numbers that are not "
+        "the table's: that walks through the whole cache for each token, before the launch.",
+        look="give the kernel the table; each program looks its own keys up.",
+        numbers_right=True,
+    )
+
+
 def _looked_up(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask for one entry of the table a key at most, tiles rounded up."""
     books = observed.ledger
@@ -168,6 +182,7 @@ JUDGE: Judge = in_turn(
     no_race,
     _of_rows(counted(_least)),
     _of_rows(one_launch),
+    _looks_up_itself,
     _looked_up,
 )
 
