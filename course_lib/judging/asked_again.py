@@ -2,8 +2,7 @@
 
 Once at once, and once after all other inputs: what a function keeps from one call to the next (a
 buffer, a counter, answers by some of the arguments) shows in the second answer or in the first.
-Kernels are asked again in ways of their own, and each of their cases takes long; walks of calls
-are meant to keep something.
+Kernels are asked again in ways of their own, and each of their cases takes long.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.spec import Case, Exercise
+from course_lib.judging.walks import is_walk
 
 THE_SAME = "answers the same call alike"
 _LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
@@ -27,7 +27,7 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
     if exercise.kind == "kernel" or exercise.play or exercise.later:
         return None
     ran = host.run(replace(case, compiled=False))
-    if ran.found:
+    if ran.found or is_walk(case):  # whose other cases tell which of its calls goes wrong
         return ran.found
     if ran.observed is None:
         kinds, text = (ran.failure.kinds, ran.failure.text) if ran.failure else (("Error",), "")
