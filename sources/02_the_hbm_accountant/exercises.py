@@ -57,7 +57,7 @@ check(least_bytes)
 #
 # 1. the **factor**: the bytes of this program over the least,
 # 2. the **crossover**: the N at which the program's quadratic term is as large
-#    as its linear term. (It depends on `d` alone.)
+#    as its linear term. (It depends on `d` alone, and need not be whole.)
 #
 # Write both sums on paper first, each term with its own bytes. One check: at
 # the crossover the program has two equal terms, so the factor there must be 2.
