@@ -25,7 +25,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
 from course_lib.judging.picture import ErrorMap
-from course_lib.judging.recognise import Named, Seen, recognise
+from course_lib.judging.recognise import Named, Seen, is_formula, recognise
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
@@ -211,7 +211,8 @@ def incorrect(
             lines += [] if all_told and not tiled.tiles else [tiled.caption()]
             picture = None
     lines += [note, *small] if note else small
-    look = "work this small input out by hand, and compare after every line."
+    after = "step by step" if is_formula(case) else "after every line"
+    look = f"work this small input out by hand, and compare {after}."
     lines.append(f"Next: {look if small else next_step(exercise, finding, mistake)}")
     lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
     return Report(

@@ -59,9 +59,11 @@ def test_wrong_predictions_are_recognised(answer, name):
     report = report_on("predict_doubling", lambda: answer)
     assert report.verdict is Verdict.INCORRECT
     assert report.misconception == name
+    assert "ine 3" not in report.text()  # which would be the answer
+    assert "on paper" in report.text()
 
 
-@pytest.mark.parametrize("answer", [9, (9,), "9, 3", (27, 3), (9, 1), (4, 2)])
+@pytest.mark.parametrize("answer", [9, (9,), "9, 3", (9, "3"), (27, 3), (9, 1), (4, 2)])
 def test_other_predictions_are_incorrect(answer):
     report = report_on("predict_doubling", lambda: answer)
     assert report.verdict is Verdict.INCORRECT
