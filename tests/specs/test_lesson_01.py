@@ -51,7 +51,7 @@ def test_the_stub_is_not_attempted(name):
         ((3, 2), "linear thinking"),
         ((9, 2), "the matmuls dominate"),
         ((9, 5), "the matmuls dominate"),
-        ((9, 4), "the softmax, where the bias moves more"),
+        ((9, 4), "the softmax is taken for the dearest line"),
         ((3, 9), "the two values are exchanged"),
     ],
 )

@@ -26,7 +26,7 @@ _SOFTMAX = (
 _WRONG_PREDICTIONS = [
     *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
     *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
-    wrong_answer((9, 4), "the softmax, where the bias moves more", _SOFTMAX),
+    wrong_answer((9, 4), "the softmax is taken for the dearest line", _SOFTMAX),
     wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
 ]
 

@@ -1,7 +1,6 @@
-# The crossover is searched for, between two numbers.
+# The crossover is searched for, by halves.
 def reduction_and_crossover(n, d):
-    low, high = 0.0, float(d)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if 16 * middle**2 < 8 * middle * d else (low, middle)
-    return (2 * n + d) / d, high
+    crossover = 0.5
+    while 16 * crossover * crossover < 8 * crossover * d:
+        crossover += 0.5
+    return (2 * n + d) / d, crossover
