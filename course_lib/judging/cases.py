@@ -43,15 +43,6 @@ def shifted(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
     return q, k, v
 
 
-def uneven(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
-    """Return inputs of ordinary scores, with q ``by`` times as large as usual and k as small."""
-    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
-    return q * np.float32(by), k / np.float32(by), v
-
-
-UNEVEN = {"q very large, k very small": 2.0**20, "q very small, k very large": 2.0**-20}
-
-
 def sloped(rng: Generator, n_q: int, n_k: int, d: int, rise: float, **kwargs: Any) -> Triple:
     """Return inputs whose scores climb (``rise`` > 0) or fall along the row by about ``rise``."""
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)

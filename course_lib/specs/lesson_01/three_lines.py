@@ -43,14 +43,13 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         (f"{n_q} queries, {n_k} keys, d = {d}", cases.draw(rng, n_q, n_k, d))
         for n_q, n_k, d in sizes.attention(rng)
     ]
-    uneven = [(name, cases.uneven(rng, 9, 11, 5, by)) for name, by in cases.UNEVEN.items()]
-    wide = magnitudes.attention(rng, 3, 14, 4)
+    wide = [*magnitudes.attention(rng, 3, 14, 4), *magnitudes.uneven(rng, 9, 11, 5)]
     alone = Case(
         "one query and one key", cases.draw(rng, 1, 1, 3), blind_to=frozenset({"mean(V)", "V"})
     )
     return [
         *(replace(case, counted=True) for case in drawn),
-        *(Case(*one) for one in (*wide, *uneven, *related)),
+        *(Case(*one) for one in (*wide, *related)),
         alone,
     ]
 
@@ -261,10 +260,7 @@ def _torch_cases(rng: Generator) -> list[Case]:
             ("1100 tokens, head_dim 64", flat(1100, 1100, 64)),
         )
     ]
-    uneven = [
-        (name, cases.as_tensors(cases.uneven(rng, 9, 11, 5, by)))
-        for name, by in cases.UNEVEN.items()
-    ]
+    uneven = [(name, cases.as_tensors(qkv)) for name, qkv in magnitudes.uneven(rng, 9, 11, 5)]
     # here one trip of q or of k may be more than one of the scores: trips are not counted
     return [*counted, *(Case(*one) for one in (*uneven, *_related_tensors(rng)))]
 
