@@ -86,6 +86,8 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
     if dtype is not None and dtype.kind not in "fiub":
         return Finding("the dtype", f"{name} has dtype {dtype}, not numbers.")
     try:
+        if np.asarray(result).dtype.kind in "SU":  # texts, which float would read
+            raise ValueError
         np.asarray(result, dtype=np.float64)
     except (TypeError, ValueError):
         return Finding("the type", f"{name} should be one array of numbers.")

@@ -1,7 +1,7 @@
-"""Inputs in float64 with numbers far apart, so that what was left out, cut off or rounded shows.
+"""Inputs with numbers far apart, so that what was left out, cut off or rounded shows.
 
-For exercises whose answers are float64; scores stand in the first column of K alone, so they are
-exact. (No score lies below -1e30, which many kernels take for -inf.)
+In float64 (but for `uneven`), for exercises whose answers are float64; scores stand in the first
+column of K alone, so they are exact. (No score lies below -1e30, which many kernels take for -inf.)
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging.cases import Triple
+from course_lib.judging.cases import Triple, draw
 
 
 def shares(rng: Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,3 +49,12 @@ def attention(
         v = values[:, None] * rng.uniform(1, 2, (*heads, n_k, d))
         found.append((name, (q, k, v)))
     return found
+
+
+UNEVEN = {"q very large, k very small": 2.0**20, "q very small, k very large": 2.0**-20}
+
+
+def uneven(rng: Generator, n_q: int, n_k: int, d: int) -> list[tuple[str, Triple]]:
+    """Return float32 inputs of ordinary scores in which q or k is far larger than the other."""
+    drawn = ((name, draw(rng, n_q, n_k, d), np.float32(by)) for name, by in UNEVEN.items())
+    return [(name, (q * by, k / by, v)) for name, (q, k, v), by in drawn]

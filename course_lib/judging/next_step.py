@@ -19,6 +19,8 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return finding.look
     if finding.property == STORED:
         return "print the addresses of the stores, program by program: which of them are missing?"
+    if exercise.signature == "()":  # an answer worked out on paper: there is no input, no line
+        return "work it out once more on paper, and compare each step with your answer."
     if mistake:
         where = f", and follow {_place(picture)} through it" if _in_tiles(picture) else ""
         return f"find where {exercise.function} does this{where}."
@@ -28,8 +30,6 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
         return _about_values(picture)
     if finding.property == "comes to an end":
         return "print the loop variable in every turn: does it get to its end?"
-    if exercise.signature == "()":  # there is no smaller input to try
-        return "work it out once more on paper, and compare each step with your answer."
     if finding.property in ("the answer", "the values"):
         return f"call {exercise.function} on an input so small that you can check it by hand."
     return "mend this first; what else there is to check comes after it."

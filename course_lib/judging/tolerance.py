@@ -70,6 +70,15 @@ def far_apart(scores: np.ndarray) -> bool:
     return bool((np.diff(np.sort(scores, axis=-1)) > gap).all())
 
 
+def in_digits(number: float, digits: int) -> float:
+    """Return the largest relative error of a number that is given to so many digits.
+
+    That is half a unit of the last one; zeros in front are no digits.
+    """
+    last = np.floor(np.log10(abs(number))) - digits + 1
+    return float(0.5 * 10.0**last / abs(number)) * (1 + 1e-9)
+
+
 def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarray:
     """Return a boolean array: True where ``got`` is not the truth within ``allowed``.
 

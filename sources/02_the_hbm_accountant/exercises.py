@@ -57,7 +57,7 @@ check(least_bytes)
 #
 # 1. the **factor**: the bytes of this program over the least,
 # 2. the **crossover**: the N at which the program's quadratic term is as large
-#    as its linear term. (It depends on `d` alone.)
+#    as its linear term. (It depends on `d` alone, and need not be whole.)
 #
 # Write both sums on paper first, each term with its own bytes. One check: at
 # the crossover the program has two equal terms, so the factor there must be 2.
@@ -161,8 +161,8 @@ check(regime)
 # | `factor` | all of naive (trips and Q, K, V, O) over `flash_gb` |
 # | `flop_per_byte` | FLOPs over bytes of Q, K, V, O, one head |
 #
-# Give your number as it is, or with at least three digits. The verdict is
-# `"holds"` or `"does not hold"`. A card's number holds if yours, rounded to as
+# Give your number as it is, or rounded at the end to at least three digits
+# (zeros in front do not count). The verdict is `"holds"` or `"does not hold"`. A card's number holds if yours, rounded to as
 # many digits as the card prints, is the same.
 # Attention has `4 N² d` FLOPs a head.
 

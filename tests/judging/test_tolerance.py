@@ -11,7 +11,7 @@ from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases
 from course_lib.judging.attention_judge import attention_judge
 from course_lib.judging.spec import Case, Observed
-from course_lib.judging.tolerance import allowed_error, same, wrong_places
+from course_lib.judging.tolerance import allowed_error, in_digits, same, wrong_places
 
 
 def test_nan_is_wrong_whatever_is_allowed():
@@ -81,3 +81,18 @@ def test_scores_of_ten_bits_are_wrong(rise, seed):
     q, k, v = cases.sloped(rng, 16, 96, 64, rise)
     cut_q, cut_k = ((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (q, k))
     assert not judged((q, k, v), cut_q.astype(np.float64) @ cut_k.T / 8)
+
+
+@pytest.mark.parametrize(
+    ("number", "told", "right"),
+    [
+        (0.268435, 0.268, True),
+        (0.268435, 0.27, False),
+        (4096, 4100, True),
+        (4096, 4113, False),
+        (17.18, 17.1, False),
+        (-65.0, -65.05, True),
+    ],
+)
+def test_a_number_in_three_digits_is_off_by_half_of_the_last_at_most(number, told, right):
+    assert (abs(told - number) <= in_digits(number, 3) * abs(number)) is right

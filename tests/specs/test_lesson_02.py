@@ -6,6 +6,7 @@ import pytest
 from helpers import solutions, stubs
 
 from course_lib.checking import report_for
+from course_lib.judging.asked_again import THE_SAME
 from course_lib.judging.report import Verdict
 from course_lib.specs.lesson_02 import EXERCISES
 
@@ -93,8 +94,28 @@ def test_rounded_numbers_pass():
     assert report_for(cards()).passed
 
 
-def test_numbers_rounded_as_the_cards_print_them_pass():
-    assert report_for(cards(scores_gb=(17.2, NO), flash_gb=(0.27, YES))).passed
+def test_numbers_rounded_to_three_digits_pass():
+    three = cards(scores_gb=(17.2, NO), flash_gb=(0.268, YES), flop_per_byte=(4.1e3, NO))
+    assert report_for(three).passed
+
+
+@pytest.mark.parametrize(
+    "changes", [{"flash_gb": (0.27, YES)}, {"scores_gb": (17.25, NO)}, {"factor": (65.2, NO)}]
+)
+def test_a_number_whose_third_digit_is_another_is_told_how_many_are_asked(changes):
+    found = report_for(cards(**changes))
+    assert found.failed_property == "the number"
+    assert "at least three digits" in found.text()
+
+
+def test_cards_that_change_with_the_second_call_are_incorrect():
+    asked = []
+
+    def audit_cards():
+        asked.append(1)
+        return CARDS | {"factor": (65 * len(asked), NO)}
+
+    assert report_for(audit_cards).failed_property == THE_SAME
 
 
 @pytest.mark.parametrize(

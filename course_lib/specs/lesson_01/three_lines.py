@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.judging import cases, faults
+from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
@@ -38,7 +39,19 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         Case("300 keys whose scores rise by 2000", cases.sloped(rng, 5, 300, 64, 2000)),
         Case("the example of the task", tuple(example)),
     ]
-    return [replace(case, counted=True) for case in drawn]
+    related = [
+        (f"{n_q} queries, {n_k} keys, d = {d}", cases.draw(rng, n_q, n_k, d))
+        for n_q, n_k, d in sizes.attention(rng)
+    ]
+    wide = [*magnitudes.attention(rng, 3, 14, 4), *magnitudes.uneven(rng, 9, 11, 5)]
+    alone = Case(
+        "one query and one key", cases.draw(rng, 1, 1, 3), blind_to=frozenset({"mean(V)", "V"})
+    )
+    return [
+        *(replace(case, counted=True) for case in drawn),
+        *(Case(*one) for one in (*wide, *related)),
+        alone,
+    ]
 
 
 def _far_rows(rng: Generator, n_q: int, n_k: int, d: int) -> cases.Triple:
@@ -49,6 +62,9 @@ def _far_rows(rng: Generator, n_q: int, n_k: int, d: int) -> cases.Triple:
     return q, k, v
 
 
+_IN_DOUBLE = 1e-10  # relative: of float64 inputs whose scores are exact
+
+
 def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | None:
     from course_lib.attention import naive
 
@@ -56,11 +72,14 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     got = observed.result
     if fault := faults.find_fault(got, o_true):
         return fault
-    allowed = allowed_error(o_true, as_float64(naive(*case.args)), "float32")
-    allowed += score_rounding(*case.args)
+    if case.args[0].dtype == np.float64:
+        allowed = _IN_DOUBLE * float(np.abs(o_true).max())
+    else:
+        allowed = allowed_error(o_true, as_float64(naive(*case.args)), "float32")
+        allowed += score_rounding(*case.args)
     if finding := array_finding(got, o_true, allowed=allowed, name="o"):
         return finding
-    if observed.ledger.crossings:
+    if observed.ledger and observed.ledger.crossings:
         says = f"PyTorch computed `{observed.ledger.crossings[0].op}` for you"
         return Finding(NUMPY_ONLY, f"the answer is right, but {says}: write the lines.")
     return None
@@ -229,7 +248,7 @@ def _torch_cases(rng: Generator) -> list[Case]:
         return cases.as_tensors(cases.draw(rng, *shape, **kwargs), dtype)
 
     wide = cases.as_tensors(cases.draw(rng, n_q, n_k, 8, heads=(2, heads)), strided="all")
-    return [
+    counted = [
         Case(name, qkv, counted=True)
         for name, qkv in (
             (f"{n_q} queries and {n_k} keys in 2-D", flat(n_q, n_k, 8)),
@@ -241,6 +260,20 @@ def _torch_cases(rng: Generator) -> list[Case]:
             ("1100 tokens, head_dim 64", flat(1100, 1100, 64)),
         )
     ]
+    uneven = [(name, cases.as_tensors(qkv)) for name, qkv in magnitudes.uneven(rng, 9, 11, 5)]
+    # here one trip of q or of k may be more than one of the scores: trips are not counted
+    return [*counted, *(Case(*one) for one in (*uneven, *_related_tensors(rng)))]
+
+
+def _related_tensors(rng: Generator) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield sizes by relation, of one head in 2-D and of more in 4-D, with a name."""
+    batches = cycle(sizes.paired(rng, batch=sizes.FEW, heads=sizes.HEADS))
+    for n_q, n_k, d in sizes.attention(rng):
+        one = next(batches)
+        heads = (one["batch"], one["heads"]) if rng.integers(4) else ()
+        qkv = cases.draw(rng, n_q, n_k, d, heads=heads)
+        what = f"batch {heads[0]}, {heads[1]} heads, " if heads else ""
+        yield f"{what}{n_q} queries, {n_k} keys, d = {d}", cases.as_tensors(qkv)
 
 
 def _judge_torch(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -253,6 +286,8 @@ def _judge_torch(case: Case, observed: Observed, expected: Any) -> Finding | Non
     allowed = allowed_error(o_true, as_float64(naive_eager(q, k, v)), dtype)
     if finding := array_finding(observed.result, o_true, allowed=allowed, name="o"):
         return finding
+    if observed.ledger is None:
+        return None
     return hidden_finding(observed.ledger) or _trips_finding(observed.ledger, q, k)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.random import Generator
 
+from course_lib.judging import sizes
 from course_lib.judging.judges import within
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
@@ -17,13 +18,15 @@ _LINEAR = (
 )
 _MATMULS = (
     "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
-    "Count the trips of the lines between them."
+    "Count the trips of the other lines."
 )
-_SOFTMAX = "Line 4 reads one N x N matrix and writes one. Line 3 reads two."
+_SOFTMAX = (
+    "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too."
+)
 _WRONG_PREDICTIONS = [
     *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
     *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
-    wrong_answer((9, 4), "the softmax, where the bias moves more", _SOFTMAX),
+    wrong_answer((9, 4), "the softmax is taken for the dearest line", _SOFTMAX),
     wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
 ]
 
@@ -84,7 +87,11 @@ def _trip_cases(rng: Generator) -> list[Case]:
     n, many = int(rng.integers(100, 5000)), int(rng.integers(1 << 20, 1 << 21))
     d = int(rng.choice([16, 32, 64]))
     few, odd = (2 * int(x) + 1 for x in rng.choice(12, 2, replace=False))
-    return [case(8192, 128, 2), case(n, d, 4), case(3, 2, 2), case(many, 128, 4), case(few, odd, 1)]
+    drawn = [(8192, 128, 2), (n, d, 4), (3, 2, 2), (many, 128, 4), (few, odd, 1)]
+    levels = sizes.paired(rng, n=sizes.COUNTS, d=sizes.BESIDE, itemsize=sizes.ITEMSIZES)
+    drawn += [(one["n"], one["d"](one["n"]), one["itemsize"]) for one in levels]
+    drawn += sizes.one_changed((n, d, 2), (n + 1, d + 1, 4))
+    return [case(*one) for one in dict.fromkeys(drawn)]
 
 
 _TRIP_MISTAKES = (

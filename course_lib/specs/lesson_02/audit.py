@@ -11,8 +11,10 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import compare
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import in_digits
 
 _HOLDS, _FAILS = "holds", "does not hold"
+_TO_THREE_DIGITS = "give at least three digits, not counting zeros in front; round only at the end."
 _flash_bytes = partial(traffic.flash_compulsory.bytes, n=8192, d=128, b=2)
 _TRIPS = 4 * 32 * 8192**2 * 2  # bytes of the four trips, 32 heads
 _AUDIT = {
@@ -40,8 +42,9 @@ def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | Non
             return Finding(
                 "the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}."
             )
-        if finding := compare(entry[0], number, repr(name), 0.01):
-            return Finding("the number", finding.says)
+        if finding := compare(entry[0], number, repr(name), in_digits(number, 3)):
+            near = compare(entry[0], number, repr(name), 0.01) is None
+            return Finding("the number", finding.says, look=_TO_THREE_DIGITS if near else "")
         if entry[1] != verdict:
             says = f"the number of {name!r} is right, the verdict is not: round it as the card does"
             return Finding("the verdict", f"{says}, then compare.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from numpy.random import Generator
 
 from course_lib.accounting import traffic
+from course_lib.judging import sizes
 from course_lib.judging.judges import exactly
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
@@ -27,7 +29,7 @@ def _miscounted(
     itemsize: int,
     *,
     trips: int = 0,
-    outputs: int = 1,
+    queries: int = 2,
     kv: int = 2,
     gqa: bool = True,
     lengths: bool = True,
@@ -46,7 +48,7 @@ def _miscounted(
     if few:
         heads = kv_heads
     b = b or (itemsize if in_bytes else 1)
-    rows = 0 if only_trips else heads * n_q * (1 + outputs) + group * (n_k if lengths else n_q) * kv
+    rows = 0 if only_trips else heads * n_q * queries + group * (n_k if lengths else n_q) * kv
     total = rows * d * b + trips * heads * n_q * n_k * b + (4 * heads * n_q if lse else 0)
     return total / unit
 
@@ -55,11 +57,14 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     *[
         (
             "an algorithm is counted, not the bound",
-            f"{trips} trips of the scores are in it. Naive attention makes them; no kernel "
-            "has to. Count the inputs and the output only.",
+            f"{told} in it. Naive attention makes more than none; no kernel has to. Count the "
+            "inputs and the output only.",
             {"trips": trips, "gqa": gqa},
         )
-        for trips in (1, 2, 4, 6)
+        for trips, told in (
+            (1, "one trip of the scores is"),
+            *((n, f"{n} trips of the scores are") for n in (2, 4, 6)),
+        )
         for gqa in (True, False)
     ],
     (
@@ -78,15 +83,24 @@ _LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "only K and V have kv_heads heads: Q and O have one for each query head.",
         {"few": True},
     ),
-    ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"outputs": 0}),
+    ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"queries": 1}),
     (
         "two of the four tensors",
         "Q and O are two tensors of heads * n_q * d elements, K and V two of kv_heads * n_k * d: "
         "all four must move.",
-        {"outputs": 0, "kv": 1},
+        {"queries": 1, "kv": 1},
     ),
     ("K or V is forgotten", "both K and V must be read.", {"kv": 1}),
     ("K and V have n_k rows", "n_q is used for the rows of K and V as well.", {"lengths": False}),
+    *[
+        (
+            "one tensor's size for all four",
+            "Q and O have heads * n_q * d elements each, K and V kv_heads * n_k * d: with other "
+            "lengths or heads these are two sizes.",
+            flags,
+        )
+        for flags in ({"lengths": False, "gqa": False}, {"queries": 0, "kv": 4})
+    ],
     (
         "elements, not bytes",
         "this is the number of elements: times itemsize.",
@@ -128,14 +142,38 @@ def _least_cases(rng: Generator) -> list[Case]:
         Case("a million tokens, 64 heads, fp32", (10**6, 10**6, 128, 64, 8, 4)),
         Case("the example of the task", (2, 3, 4, 1, 1, 2)),
         *[_odd_case(rng) for _ in range(2)],
+        *(Case(_named(*one), one) for one in dict.fromkeys(_related(rng))),
     ]
+
+
+def _related(rng: Generator) -> Iterator[tuple[int, ...]]:
+    """Yield sizes by relation, then some of which one at a time is another."""
+    for one in sizes.paired(
+        rng,
+        n_q=sizes.COUNTS,
+        n_k=sizes.BESIDE,
+        d=sizes.WIDTHS,
+        kv_heads=sizes.HEADS,
+        group=sizes.HEADS,
+        itemsize=sizes.ITEMSIZES,
+    ):
+        n_q, kv_heads = one["n_q"], one["kv_heads"]
+        heads = kv_heads * one["group"]
+        yield n_q, one["n_k"](n_q), one["d"], heads, kv_heads, one["itemsize"]
+    n_q, n_k, d = (int(x) for x in rng.integers(5, 50, 3))
+    yield from sizes.one_changed((n_q, n_k, d, 12, 6, 2), (n_q + 1, n_k + 1, d + 1, 24, 3, 4))
+
+
+def _named(n_q: int, n_k: int, d: int, heads: int, kv_heads: int, itemsize: int) -> str:
+    shared = f"{heads} heads that share {kv_heads}"
+    return f"{n_q} queries, {n_k} keys, d = {d}, {shared}, itemsize = {itemsize}"
 
 
 def _odd_case(rng: Generator) -> Case:
     """Return small odd numbers, of one byte each: nothing is padded, nothing has a least size."""
     n_q, n_k, d, kv_heads = (2 * int(n) + 1 for n in rng.integers(0, 6, 4))
-    what = f"{n_q} queries, {n_k} keys, d = {d}, {3 * kv_heads} heads that share {kv_heads}, fp8"
-    return Case(what, (n_q, n_k, d, 3 * kv_heads, kv_heads, 1))
+    these = n_q, n_k, d, 3 * kv_heads, kv_heads, 1
+    return Case(_named(*these), these)
 
 
 LEAST_BYTES = Exercise.of(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from numpy.random import Generator
 
+from course_lib.judging import sizes
 from course_lib.judging.judges import within
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
 
@@ -86,6 +87,12 @@ _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
         "return the factor as it is: a rounded one is right at few shapes only.",
         lambda n, d: (round(2 * n / d + 1), d / 2),
     ),
+    *ways(
+        "the crossover is rounded",
+        "where d is odd, the crossover lies between two whole numbers: return it as it is.",
+        lambda n, d: (2 * n / d + 1, d // 2),
+        lambda n, d: (2 * n / d + 1, -(-d // 2)),
+    ),
     (
         "the share that is saved",
         "1 - least / naive is the share that is saved. The factor is naive over least.",
@@ -106,10 +113,10 @@ def _reduction_cases(rng: Generator) -> list[Case]:
         drawn.append(Case(f"N = {n}, d = {d}", (n, int(d))))
     many = 96 * int(rng.integers(10_000, 20_000)) + 80
     drawn.append(Case(f"N = {many}, d = 96", (many, 96)))
-    for quarters in (16, 4, 1):  # N odd: longer than d, as long, and shorter. d is even: of an
-        d = 2 * int(rng.integers(8, 60))  # odd one the crossover is no N, and a search finds none
-        n = 2 * int(rng.integers(1, quarters * d // 8)) + 1
-        drawn.append(Case(f"N = {n}, d = {d}", (n, d)))
+    levels = sizes.paired(rng, n=sizes.COUNTS, d=sizes.BESIDE)
+    related = [(one["n"], one["d"](one["n"])) for one in levels]
+    related += sizes.one_changed((129, 65), (130, 66))
+    drawn += [Case(f"N = {n}, d = {d}", (n, d)) for n, d in dict.fromkeys(related)]
     return [Case("N = 8192, d = 128", (8192, 128)), *drawn]
 
 

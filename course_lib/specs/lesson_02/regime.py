@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from course_lib.accounting import traffic
 from course_lib.accounting.hardware import GPU, LAUNCH_S, gpu
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import not_it
@@ -100,6 +101,17 @@ def _between_ridges(rng: Generator, name: str, intensity: float) -> Call:
     return what, intensity * n_bytes, n_bytes, 1, gpu(name)
 
 
+def _one_changed(rng: Generator) -> Iterator[Call]:
+    """Yield a call that traffic limits, and it with one thing changed: something else does."""
+    what, flops, n_bytes, launches, on = _between_ridges(rng, "L4", 340)
+    others = (100 * flops, n_bytes / 100, 10**5 * launches, _H100)
+    names = ("a hundred times the FLOPs", "a hundredth of the bytes", "100000 launches", "an H100")
+    yield what, flops, n_bytes, launches, on
+    changed = [*sizes.one_changed((flops, n_bytes, launches, on), others)][1:]
+    for name, call in zip(names, changed, strict=True):
+        yield f"{what}, but {name}", *call
+
+
 def _regime_cases(rng: Generator) -> list[Case]:
     calls = [
         _attention("eager", 8192, _H100),
@@ -107,7 +119,6 @@ def _regime_cases(rng: Generator) -> list[Case]:
         _attention("eager", 128, _H100),
         _attention("flash", 128, _H100),
         _many_launches(rng),
-        _between_ridges(rng, "L4", 340),
         _between_ridges(rng, "T4", 250),
         _near_the_ridge(rng),
         *[_drawn_call(rng, winner) for winner in REGIMES],
@@ -116,6 +127,7 @@ def _regime_cases(rng: Generator) -> list[Case]:
         _timed_call(rng, {"overhead": 1.0, "traffic": 0.6, "arithmetic": 0.55}),
         _thousands_of_launches(rng),
         _one_large_launch(rng),
+        *_one_changed(rng),
     ]
     return [Case("", (calls,))]
 
@@ -173,12 +185,16 @@ def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     return "overhead" if overhead > sum(others) else _largest([0.0, *others])
 
 
-def _at_the_ridge_of_the_h100(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    """Return what somebody says who holds the intensity against 295, on any GPU."""
-    overhead, *others = _seconds(flops, n_bytes, launches, on)
-    if overhead > max(others):
-        return "overhead"
-    return "traffic" if flops < _H100.ridge * n_bytes else "arithmetic"
+def _at_a_ridge_of(intensity: float) -> Callable[..., str]:
+    """Return what somebody says who holds the intensity against this one, on any GPU."""
+
+    def rule(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+        overhead, *others = _seconds(flops, n_bytes, launches, on)
+        if overhead > max(others):
+            return "overhead"
+        return "traffic" if flops < intensity * n_bytes else "arithmetic"
+
+    return rule
 
 
 def _in_microseconds(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
@@ -212,10 +228,11 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
         "the A100's figures are written into the function: take them from gpu.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
     ),
-    (
+    *ways(
         "the gpu makes no difference",
         "295 FLOPs per byte is the ridge of the H100: every GPU has another one.",
-        _at_the_ridge_of_the_h100,
+        _at_a_ridge_of(_H100.ridge),
+        _at_a_ridge_of(295.0),
     ),
     *ways(
         "not all three are compared",

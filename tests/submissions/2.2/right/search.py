@@ -1,6 +1,6 @@
-# The crossover is searched for, N by N.
+# The crossover is searched for, by halves.
 def reduction_and_crossover(n, d):
-    crossover = 1
+    crossover = 0.5
     while 16 * crossover * crossover < 8 * crossover * d:
-        crossover += 1
+        crossover += 0.5
     return (2 * n + d) / d, crossover
