@@ -104,6 +104,8 @@ class Encoder:
     def _array(self, x: Any) -> Any:
         if type(x) is not np.ndarray and not isinstance(x, np.generic):
             return self.foreign(x, type(x).__name__)
+        if x.dtype == np.longdouble:  # more digits than any answer needs
+            x = x.astype(np.float64)
         name = x.dtype.str.lstrip("<|=")  # of the other byte order: ">f8"
         if name.removeprefix(">") not in _DTYPES:
             return self.foreign(x, f"{type(x).__name__} of {x.dtype}")

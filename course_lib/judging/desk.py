@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 # by name, so that they are what they were when this was loaded, whatever becomes of the module
 from tracemalloc import get_traced_memory, is_tracing, start, stop
@@ -23,7 +24,7 @@ from course_lib.judging.judges import Judge
 from course_lib.judging.spec import Case, Observed
 from course_lib.sandbox import calling
 
-_STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
+STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
 
 
 def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) -> Observed:
@@ -35,25 +36,37 @@ def on_a_desk(function: Callable[..., Any], case: Case, names: tuple[str, ...]) 
     if complaint := misfit(function, *case.args, **case.kwargs):
         return Observed(None, complaint)
     desk, args = _laid(case, names, clears=True)
+    call = partial(function, *args, **case.kwargs)
     if not case.counted:
-        result = unwrapped(function(*args, **case.kwargs))
+        result = unwrapped(call())
     else:
-        kept = bytes_within_reach(function)
-        start()
-        try:
-            before = get_traced_memory()[0]
-            result = unwrapped(function(*args, **case.kwargs))
-            desk.peak = get_traced_memory()[1] - before + kept
-            if not is_tracing():
-                return Observed(result, _STOPPED)
-        finally:
-            stop()
+        result, peak = measured(function, call)
+        result = unwrapped(result)
+        if peak is None:
+            return Observed(result, STOPPED)
+        desk.peak = peak
     for place in desk.places.values():
         place.clear()
     if holds_nan(result):
         desk.stale = True
         result = unwrapped(function(*_laid(case, names, clears=False)[1], **case.kwargs))
     return Observed(result, desk)
+
+
+def measured(function: Callable[..., Any], call: Callable[[], Any]) -> tuple[Any, int | None]:
+    """Return what ``call`` returns, and the most bytes that ``function`` held at once in it.
+
+    What it kept from before counts. None: it stopped the measurement.
+    """
+    kept = bytes_within_reach(function)
+    start()
+    try:
+        before = get_traced_memory()[0]
+        result = call()
+        peak = get_traced_memory()[1] - before + kept
+        return result, peak if is_tracing() else None
+    finally:
+        stop()
 
 
 def _laid(case: Case, names: tuple[str, ...], *, clears: bool) -> tuple[Desk, list[Any]]:

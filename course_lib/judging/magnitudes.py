@@ -1,10 +1,13 @@
 """Inputs with numbers far apart, so that what was left out, cut off or rounded shows.
 
-In float64 (but for `uneven`), for exercises whose answers are float64; scores stand in the first
-column of K alone, so they are exact. (No score lies below -1e30, which many kernels take for -inf.)
+Scores stand in the first column of K alone, so they are exact. (None lies below -1e30, which many
+kernels take for -inf.)
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -12,38 +15,60 @@ from numpy.random import Generator
 from course_lib.judging.cases import Triple, draw
 
 
-def shares(rng: Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores (n,) over a span of 400, and values (n,) that make up for their weights.
+@dataclass(frozen=True)
+class Range:
+    """How far apart numbers may lie in a type: ``span`` of scores whose weights values make up for,
+    and the ``rise`` of scores that is too much for values of ``size``."""
+
+    span: float
+    rise: float
+    size: float
+
+
+DOUBLE = Range(400.0, 280.0, 1e200)
+SINGLE = Range(80.0, 640.0, 1e35)  # float32 holds them; what a program computes may be float64
+
+
+def shares(rng: Generator, n: int, span: float = DOUBLE.span) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n,) in eighths, over a span, and values (n,) that make up for their weights.
 
     Each score has about as large a share in the answer, however small its weight: none may be cut
-    off, or rounded to 0 as float32 does.
+    off, or rounded to 0 as float32 does. The largest follows on the lower half, so the maximum
+    jumps, and more stand behind it than before.
     """
-    scores = rng.permutation(np.linspace(-200, 200, n))
+    scores = np.round(8 * np.linspace(-span / 2, span / 2, n)) / 8
+    low, high = np.split(scores[:-1], [(n - 1) // 2])
+    scores = np.concatenate([rng.permutation(low), scores[-1:], rng.permutation(high)])
     return scores, np.exp(scores.max() - scores) * rng.uniform(1, 2, n)
 
 
-def steep(rng: Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores (n,) of which the later ones lie 280 higher, and values (n,) near 1e200.
+def steep(
+    rng: Generator, n: int, rise: float = DOUBLE.rise, size: float = DOUBLE.size
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n,) of which the later ones lie higher, and values (n,) near ``size``.
 
     Weights against a maximum that does not follow are numbers yet; times the values they are none.
     """
-    scores = rng.standard_normal(n) + 280.0 * (np.arange(n) >= n // 2)
-    return scores, 1e200 * (1 + rng.uniform(0, 1, n))
+    scores = np.round(8 * rng.standard_normal(n)) / 8 + rise * (np.arange(n) >= n // 2)
+    return scores, size * (1 + rng.uniform(0, 1, n))
 
 
-NAMES = {
-    "scores 400 apart, and values that make up for it": shares,
-    "scores that rise by 280, and values of 1e200": steep,
-}
+def rows(
+    rng: Generator, n: int, of: Range = DOUBLE
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield (name, scores (n,), values (n,))."""
+    name = f"scores {of.span:g} apart, and values that make up for it"
+    yield name, *shares(rng, n, of.span)
+    name = f"scores that rise by {of.rise:g}, and values of {of.size:g}"
+    yield name, *steep(rng, n, of.rise, of.size)
 
 
 def attention(
-    rng: Generator, n_q: int, n_k: int, d: int, *, heads: tuple[int, ...] = ()
+    rng: Generator, n_q: int, n_k: int, d: int, *, heads: tuple[int, ...] = (), of: Range = DOUBLE
 ) -> list[tuple[str, Triple]]:
     """Return all of them as (name, (q, k, v)); d is a power of 4."""
     found = []
-    for name, drawn in NAMES.items():
-        scores, values = drawn(rng, n_k)
+    for name, scores, values in rows(rng, n_k, of):
         q, k = np.zeros((*heads, n_q, d)), np.zeros((*heads, n_k, d))
         q[..., 0], k[..., 0] = np.sqrt(d), scores
         v = values[:, None] * rng.uniform(1, 2, (*heads, n_k, d))

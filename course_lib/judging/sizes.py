@@ -53,13 +53,14 @@ def related(rng: Generator, count: int, **levels: Sequence[Any]) -> Iterator[Map
         yield {name: choices[turns[name][i]] for name, choices in levels.items()}
 
 
-def tiled(rng: Generator, count: int = 14) -> Iterator[tuple[int, int, int, int, int]]:
+def tiled(rng: Generator, count: int = 14, **more: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield (n_q, n_k, d, block_q, block_k), every level of each at least once; but two keys or
-    more, for with one there is nothing to weigh."""
-    choices = related(rng, count, rows=LENGTHS, keys=LENGTHS, d=DIMS, block_q=TILES, block_k=TILES)
-    for one in choices:
+    more, for with one there is nothing to weigh. ``more`` levels stand behind them."""
+    own = {"rows": LENGTHS, "keys": LENGTHS, "d": DIMS, "block_q": TILES, "block_k": TILES}
+    for one in related(rng, count, **own, **more):
         block_q, block_k = one["block_q"], one["block_k"]
-        yield one["rows"](block_q), max(one["keys"](block_k), 2), one["d"], block_q, block_k
+        n_q, n_k = one["rows"](block_q), max(one["keys"](block_k), 2)
+        yield n_q, n_k, one["d"], block_q, block_k, *(one[name] for name in more)
 
 
 def paired(rng: Generator, **levels: Sequence[Any]) -> Iterator[Mapping[str, Any]]:

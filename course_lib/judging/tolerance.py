@@ -53,11 +53,26 @@ def score_rounding(q: Any, k: Any, v: Any) -> float:
 
 
 def output_rounding(q: Any, k: Any, v: Any) -> float:
-    """Return what the rounding of float32 scores may cost o: nothing where they are `far_apart`."""
+    """Return what the rounding of float32 scores may cost o.
+
+    It is nothing where they are `far_apart`, or each a single product that float32 holds.
+    """
     a, b = as_float64(q), as_float64(k)
-    if a.shape[:-2] == b.shape[:-2] and far_apart(a @ b.swapaxes(-1, -2)):
-        return 0.0
+    if a.shape[:-2] == b.shape[:-2]:
+        scores = a @ b.swapaxes(-1, -2)
+        if far_apart(scores) or (_one_column(a, b) and _is_single(scores / np.sqrt(a.shape[-1]))):
+            return 0.0
     return score_rounding(q, k, v)
+
+
+def _one_column(*arrays: np.ndarray) -> bool:
+    """Return whether all products of rows of these come from one column."""
+    used = [x.reshape(-1, x.shape[-1]).any(axis=0) for x in arrays]
+    return int(np.logical_and.reduce(used).sum()) <= 1
+
+
+def _is_single(x: np.ndarray) -> bool:
+    return bool((x.astype(np.float32) == x).all())
 
 
 def far_apart(scores: np.ndarray) -> bool:

@@ -244,14 +244,15 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 #
 # - `memory.load(addresses, mask=..., other=0.0)` returns the numbers at these
 #   addresses, in the shape of `addresses`; `other` where the mask is False.
-# - `memory.store(addresses, values, mask=...)` writes.
+# - `memory.store(addresses, values, mask=...)` writes. A program has no other
+#   way to memory than these two.
 # - `q`, `k`, `v`, `o` are not arrays: each is the **address** of the first
 #   element. Row `i`, column `c` of Q of this head lies at
 #   `q + i * q_row + c`. `q_row` is the **stride**: how far it is from one row
 #   to the next. It need not be `head_dim`, and `k`, `v` and `o` have strides of
 #   their own. The grader chooses.
-# - `scale` is the number by which each score `q · k` is multiplied: here it is
-#   `1 / sqrt(head_dim)`.
+# - `scale` is the number by which each score `q · k` is multiplied: most often
+#   that is `1 / sqrt(head_dim)`; the grader may choose another.
 # - `pid` is a pair: which Q tile, which head. The lines that find the head are
 #   given.
 #
@@ -260,7 +261,8 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 # and keys past the end must get no weight: their score is `-inf`, not 0.
 #
 # Inside, everything is as in 4.2: `m`, `l_sum`, and `acc` for the running
-# output. Other programs do other tiles, in any order.
+# output. A program holds one tile of keys and its scores at a time. Other
+# programs do other tiles, in any order.
 #
 # Besides the output, the check reads the books: **Q loaded once, K and V once
 # per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that

@@ -14,6 +14,7 @@ from course_lib.attention.online_softmax import OnlineState, finite_max
 from course_lib.attention.slips import LN_2
 from course_lib.judging.cases import FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
+from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import BASES
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
 from course_lib.specs.lesson_03.piles import (
@@ -26,6 +27,7 @@ from course_lib.specs.lesson_03.piles import (
     State,
     drawn,
     faint,
+    far_apart,
     judge_state,
 )
 
@@ -160,12 +162,25 @@ def _merge_cases(rng: Generator) -> list[Case]:
             for two in [heavy(below)]
             for what, step in (("b", 1), ("a", -1))
         ),
+        *(
+            Case(f"states of {name}, from the {how}", (states_of((piles, values)), how))
+            for name, piles, values in far_apart(rng)
+            for how in ("left", "right", "tree")
+        ),
         Case("values near 1e-9", ([small(1), small(2)], "left")),
         Case("seven states, one of them without keys, from the left", (many, "left")),
         Case("the same seven from the right: merge is associative", (many, "right")),
         Case("the same seven as a tree, in pairs", (many, "tree")),
         Case("the same seven shuffled: merge is commutative", (shuffled, "left")),
     ]
+
+
+def _judge_merged(case: Case, observed: Observed, expected: State) -> Finding | None:
+    """Judge a state; what is merged with no keys alone is changed in nothing, not in any digit."""
+    states = case.args[0]
+    unchanged = len([m for m, _, _ in states if np.isfinite(m)]) <= 1
+    names = ("m", "l_sum", "o")
+    return judge_state(names, observed, expected, relative=1e-12 if unchanged else 1e-6)
 
 
 _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
@@ -281,7 +296,7 @@ MERGE = Exercise.of(
     "3.4",
     cases=_merge_cases,
     truth=partial(_reduce, _merge),
-    judge=lambda case, observed, expected: judge_state(("m", "l_sum", "o"), observed, expected),
+    judge=_judge_merged,
     run=_run_merge,
     spared=dict.fromkeys(HARD, "its inputs are states, whose maxima are given"),
     mistakes=tuple(

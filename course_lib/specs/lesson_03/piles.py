@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.slips import SLIPS, states
+from course_lib.judging import magnitudes, sizes
 from course_lib.judging.cases import hard_rows
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
@@ -207,6 +208,43 @@ def drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:
     return piles, values
 
 
+MASKED, _WHOLE, _TIES = "some scores -inf", "values of whole numbers", "ties"
+
+
+def related(rng: Generator) -> Iterator[tuple[str, Piles, Piles]]:
+    """Yield (name, piles, values): few and many, short and long, alike or far apart, of any size.
+
+    The largest score of a pile differs from that of the pile before by ``rise``.
+    """
+    for one in sizes.related(
+        rng, 14,
+        piles=(1, 2, 3, 9), n=(1, 2, 5, 40), d=(1, 3, 17, 70), scale=(1e-9, 1.0, 1e39),
+        rise=(0.0, 1e-7, 2e-3, -2e-3, 0.4, -60.0, 3.0), kind=("no ties", _TIES, _WHOLE, MASKED),
+    ):  # fmt: skip
+        tops = one["rise"] * np.arange(one["piles"])
+        piles = [top - rng.uniform(0, 3, one["n"]) for top in tops]
+        for s, top in zip(piles, tops, strict=True):
+            s[... if one["kind"] == _TIES else rng.integers(one["n"])] = top
+        values = [one["scale"] * rng.uniform(10, 90, (len(s), one["d"])) for s in piles]
+        if one["kind"] == _WHOLE:  # the values: scores may be -inf, so they are floats
+            values = [rng.integers(10, 90, v.shape) for v in values]
+        if one["kind"] == MASKED:  # what stands at a masked key, however large, does not count
+            for s, v in zip(piles, values, strict=True):
+                hidden = (rng.uniform(size=len(s)) < 0.5) & (s < s.max())
+                s[hidden], v[hidden] = -np.inf, 1e200
+        name = f"{one['piles']} piles of {one['n']} scores, {one['kind']}"
+        yield f"{name}; the largest differs by {one['rise']:g} from pile to pile", piles, values
+
+
+def far_apart(rng: Generator) -> list[tuple[str, Piles, Piles]]:
+    """Return piles whose weights and values lie far apart, some of a single score."""
+    stops = [1, 4, 9, 10, 11, 12, 13]
+    return [
+        (name, np.split(s, stops), np.split(v[:, None] * rng.uniform(1, 2, (len(v), 3)), stops))
+        for name, s, v in magnitudes.rows(rng, 18)
+    ]
+
+
 def hard_piles(rng: Generator) -> list[tuple[str, Piles, frozenset[str]]]:
     """Return the hard rows of scores cut into five piles, the last of them a single score."""
     (_, (_, up, down), jumps), (far, (low, *_), below), _ = hard_rows(rng, 21)
@@ -248,12 +286,15 @@ ORDERS = {
 }
 
 
-def judge_state(names: tuple[str, ...], observed: Observed, expected: State) -> Finding | None:
+def judge_state(
+    names: tuple[str, ...], observed: Observed, expected: State, relative: float = 1e-6
+) -> Finding | None:
     """Judge a state, each number under its name, to one part in a million."""
     got = observed.result
     if fault := find_fault(got, tuple(np.asarray(x) for x in expected)):
         return fault
     for name, one, wanted in zip(names, got, expected, strict=True):
-        if finding := array_finding(one, np.asarray(wanted, dtype=np.float64), name=name):
+        wanted = np.asarray(wanted, dtype=np.float64)
+        if finding := array_finding(one, wanted, relative=relative, name=name):
             return finding
     return None

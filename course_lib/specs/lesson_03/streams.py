@@ -19,6 +19,7 @@ from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
     HIGH,
     LOW,
+    MASKED,
     ORDERS,
     STREAM_MISTAKES,
     Piles,
@@ -26,8 +27,10 @@ from course_lib.specs.lesson_03.piles import (
     crowded,
     drawn,
     faint,
+    far_apart,
     hard_piles,
     judge_state,
+    related,
     together,
     walk,
 )
@@ -122,6 +125,7 @@ def _farthest(*piles: tuple[float, ...]) -> Piles:
 # what is off by one in each pile adds up, from whichever end they are read
 _SINGLE = np.split(np.abs(np.linspace(FALL, -FALL, 2 * MANY)), 2 * MANY)
 _SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
+_BEYOND = [np.array(s) for s in ([1e17], [1e39, 1e17], [-1e17, 1e17])]
 _READ_ONCE = {
     "piles": Once("reads each pile once", "pile {}", looks=0),
     "values": Once("reads each pile once", "values[{}]", least=0),  # weights may be 0
@@ -175,6 +179,11 @@ def _denominator_cases(rng: Generator) -> list[Case]:
             for where, step in (("first", 1), ("last", -1))
         ],
         Case(_SINGLE_NAME, (_SINGLE,)),
+        *[Case(name, (piles,)) for name, piles, _ in related(rng) if MASKED not in name],
+        *[Case(name, (piles,)) for name, piles, _ in far_apart(rng)],
+        Case("a thousand scores of 704 after a score of 0", ([np.zeros(1), np.full(1000, 704.0)],)),
+        Case("a single pile of two equal scores", ([np.full(2, 2.0)],)),
+        Case("one score of 1e39, others of 1e17", (_BEYOND,)),
     ]
 
 
@@ -311,6 +320,8 @@ def _average_cases(rng: Generator) -> list[Case]:
             for where, step in (("first", 1), ("last", -1))
         ],
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
+        *[Case(name, tuple(both)) for name, *both in (*related(rng), *far_apart(rng))],
+        Case("a single key", ([np.ones(1)], [rng.uniform(10, 90, (1, 3))])),
     ]
 
 

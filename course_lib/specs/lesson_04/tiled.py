@@ -56,20 +56,22 @@ def _keys_outside(t_k: int, times: NDArray[np.int64]) -> str:
     return "your loop over K/V tiles is the outer one. Here the loop over Q tiles is outside."
 
 
-def _much_held(case: Case, held: int) -> Finding | None:
+def much_held(case: Case, held: int) -> Finding | None:
+    """Return what is wrong with having held so many bytes: half of K, or of a Q tile's scores."""
     q, k = case.args[:2]
-    scores = 8 * len(q) * len(k)
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    scores = 8 * n_q * n_k
     if held <= min(scores, k.nbytes) // 2:
         return None
     return Finding(
         "never holds all scores" if held > scores // 2 else "holds tiles only",
         f"the answer is right, but your function held {held / 1e6:.2f} MB at once; all of k are "
-        f"{k.nbytes / 1e6:.2f} MB, all {len(q)} x {len(k)} scores {scores / 1e6:.2f} MB. Hold one "
+        f"{k.nbytes / 1e6:.2f} MB, all {n_q} x {n_k} scores {scores / 1e6:.2f} MB. Hold one "
         "tile of keys and its scores at a time, and no copies.",
     )
 
 
-_judge_tiled = taken_once(judge_output, _loaded_once, _much_held, part="tile")
+_judge_tiled = taken_once(judge_output, _loaded_once, much_held, part="tile")
 
 
 def _run_q_tile(function: Callable[..., Any], case: Case) -> Observed:
