@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.provenance import (
+from course_lib.judging.alike import (
     is_floating,
     is_part,
     is_scaled,

@@ -20,15 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.provenance import (
-    adds_up,
-    bits_of,
-    is_floating,
-    is_plain,
-    leaves,
-    precision_of,
-    span_of,
-)
+from course_lib.judging.alike import adds_up, bits_of, is_floating, is_plain, precision_of
+from course_lib.judging.provenance import leaves, span_of
 from course_lib.judging.spec import Case
 
 _MOST_LAUNCHES, _MOST_BYTES = 4096, 64 << 20

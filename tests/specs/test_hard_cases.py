@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from course_lib.judging.provenance import is_floating
+from course_lib.judging.alike import is_floating
 from course_lib.judging.replay import Replay
 from course_lib.judging.spec import HARD
 from course_lib.specs import EXERCISES
