@@ -19,6 +19,7 @@ from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
+from course_lib.judging.asked_again import asked_again
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
@@ -59,24 +60,16 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         yield judged
         if judged.fatal:
             return
-        if judged.seen and not passed and (found := _found_again(exercise, host, case)):
+        # at once: who hands out one buffer often has one for each shape
+        if judged.seen and not passed and (found := asked_again(exercise, host, case, "at once")):
             yield Judged(case, incorrect(exercise, case, found), None)
             named = True
         named = named or judged.report is not None
         if judged.seen:
             passed.append(judged.seen)
-
-
-def _found_again(exercise: Exercise, host: Host, case: Case) -> Finding | None:
-    """Return what is wrong with a second answer to a case: it may lie in the first one's memory.
-
-    (Who hands out one buffer often has one for each shape. Of a kernel each case takes long.)
-    """
-    if exercise.play or exercise.later:  # a walk of calls; what is handed over in the middle
-        return None
-    if exercise.kind not in ("python", "torch") or not case.args:
-        return None
-    return host.run(replace(case, counted=False, compiled=False)).found
+    later = "after other inputs"
+    if len(cases) > 1 and not named and (found := asked_again(exercise, host, cases[0], later)):
+        yield Judged(cases[0], incorrect(exercise, cases[0], found), None)
 
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:

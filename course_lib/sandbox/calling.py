@@ -66,7 +66,7 @@ def call(
         run: ``run(function, case)``, an unusual way to call it.
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
-        earlier: what the call before returned, which this one must not change; kept up to date.
+        earlier: what the call before returned, and a copy; kept up to date by `find_reuse`.
     """
     given: dict[Any, Any] = {**dict(zip(_places(function, len(args)), args, strict=True)), **kwargs}
     before = copy_inputs(given)

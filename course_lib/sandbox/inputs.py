@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +30,8 @@ def each_array(change: Callable[[Any], Any], x: Any) -> Any:
     if isinstance(x, dict):
         return {key: each_array(change, value) for key, value in x.items()}
     if isinstance(x, list | tuple):
-        return type(x)(each_array(change, value) for value in x)
+        make = getattr(type(x), "_make", type(x))  # of a namedtuple
+        return make(each_array(change, value) for value in x)
     return x
 
 
@@ -64,15 +66,21 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
 
 
 def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
-    """Return (property, sentence) if a result lies in the memory of the answer before it.
+    """Return (property, sentence) if this call wrote into the answer before it, or uses its memory.
 
-    ``earlier`` holds that answer, and the result from now on: while it is kept, nobody else can be
-    given its memory.
+    ``earlier`` holds that answer and a copy of it, and those of the result from now on: while an
+    answer is kept, nobody else can be given its memory.
     """
-    before, earlier[:] = {_memory(x) for x in _inside([*earlier])} - {0}, [result]
+    before = {_memory(x) for x in _inside(earlier[:1])} - {0}
+    changed = len(earlier) > 1 and _differs(*earlier)
+    earlier[:] = [result]
+    with contextlib.suppress(Exception):  # a result that cannot be copied
+        earlier.append(copy_inputs(result))
     if any(_memory(x) in before for x in _inside(result)):  # a walk has thousands of them
         says = "shares its memory with your answer to the call before"
         return NEW, f"the result {says}: return an array of its own, a new one in every call."
+    if changed:
+        return NEW, "this call changed your answer to the call before: return a new one every time."
     return None
 
 

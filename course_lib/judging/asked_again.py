@@ -1,0 +1,43 @@
+"""A call that was answered rightly is made again: an answer depends on its arguments alone.
+
+Once at once, and once after all other inputs: what a function keeps from one call to the next (a
+buffer, a counter, answers by some of the arguments) shows in the second answer or in the first.
+Kernels are asked again in ways of their own, and each of their cases takes long; walks of calls
+are meant to keep something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from course_lib.judging.as_meant import as_meant
+from course_lib.judging.finding import Finding
+from course_lib.judging.hosts import Host
+from course_lib.judging.spec import Case, Exercise
+
+THE_SAME = "answers the same call alike"
+_LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
+
+
+def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | None:
+    """Return what is wrong with a second answer to a case whose first was right, else None.
+
+    ``when`` says which of the two times it is: "at once".
+    """
+    if exercise.kind == "kernel" or exercise.play or exercise.later:
+        return None
+    ran = host.run(replace(case, compiled=False))
+    if ran.found:
+        return ran.found
+    if ran.observed is None:
+        kinds, text = (ran.failure.kinds, ran.failure.text) if ran.failure else (("Error",), "")
+        return _otherwise(when, f"it ends in {kinds[0]}: {text}" if text else kinds[0])
+    expected = exercise.truth(*case.args, **case.kwargs)
+    result = as_meant(ran.observed.result, exercise.answer(expected))
+    finding = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
+    return finding and replace(_otherwise(when, finding.says), where=finding.where)
+
+
+def _otherwise(when: str, says: str) -> Finding:
+    told = f"your answer was right, but not when the same call was made again {when}: {says}"
+    return Finding(THE_SAME, told, look=_LOOK)
