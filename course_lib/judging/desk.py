@@ -7,7 +7,7 @@ before: who copies all parts while they come by takes each of them once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 # by name, so that they are what they were when this was loaded, whatever becomes of the module
@@ -144,15 +144,17 @@ def taken_once(
             return Finding("signature", desk)
         if finding := judge(case, observed, expected):
             return finding
-        if desk.stale:
-            return stale
+        found = stale if desk.stale else of_the_books(case, desk)
+        return found and replace(found, numbers_right=True)
+
+    def of_the_books(case: Case, desk: Desk) -> Finding | None:
         once = allowed(case)
         for name, books in desk.places.items():
             wrong = _tile_finding(name, books, once[name])
             wrong = wrong or _times_finding(books, once[name], _past_the_end(desk))
             if wrong := wrong or _across_finding(name, books, once[name]):
                 return wrong
-        return too_much(case, desk.peak) if case.counted else None
+        return too_much(case, desk.peak or 0) if case.counted else None
 
     return judged
 

@@ -151,7 +151,7 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
     makes of another case. Where no mistake explains all, two of them together may.
     """
     failed = seen[-1]
-    if _size(failed.result) > _MOST_NUMBERS:  # no mistake gives as much; comparing takes long
+    if numbers_in(failed.result) > _MOST_NUMBERS:  # no mistake gives as much; comparing takes long
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
@@ -165,7 +165,7 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         if named := _confirmed(exercise, pairs, tried, run):
             return named
     precision = _rounded_to(exercise, failed, run)
-    many = _size(failed.answer) >= FEWEST_NUMBERS
+    many = numbers_in(failed.answer) >= FEWEST_NUMBERS
     return Named(_ROUNDED[precision], certain=many) if precision else None
 
 
@@ -235,7 +235,7 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
     drawn = sorted(exercise.cases(rng), key=lambda case: case.name in names)
     for case in drawn:
         one = Seen.of(exercise, case)
-        if _size(one.answer) <= _MOST_NUMBERS and _shows(mistake, one):
+        if numbers_in(one.answer) <= _MOST_NUMBERS and _shows(mistake, one):
             yield one
 
 
@@ -245,7 +245,7 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         return None
     if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
         return None
-    if _size(failed.answer) < FEWEST_NUMBERS:
+    if numbers_in(failed.answer) < FEWEST_NUMBERS:
         return _rounded_together(exercise, failed, run)
     if not (precision := rounded(failed.result, failed.answer, failed.case.args)):
         return None
@@ -272,7 +272,7 @@ def _rounded_together(
         if not same(result, seen.answer):
             return None
         told.append((result, seen.answer))
-        if sum(_size(answer) for _, answer in told) >= FEWEST_NUMBERS:
+        if sum(numbers_in(answer) for _, answer in told) >= FEWEST_NUMBERS:
             break
     results, answers = map(list, zip(*told, strict=True))
     return rounded(results, answers, failed.case.args)
@@ -325,7 +325,7 @@ def _pairs(mistakes: list[Mistake], failed: Seen) -> Iterator[Mistake]:
         if hasattr(m.model, "beside")
     ]
     alone = [m for _, _, m in sorted(shares, key=lambda one: one[:2], reverse=True)]
-    scores = max(1, _size(failed.answer))
+    scores = max(1, numbers_in(failed.answer))
     most = min(_MOST_PAIRS, _MOST_SCORES // scores)
     both = (_pair(a, b) for a, b in combinations(alone, 2) if a.name != b.name)
     return islice(filter(None, both), most)
@@ -336,12 +336,12 @@ def _pair(a: Mistake, b: Mistake) -> Mistake | None:
     return model and Mistake(f"{a.name}; {b.name}", f"{a.says} And {b.says}", model)
 
 
-def _size(x: Any) -> int:
+def numbers_in(x: Any) -> int:
     """Return how many numbers a nested answer holds."""
     if isinstance(x, dict):
         x = list(x.values())
     if isinstance(x, tuple | list):
-        return sum(map(_size, x))
+        return sum(map(numbers_in, x))
     return int(np.prod(x.shape)) if is_array(x) else 1
 
 

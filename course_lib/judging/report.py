@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import html
+import re
 import sys
 import textwrap
 import unicodedata
@@ -43,6 +44,9 @@ _LOOK = {
 }
 
 
+_TOO_LONG = re.compile(r"^(.{800}).{100,}(.{100})$", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Report:
     """The outcome of one check: the verdict, one headline, and the lines that explain it.
@@ -58,6 +62,11 @@ class Report:
     misconception: str = ""
     picture: Picture | None = None
     drawn_after: int = 0
+
+    def __post_init__(self) -> None:
+        """Cut lines that nobody reads to their end: an answer may hold any number of numbers."""
+        cut = tuple(_TOO_LONG.sub(r"\1 ... \2", line) for line in self.lines)
+        object.__setattr__(self, "lines", cut)
 
     @property
     def passed(self) -> bool:

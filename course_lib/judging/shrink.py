@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.recognise import is_formula
+from course_lib.judging.recognise import is_formula, numbers_in
 from course_lib.judging.spec import REMAINDER, Case, Exercise
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.inputs import each_array, is_array, is_tensor
@@ -41,18 +41,29 @@ def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> C
     until = time.monotonic() + SECONDS
     best = case = replace(case, counted=False, compiled=False)
     sizes = {axis: axis[1] for axis in _axes(exercise, case)}
-    for axis in sizes:
+    for axis in [*sizes, *sizes]:  # twice: one may get smaller only when others are
         for target in _targets(axis):
             smaller = {**sizes, axis: target}
-            if time.monotonic() > until or not _keeps_promises(exercise, smaller):
+            if target >= sizes[axis] or time.monotonic() > until:
+                break
+            if not _keeps_promises(exercise, smaller):
                 continue
-            if fails(tried := _cut(exercise, case, smaller)):
+            tried = _cut(exercise, case, smaller)
+            if fails(tried) and _is_readable(exercise, tried, best):
                 best, sizes = tried, smaller
                 break
     for simpler in (_in_two_columns, _in_whole_numbers):
         if time.monotonic() < until and fails(tried := simpler(best)):
             best = tried
     return best
+
+
+def _is_readable(exercise: Exercise, case: Case, than: Case) -> bool:
+    """Whether the answer to a case is short, or no longer: smaller tiles make more of them."""
+    one, other = (
+        numbers_in(exercise.answer(exercise.truth(*x.args, **x.kwargs))) for x in (case, than)
+    )
+    return one <= max(other, 2 * _MOST_SHOWN)
 
 
 def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str]:

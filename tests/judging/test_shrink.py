@@ -117,7 +117,7 @@ def test_the_numbers_of_a_formula_are_made_small():
     ("fails", "n", "tile"),
     [
         (lambda n, tile: n % tile, 3, 2),
-        (lambda n, tile: n > 256, 257, 1),
+        (lambda n, tile: n > 256, 257, 8),  # 1 would make 257 pairs
         (lambda n, tile: n % tile == 1 and tile > 8, 17, 16),
     ],
 )

@@ -171,8 +171,9 @@ def test_every_case_of_stream_average_rejects_zeros_and_the_mean():
     for case in spec.cases(np.random.default_rng(3)):
         piles, values = case.args
         truth = spec.truth(piles, values)
-        for null in (np.zeros_like(truth), np.concatenate(values).mean(axis=0)):
-            assert not np.allclose(null, truth, rtol=1e-3), case.name
+        assert not np.allclose(0 * truth, truth, rtol=1e-3), case.name
+        mean = np.concatenate(values).mean(axis=0)
+        assert "mean(V)" in case.blind_to or not np.allclose(mean, truth, rtol=1e-3), case.name
 
 
 def test_early_division_shows_only_the_wrong_number_not_an_exception():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import sizes as by_relation
+from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 
 
 def _bounds(n: int, tile: int) -> list[tuple[int, int]]:
@@ -27,17 +31,24 @@ def _bounds_cases(rng: Generator) -> list[Case]:
         (100_000 + rest, 4096),
         (int(rng.integers(41, 120)), 1),
         (2**25 + 1, 2**20),  # float32 has no odd numbers there
-        *(
-            (one["n"](one["tile"]), one["tile"])
-            for one in by_relation.related(
-                rng, 11, n=by_relation.LENGTHS, tile=(*by_relation.TILES, 256, 999)
-            )
-        ),
+        *((n(tile), tile) for tile in (*by_relation.TILES, 256, 999) for n in by_relation.LENGTHS),
     ]
     return [
         Case(f"n = {n}, tile = {tile}", (n, tile), shows=frozenset({REMAINDER} if n == 257 else ()))
         for n, tile in sizes
     ]
+
+
+def _judge_bounds(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Judge the pairs: whole numbers, for Python slices by nothing else."""
+    if finding := exactly(case, observed, expected):
+        return finding
+    for pair in observed.result:
+        for x in pair:
+            if isinstance(x, float | np.floating):
+                says = f"a slice takes whole numbers: {x!r} is a float, and {int(x)} is meant."
+                return Finding("whole numbers", says)
+    return None
 
 
 _BOUNDS_MISTAKES = (
@@ -83,7 +94,7 @@ EXERCISE = Exercise.of(
     "4.1",
     cases=_bounds_cases,
     truth=_bounds,
-    judge=exactly,
+    judge=_judge_bounds,
     spared={
         JUMPS: "there are no scores",
         FAR: "there are no scores",

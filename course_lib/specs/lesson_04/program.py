@@ -230,6 +230,13 @@ def _judge_program(case: Case, observed: Observed, expected: Any) -> Finding | N
         observed.result, o_true, allowed=allowed, name="`o`", axes=axes, block_q=block_q
     ):
         return finding
+    found = _judge_books(case, observed, once)
+    return found and replace(found, numbers_right=True)
+
+
+def _judge_books(case: Case, observed: Observed, once: dict[str, int]) -> Finding | None:
+    """Judge what was loaded, stored and held; the numbers are right."""
+    (q, k, _), memory, block_q = case.args, observed.ledger, case.kwargs["block_q"]
     counts = derived_counts(q.shape[1], k.shape[1], block_q, case.kwargs["block_k"])
     t_q, t_k = counts["t_q"], counts["t_k"]
     programs = t_q * len(q)
