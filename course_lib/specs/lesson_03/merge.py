@@ -29,6 +29,7 @@ from course_lib.specs.lesson_03.piles import (
     faint,
     far_apart,
     judge_state,
+    related,
 )
 
 
@@ -164,7 +165,8 @@ def _merge_cases(rng: Generator) -> list[Case]:
         ),
         *(
             Case(f"states of {name}, from the {how}", (states_of((piles, values)), how))
-            for name, piles, values in far_apart(rng)
+            for name, piles, values in (*far_apart(rng), *related(rng))
+            if len(piles) > 1
             for how in ("left", "right", "tree")
         ),
         Case("values near 1e-9", ([small(1), small(2)], "left")),
