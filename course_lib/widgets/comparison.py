@@ -11,7 +11,10 @@ from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
 _TRUTH, _GUESS, _LINE = hex_of("right"), hex_of("flash"), hex_of("other")
+_RING = f"color-mix(in srgb, {_GUESS} 75%, currentColor)"  # lighter in the dark
+_HEAD = f'<small style="display:block;font-weight:650;color:{_RING}">⚑ What you predicted</small>'
 _FRAME = "box-sizing:border-box;max-width:48em;margin:6px 2px"
+_REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
     f"background:{_LINE}26"
@@ -80,10 +83,9 @@ class Comparison:
         )
         why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         asked = f'<p style="margin:0 0 12px;font-size:1.13em"><b>{rich(self.question)}</b></p>'
-        shown = asked * bool(self.question) + (
-            self._cards() or self._line() or f"<table>{rows}</table>"
-        )
-        shown = f'<div style="{_FRAME}">{shown}{why}</div>'  # as wide as the question
+        shown = self._cards() or (self._line() or f"<table>{rows}</table>") + why
+        shown = (_HEAD + asked) * bool(self.question) + shown
+        shown = f'<div style="{_FRAME}">{shown}</div>'  # as wide as the question
         if self.predictions:
             return shown
         first = "You have not predicted yet: do it above, or open the answer"
@@ -105,16 +107,29 @@ class Comparison:
             colour = _TRUTH if happened else _LINE
             look = f"border:1px solid {colour}" + f";background:{_TRUTH}2e" * happened
             if marks:
-                look += f";box-shadow:inset 0 0 0 2px {_GUESS}"
+                look += f";box-shadow:inset 0 0 0 2px {_RING}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
+            why = f'<span style="{_REASON}">{rich(self.explanation)}</span>' * happened
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
-                f'<span>{text}</span><span style="margin-left:auto">{" ".join(marks)}</span></div>'
+                f"<span>{text}</span><span>{' '.join(marks)}</span>{why}</div>"
             )
-        return cards
+        return cards + self._told()
+
+    def _told(self) -> str:
+        """Return one sentence: which card was said, and which it is."""
+        if not self.predictions:
+            return ""
+        letter = dict(zip(self.options, ascii_lowercase, strict=False))
+        guess, right = self.predictions[-1], [letter[answer] for answer in self.answers]
+        if guess in self.answers:
+            return f"<p>You said {letter[guess]}, and so it is.</p>"
+        return (
+            f"<p>You said {letter.get(guess, rich(str(guess)))}; it is {' and '.join(right)}.</p>"
+        )
 
     def _line(self) -> str:
         """Return the truth and each guess as flags on one line; "" where one has no place on it.
@@ -136,6 +151,7 @@ class Comparison:
             (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
             for guess, name in zip(guesses[::-1], names, strict=True)
         ]
+        flags_at = [self.answers[0], guesses[-1]]
         foot = 30 * len(flags) + 8  # px: where the line lies
         shown = [
             _flag(100 * (math.log10(value) - low) / (high - low), value > other, row, foot, *look)
@@ -146,9 +162,15 @@ class Comparison:
         powers = range(low, high + 1, every)
         ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
         line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
+        factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.3g} ×"
+        places = [100 * (math.log10(x) - low) / (high - low) for x in flags_at]
+        sense = zip((low, 0, high), ("less", "the same", "more"), strict=True)
+        words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense]
         return (
-            f'<div style="position:relative;height:{foot + 36}px;margin:0 23px">'
-            f'<div style="{line}"></div>{"".join(ticks)}{"".join(shown)}</div>{judged}'
+            f'<div style="position:relative;height:{foot + 36 + 20 * (self.unit == "×")}px;'
+            f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
+            f"{''.join(ticks)}{''.join(words) * (self.unit == '×')}{_gap(*places, factor, foot)}"
+            f"{''.join(shown)}</div>{judged}"
         )
 
 
@@ -164,6 +186,33 @@ def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, 
         f'<div style="{cloth};line-height:24px;white-space:nowrap;font-weight:650">'
         f"{rich(words)}</div></div>"
     )
+
+
+def _gap(truth: float, guess: float, words: str, foot: int) -> str:
+    """Return how many times too much or too little, between two flags that leave room for it."""
+    wide = abs(truth - guess)
+    if wide < 9:
+        return ""
+    place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
+    look = f"border-bottom:1.5px dashed {_LINE};line-height:20px;text-align:center;font-size:0.87em"
+    return f'<div style="{place};{look}">{words}</div>'
+
+
+def _small_ticks(low: int, high: int, foot: int) -> str:
+    """Return the ticks between powers of ten, as the question's line has them."""
+    at = (p + math.log10(x) for p in range(low, high) for x in range(2, 10))
+    d = "".join(f"M{100 * (x - low) / (high - low):.2f} 0v4" for x in at)
+    return (
+        f'<svg viewBox="0 0 100 8" preserveAspectRatio="none" style="position:absolute;left:0;'
+        f'top:{foot}px;width:100%;height:8px" aria-hidden="true"><path d="{d}" stroke="{_LINE}" '
+        'vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+def _sense(at: float, foot: int, words: str) -> str:
+    """Return what an end of the line means."""
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 30}px;width:8em;margin-left:-4em"
+    return f'<div style="{place};text-align:center;font-size:0.87em;opacity:0.75">{words}</div>'
 
 
 def _tick(at: float, foot: int, power: int) -> str:

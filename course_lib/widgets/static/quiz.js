@@ -23,7 +23,7 @@ function tried(model, solved, what) {
 }
 
 function verdict(right, ...text) {
-  const word = right ? "✓ Right." : "✗ Not this one.";
+  const word = right ? "Right." : "Not this one.";
   return h("div", { class: `fac-why ${right ? "fac-right" : "fac-wrong"}` }, h("b", {}, word), " ", ...text);
 }
 
