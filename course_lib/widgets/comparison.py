@@ -163,13 +163,14 @@ class Comparison:
         ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
         line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
         factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.3g} ×"
-        places = [100 * (math.log10(x) - low) / (high - low) for x in flags_at]
+        truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
         sense = zip((low, 0, high), ("less", "the same", "more"), strict=True)
         words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense]
+        gap = _gap(truth_at, guess_at, factor, foot)
         return (
             f'<div style="position:relative;height:{foot + 36 + 20 * (self.unit == "×")}px;'
             f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
-            f"{''.join(ticks)}{''.join(words) * (self.unit == '×')}{_gap(*places, factor, foot)}"
+            f"{''.join(ticks)}{''.join(words) * (self.unit == '×')}{gap}"
             f"{''.join(shown)}</div>{judged}"
         )
 

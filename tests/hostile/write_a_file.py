@@ -10,7 +10,8 @@ def echo(x):
         try:
             with open(os.path.join(place, "hostile_was_here"), "w") as file:
                 file.write("x")
-            os.symlink("/etc/passwd", os.path.join(place, "hostile_link"))
+            if not os.path.lexists(link := os.path.join(place, "hostile_link")):
+                os.symlink("/etc/passwd", link)
         except OSError:
             refused += 1
     if refused == len(places):

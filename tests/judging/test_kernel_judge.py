@@ -127,7 +127,7 @@ def blocks(*changes):
           ("tl.load(k_block)", "tl.load(k_block, boundary_check=(0))")],
          "", "write boundary_check=(0,)"),
         ([("range(0, n_k, 16)", "range(0, n_k + 16, 16)")],
-         "", "print where the block of that line begins"),
+         "", "no boundary_check for each axis"),
     ],
 )  # fmt: skip
 def test_an_error_of_tritons_has_a_name_and_a_next_step(changes, name, says):

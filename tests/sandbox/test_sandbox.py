@@ -302,7 +302,7 @@ def test_a_result_that_cannot_be_sent_is_said_to_be_so(workshop):
     program = "def echo(x):\n    for _ in range(x):\n        x = [x]\n    return x\n"
     with workshop.student() as child:
         _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
-        for depth in (100, 100_000):
+        for depth in (100, 50_000):
             assert "nested too deeply" in _case(child, depth)["error"]["text"]
         assert _case(child, 1)["result"] == [1]
 

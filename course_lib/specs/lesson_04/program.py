@@ -51,7 +51,7 @@ def _launch(function: Callable[..., Any], case: Case) -> Observed:
     """Lay q, k, v, o out in a flat memory and run every program, the last one first."""
     q, k, v = case.args  # (H, n, d)
     (heads, n_q, d), n_k = q.shape, k.shape[1]
-    layout = _LAYOUTS[case.kwargs["layout"]]
+    layout = _layouts()[case.kwargs["layout"]]
     block_q, block_k = case.kwargs["block_q"], case.kwargs["block_k"]
     memory = FlatMemory()
     addresses, strides = [], []
@@ -107,16 +107,20 @@ class _Layout(NamedTuple):
 
 ONE_AFTER_THE_OTHER, SIDE_BY_SIDE, APART = "heads first", "rows first", "rows apart"
 _FAR = "heads more than 2**15 apart"
-_LAYOUTS = {
-    ONE_AFTER_THE_OTHER: _Layout(),
-    SIDE_BY_SIDE: _Layout(rows_first=True),
-    APART: _Layout(columns=1),
-    "heads apart": _Layout(rows=1),
-    "heads and rows apart": _Layout(rows=2, columns=3),
-    "rows first, rows apart": _Layout(rows_first=True, heads=1),
-    "rows first, heads and rows apart": _Layout(rows_first=True, heads=1, columns=1),
-    _FAR: _Layout(rows=2**12, columns=1),
-}
+
+
+def _layouts() -> dict[str, _Layout]:
+    """Return how heads and rows may lie in memory. (No constant: `_launch` is copied.)"""
+    return {
+        ONE_AFTER_THE_OTHER: _Layout(),
+        SIDE_BY_SIDE: _Layout(rows_first=True),
+        APART: _Layout(columns=1),
+        "heads apart": _Layout(rows=1),
+        "heads and rows apart": _Layout(rows=2, columns=3),
+        "rows first, rows apart": _Layout(rows_first=True, heads=1),
+        "rows first, heads and rows apart": _Layout(rows_first=True, heads=1, columns=1),
+        _FAR: _Layout(rows=2**12, columns=1),
+    }
 
 
 def _laid(name: str, x: np.ndarray, layout: _Layout) -> np.ndarray:
@@ -194,7 +198,7 @@ def _program_cases(rng: Generator) -> list[Case]:
         *(case(f"{heads} heads, {layout}; d = {d}", drawn(n_q, n_k, d, heads), block_q, block_k,
                layout)
           for n_q, n_k, d, block_q, block_k, heads, layout in sizes.tiled(
-              rng, heads=(1, 2, 3, 6), layout=[name for name in _LAYOUTS if name != _FAR])),
+              rng, heads=(1, 2, 3, 6), layout=[name for name in _layouts() if name != _FAR])),
     ]  # fmt: skip
 
 
@@ -328,7 +332,7 @@ def _strided(strides: Callable[..., tuple[int, ...]]) -> Callable[..., np.ndarra
 
     def model(q: Any, k: Any, v: Any, layout: str, block_q: int, **_tiles: int) -> np.ndarray:
         heads, n_q, d = q.shape
-        how = _LAYOUTS[layout]
+        how = _layouts()[layout]
         laid = [_laid(name, x, how) for name, x in zip("qkvo", (q, k, v, q), strict=True)]
         steps = [(x[0].size, x.shape[2]) for x in laid]  # from head to head, from row to row
         if how.rows_first:
