@@ -111,8 +111,8 @@ def is_scaled(values: np.ndarray, known: np.ndarray, precision: float) -> bool:
 
 
 def is_box(mask: np.ndarray) -> bool:
-    """Return whether what is True fills a box."""
-    if mask.ndim == 0:
+    """Return whether what is True fills a box; nothing does."""
+    if mask.ndim == 0 or not mask.any():
         return True
     sides = [np.ptp(at) + 1 for at in np.nonzero(mask)]
     return int(np.count_nonzero(mask)) == math.prod(int(side) for side in sides)
