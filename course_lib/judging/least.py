@@ -67,7 +67,7 @@ def counted(least: Callable[[Case], Least]) -> Judge:
         finding = _loads(runs, wanted) or _stores(books, wanted)
         if own and wanted.stores is not None:
             finding = replace(finding or _read_back(own[0], wanted), look=_ADDED.format(own[0]))
-        return _tiles(runs, wanted) or _share(runs, wanted) or finding or _work(books, runs, wanted)
+        return _tiles(runs, wanted) or finding or _share(runs, wanted) or _work(books, runs, wanted)
 
     return judge
 

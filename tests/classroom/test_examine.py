@@ -305,6 +305,9 @@ def test_what_a_launcher_may_do_with_its_inputs(dtype):
         "a row with a border": torch.tensor([1.0, 1.0, 0.0, 0.0]),
         "windows": q[0].flatten().unfold(0, 16, 8),
         "float64": q.double(),
+        "NaN of many kinds": torch.arange(0x7FC00000, 0x7FC00040, dtype=torch.int32).view(
+            torch.float32
+        ),
         "a part, padded": torch.nn.functional.pad(k[:, :20], (0, 0, 0, 12)),
     }
     for name, tensor in honest.items():
