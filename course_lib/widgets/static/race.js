@@ -55,7 +55,7 @@ function render({ model, el }) {
     if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
     const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
     if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
-    const beside = naive ? ["empty between", "kernels"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
+    const beside = naive ? ["one tile at a time,", "empty after each kernel"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
     beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
     if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
     // the bill
@@ -130,7 +130,7 @@ function render({ model, el }) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1, over = ends <= clock, mark = Math.round(get("flag") * race.axis);
       write(lane.outText, `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`);
-      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag your flag to where this tape will end" : `your flag: ${bytesText(mark)}${lane.now > mark ? ", passed" : ""}`);
+      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag your flag to where this tape will end" : `your flag: ${bytesText(mark)}${lane.now > mark ? ": too low" : ""}`);
       write(lane.leastText, `thin: of this, HBM carries at least ${clock ? bytesText(Math.round(lane.least0)) : "so much"}${over || !clock ? "" : " so far"}`);
       write(lane.statusText, !clock ? "nothing has moved yet" : lane.current ? says(lane, lane.current) : over ? `done after ${timeText(ends)} of traffic clock` : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
