@@ -3,6 +3,8 @@
 - A Python bool as a run-time argument (the interpreter makes a 32-bit number of type int1 of it).
 - Operations imported by name, ``from triton.language import dot``: the interpreter lends its own to
   the module ``tl`` only.
+- A comparison of two numbers beside one of tiles, ``(x > 0) & mask``: the interpreter calls what a
+  comparison gives by the type of what was compared, and spreads it over a tile as that.
 - A constexpr that an unevaluated annotation calls otherwise than ``tl.constexpr``.
 
 Names that are private to Triton are used where they are there: without them nothing is mended, and
@@ -26,6 +28,7 @@ def mended() -> Iterator[None]:
     """Mend what a launch in the block would stumble over."""
     convert: Any = getattr(interpreter, "_implicit_cvt", None)
     prepare: Any = getattr(interpreter, "_patch_lang", None)
+    splat: Any = getattr(interpreter.InterpreterBuilder, "create_splat", None)
     borrowed: list[tuple[dict[str, Any], str, Any]] = []
     visited: set[int] = set()
 
@@ -39,8 +42,15 @@ def mended() -> Iterator[None]:
             borrowed.extend(_lend(function.__globals__))
         return prepared
 
+    def splat_too(builder: Any, to: Any, value: Any) -> Any:
+        if value.data.dtype == np.bool_:
+            value = interpreter.TensorHandle(value.data, tl.int1)
+        return splat(builder, to, value)
+
     if convert is not None:
         interpreter._implicit_cvt = convert_too
+    if splat is not None:
+        interpreter.InterpreterBuilder.create_splat = splat_too
     if prepare is not None:
         interpreter._patch_lang = prepare_too
     try:
@@ -48,6 +58,8 @@ def mended() -> Iterator[None]:
     finally:
         if convert is not None:
             interpreter._implicit_cvt = convert
+        if splat is not None:
+            interpreter.InterpreterBuilder.create_splat = splat
         if prepare is not None:
             interpreter._patch_lang = prepare
         for names, name, own in reversed(borrowed):

@@ -24,6 +24,18 @@ def flagged(x, y, n, flag, B: tl.constexpr):
     tl.store(y + at, a + flag * 100, mask=at < n)
 """
 
+COMPARED = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def compared(x, y, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    first = tl.load(x)
+    seen = {mask}
+    tl.store(y + at, tl.where(seen, 1.0, 0.0), mask=at < n)
+"""
+
 IMPORTED = """
 {future}
 import torch, triton
@@ -51,6 +63,23 @@ def test_a_python_bool_is_a_flag(flag, expected):
     with KernelLedger():
         module_from(FLAGGED).flagged[(1,)](x, y, 5, flag, B=16)
     assert y.tolist() == [expected] * 5
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        ("(first > 0.0) & (at < 3)", [1, 1, 1, 0, 0]),
+        ("(at < 3) & (first <= 0.0)", [0] * 5),
+        ("(first < 0.0) | (at >= 3)", [0, 0, 0, 1, 1]),
+        ("(first != 2.0) ^ (at < 3)", [0, 0, 0, 1, 1]),
+        ("(n > 4) & (at < 3)", [1, 1, 1, 0, 0]),
+    ],
+)
+def test_a_comparison_of_numbers_stands_beside_one_of_tiles(mask, expected):
+    x, y = torch.ones(1), torch.empty(5)
+    with KernelLedger():
+        module_from(COMPARED.replace("{mask}", mask)).compared[(1,)](x, y, 5, B=16)
+    assert y.tolist() == expected
 
 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations"])
