@@ -33,6 +33,21 @@ BESIDE = (  # of one number beside another: as many, one more or less, twice, ha
     lambda n: 1,
     lambda n: n + 100,
 )
+WITHIN = (  # of some among n: none, one, all, all but one, half
+    lambda n: 0,
+    lambda n: 1,
+    lambda n: n,
+    lambda n: n - 1,
+    lambda n: n // 2,
+)
+SPLITS = (  # of keys: all in one, two, one each, one empty, some, more than half
+    lambda n: 1,
+    lambda n: 2,
+    lambda n: min(n, 17),
+    lambda n: min(n + 1, 18),
+    lambda n: 5,
+    lambda n: max(n // 2 + 1, 2) if n < 24 else 13,
+)
 COUNTS = (1, 2, 3, 8, 17, 65, 128, 300)
 FEW = (1, 2, 3)  # batches, heads in a group
 HEADS = (1, 2, 3, 5, 8)
@@ -53,10 +68,17 @@ def related(rng: Generator, count: int, **levels: Sequence[Any]) -> Iterator[Map
         yield {name: choices[turns[name][i]] for name, choices in levels.items()}
 
 
-def tiled(rng: Generator, count: int = 14, **more: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+def tiled(
+    rng: Generator,
+    count: int = 14,
+    *,
+    dims: Sequence[int] = DIMS,
+    tiles: Sequence[int] = TILES,
+    **more: Sequence[Any],
+) -> Iterator[tuple[Any, ...]]:
     """Yield (n_q, n_k, d, block_q, block_k), every level of each at least once; but two keys or
     more, for with one there is nothing to weigh. ``more`` levels stand behind them."""
-    own = {"rows": LENGTHS, "keys": LENGTHS, "d": DIMS, "block_q": TILES, "block_k": TILES}
+    own = {"rows": LENGTHS, "keys": LENGTHS, "d": dims, "block_q": tiles, "block_k": tiles}
     for one in related(rng, count, **own, **more):
         block_q, block_k = one["block_q"], one["block_k"]
         n_q, n_k = one["rows"](block_q), max(one["keys"](block_k), 2)

@@ -21,6 +21,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import REMAINDER, Case, Exercise
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
@@ -90,6 +91,7 @@ def _ragged(rng: Generator) -> list[Case]:
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
         draw.fine_launch(rng, 1024, tiles=(16, 16)),
+        *tiled_launches(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
         case("256 queries and keys in tiles of 128 and 64, counted",
              256, 256, 16, tiles=(128, 64), counted=True),
@@ -131,6 +133,7 @@ def _final(rng: Generator) -> list[Case]:
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              strided="all", compiled=True),
         draw.fine_launch(rng, 1024, tiles=(16, 16), prefix="causal, ", causal=True),
+        *tiled_launches(rng, causal=(True, True, False)),
         *_counted(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),

@@ -17,6 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
+from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -55,6 +56,7 @@ def _split_cases(rng: Generator) -> list[Case]:
              128, 191, 16, tiles=(32, 64), causal=True),
         case("causal, 64 queries, 94 keys, d = 16: all but one key of a tile is seen",
              64, 94, 16, tiles=(32, 32), causal=True),
+        *tiled_launches(rng, causal=(True, True, False)),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),

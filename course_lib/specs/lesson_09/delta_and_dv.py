@@ -19,6 +19,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import Least, counted
+from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64
 from course_lib.specs.lesson_09.weights import (
@@ -55,7 +56,7 @@ def drawn_gradient(
     return do[..., :1, :].expand(shape) if alike else do
 
 
-def saved_cases(case: Callable[..., Case]) -> list[Case]:
+def saved_cases(rng: Generator, case: Callable[..., Case]) -> list[Case]:
     """Return what every kernel of the backward pass is tried on, drawn by ``case``."""
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
@@ -74,6 +75,7 @@ def saved_cases(case: Callable[..., Case]) -> list[Case]:
              compiled=True),
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
+        *tiled_launches(rng, case, causal=(True, False)),
         case("float16, 1024 queries that are all alike, in tiles of 16",
              1024, 16, 16, alike=True, dtype="float16", tiles=(16, 16)),
     ]  # fmt: skip
@@ -84,7 +86,7 @@ def _backward_cases(rng: Generator) -> list[Case]:
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
     apart = {"together": frozenset({0, 1, 3})}  # q, k and lse
     return [
-        *saved_cases(case),
+        *saved_cases(rng, case),
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),

@@ -68,7 +68,7 @@ def _cases(rng: Generator) -> list[Case]:
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
     apart: dict[str, Any] = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
-        *saved_cases(case),
+        *saved_cases(rng, case),
         # what is past the end scores 0, so that exp(S - lse) is infinite there
         case("scores near -150, short last tiles",
              20, 40, 16, near=-150, tiles=(16, 32), **apart),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
@@ -80,11 +81,30 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "large scores (q and k times 4)", [c, b], 18, 16, size=4),
         _case(rng, "caches that lie in memory as (B, n, H, d)", [a, c], 18, 8, strided=True),
         _case(rng, "an empty cache beside one with a single place left", [0, 11, 5], 12, 8),
+        *_sized(rng),
         *_hard(rng),
         _case(rng, "3 sequences of 58, 62 and 60 tokens, room for 64: counted",
               [58, 62, 60], 64, 64,
               counted=True),
     ]  # fmt: skip
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield caches of every room, filled to every part of it; the first token sees itself alone."""
+    for one in sizes.paired(
+        rng,
+        room=(2, 3, 8, 17),
+        filled=sizes.WITHIN,
+        batch=sizes.FEW,
+        heads=sizes.FEW,
+        d=sizes.WIDTHS,
+    ):
+        room, d, heads = one["room"], one["d"], one["heads"]
+        first = min(one["filled"](room), room - 1)
+        lengths = [first, *(int(x) for x in rng.integers(0, room, one["batch"] - 1))]
+        name = f"lengths {lengths}, room for {room}, {heads} heads, d = {d}"
+        alone = frozenset() if any(lengths) else frozenset({"mean(V)", "V"})
+        yield _case(rng, name, lengths, room, d, heads=heads, blind_to=alone)
 
 
 def _run(function: Any, case: Case) -> Observed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from numpy.random import Generator
 
+from course_lib.judging import sizes
 from course_lib.judging.judges import within
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
 
@@ -110,7 +111,30 @@ def _cases(rng: Generator) -> list[Case]:
              heads=6, kv_heads=2, head_dim=8),
         case("3 queries, 5 keys, 2 sequences, 2 keys shared, 4 heads on 2, d = 8",
              3, 5, batch=2, shared_prefix=2, heads=4, kv_heads=2, head_dim=8),
+        *_sized(rng),
     ]  # fmt: skip
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield every relation of queries to keys, of the shared prefix to all keys, of the heads."""
+    for one in sizes.paired(
+        rng,
+        keys=sizes.COUNTS,
+        queries=sizes.BESIDE[:-1],
+        shared=sizes.WITHIN,
+        batch=sizes.FEW,
+        group=sizes.FEW,
+    ):
+        n = one["keys"]
+        n_q, shared, kv_heads = one["queries"](n), one["shared"](n), int(rng.integers(1, 4))
+        heads, d, b = kv_heads * one["group"], int(rng.choice([1, 8, 96])), int(rng.choice([1, 2]))
+        yield Case(
+            f"{n_q} queries, {n} keys of which {shared} are shared, {one['batch']} sequences, "
+            f"{heads} heads on {kv_heads}, d = {d}, b = {b}",
+            (n_q, n),
+            {"batch": one["batch"], "heads": heads, "kv_heads": kv_heads, "head_dim": d, "b": b,
+             "shared_prefix": shared},
+        )  # fmt: skip
 
 
 _LOADS = (

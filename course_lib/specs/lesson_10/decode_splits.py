@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.decode_judge import (
     JUDGE,
     OF_PACKING,
@@ -21,6 +24,7 @@ from course_lib.judging.decode_judge import (
     half_launches,
     run,
 )
+from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_10.caches import NOT_NONE
 
@@ -46,12 +50,19 @@ def _cases(rng: Generator) -> list[Case]:
         (case("float16, 8 heads share 2 key heads, 150 keys in 3 splits, d = 64",
               4, 150, 64, heads=(1, 2), dtype="float16", tiles=(ROWS, 32), compiled=True), 3),
         *((one, 1) for one in half_launches(rng)),
+        *_sized(rng),
         *((one, 2) for one in draw.hard_launches(rng, 3, 66, 16, tiles=(ROWS, 32))),
         (case("200 keys in 6 splits, counted",
               8, 200, 16, heads=(1, 2), tiles=(ROWS, 32), counted=True), 6),
         (draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2),
     ]  # fmt: skip
     return [decode_case(one, splits=splits) for one, splits in drawn]
+
+
+def _sized(rng: Generator) -> Iterator[tuple[Case, int]]:
+    for one, has in decode_launches(rng, ROWS, batch=1, splits=sizes.SPLITS):
+        splits = has["splits"](one.args[1].shape[2])
+        yield replace(one, name=f"{one.name}, {splits} splits"), splits
 
 
 def _tiles_like_cards(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:

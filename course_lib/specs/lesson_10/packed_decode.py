@@ -16,6 +16,7 @@ from course_lib.judging.decode_judge import (
     decode_case,
     half_launches,
 )
+from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise
 
 
@@ -38,6 +39,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("float16, 8 heads share 2 key heads, 100 keys, d = 64",
              4, 100, 64, heads=(1, 2), dtype="float16", tiles=(ROWS, 32), compiled=True),
         *half_launches(rng),
+        *(one for one, _ in decode_launches(rng, ROWS)),
         *draw.hard_launches(rng, 3, 65, 16, tiles=(ROWS, 32)),
         case("8 heads share each of 2 key heads, 150 keys, counted",
              8, 150, 16, heads=(1, 2), tiles=(ROWS, 64), counted=True),

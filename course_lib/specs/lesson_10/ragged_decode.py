@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.decode_judge import (
     JUDGE,
     OF_PACKING,
@@ -21,6 +24,7 @@ from course_lib.judging.decode_judge import (
     half_launches,
     run,
 )
+from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.specs.lesson_10.decode_splits import OF_SHARES
 
@@ -59,6 +63,7 @@ def _cases(rng: Generator) -> list[Case]:
         _padded(case("float16, lengths 100 and 37 of 120 in 2 splits, d = 64",
                      4, 120, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
                 2, 100, 37),
+        *_sized(rng),
         *(_padded(one, 1, 1024) for one in half_launches(rng)),
         *(_padded(one, 2, 65, 33)
           for one in draw.hard_launches(rng, 3, 66, 16, heads=(2, 1), tiles=(ROWS, 32))),
@@ -67,6 +72,15 @@ def _cases(rng: Generator) -> list[Case]:
         _padded(draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2, 40, 23, padding=None),
     ]  # fmt: skip
     return drawn
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield two sequences each: one fills the cache, the other is of any length beside a tile."""
+    for one, has in decode_launches(rng, ROWS, splits=sizes.SPLITS, filled=sizes.LENGTHS):
+        n = one.args[1].shape[2]
+        splits, filled = has["splits"](n), min(has["filled"](has["block_k"]), n)
+        name = f"{one.name}, lengths {filled} and {n}, {splits} splits"
+        yield _padded(replace(one, name=name), splits, filled, n)
 
 
 def _off_by(more: int) -> Any:

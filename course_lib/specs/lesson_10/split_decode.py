@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from course_lib.attention.decode import split_slices
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
@@ -90,6 +91,17 @@ def _cases(rng: Generator) -> list[Case]:
         ),
         case("2 sequences, 8 heads on 2, 250 keys in 4 splits: counted", (2, 8, 2), 250, 64, 4,
              counted=True),
+        *(
+            case(f"{one['batch']} sequences, {one['kv_heads'] * one['group']} heads on "
+                 f"{one['kv_heads']}, {one['n']} keys in {one['splits'](one['n'])} splits, "
+                 f"d = {one['d']}",
+                 (one["batch"], one["kv_heads"] * one["group"], one["kv_heads"]),
+                 one["n"], one["d"], one["splits"](one["n"]))
+            for one in sizes.paired(
+                rng, n=(2, 3, 8, 17, 65), splits=sizes.BESIDE, d=sizes.WIDTHS, batch=sizes.FEW,
+                kv_heads=sizes.FEW, group=sizes.FEW,
+            )
+        ),
     ]  # fmt: skip
 
 

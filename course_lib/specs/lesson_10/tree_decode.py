@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from course_lib.attention.decode import ancestors
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
@@ -93,6 +94,16 @@ def _cases(rng: Generator) -> list[Case]:
             _case(rng, f"{name}, float64", tree, 10, 16, drawn=how, by=by, double=True,
                   shows=shows - {REMAINDER})
             for (name, _, shows), (how, by) in zip(draw.hard(rng, 7, 17, 16), hard, strict=True)
+        ),
+        *(
+            case(f"{n} drafts, {cached} cached keys, {one['heads']} heads, d = {one['d']}",
+                 _drawn_tree(rng, n), cached, d=one["d"], heads=(one["batch"], one["heads"]),
+                 blind_to=frozenset({"mean(V)", "V"} if n + cached == 1 else ()))
+            for one in sizes.paired(
+                rng, n=(1, 2, 3, 8, 17), cached=sizes.BESIDE, d=sizes.WIDTHS, batch=sizes.FEW,
+                heads=sizes.FEW,
+            )
+            for n, cached in [(one["n"], one["cached"](one["n"]))]
         ),
         _case(rng, "a drawn tree of 15 drafts, 400 cached keys: counted", _deep_tree(rng, 15), 400,
               256, heads=(1, 2), counted=True),  # a wide d: scores are no copies of the cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
@@ -37,6 +38,7 @@ def _case(
     stored: str = "",
     dtype: str = "float32",
     wide: bool = False,
+    d: int = 8,
     **flags: Any,
 ) -> Case:
     """Return a case. behind: entries of the table that mean nothing, the first of them next_page.
@@ -50,7 +52,7 @@ def _case(
     garbage = np.resize((next_page, *_GARBAGE[1:]), behind)
     entries = np.concatenate([_shuffled(rng, n_pages, used), garbage])
     table = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
-    pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, 8)))
+    pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, d)))
     pages = pages.to(getattr(torch, dtype))
     if stored == "by slot":
         pages = pages.transpose(1, 2).contiguous().transpose(1, 2)
@@ -91,10 +93,22 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "float16", 14, 4, dtype="float16"),
         _case(rng, "bfloat16", 14, 4, dtype="bfloat16", wide=True),
         _case(rng, "float64", 14, 4, dtype="float64"),
+        *_sized(rng),
         *(_case(rng, f"30 tokens in a pool of 300 pages of 8{which}: counted", 30, 8, n_pages=300,
                 stored=stored, counted=True)
           for which, stored in (("", ""), (" that lie between pages of V", "with V"))),
     ]  # fmt: skip
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield lengths of every relation to a page, and numbers of heads, slots and columns alike."""
+    for one in sizes.paired(
+        rng, page_size=(1, 2, 3, 16), length=sizes.LENGTHS, heads=sizes.FEW, d=sizes.WIDTHS
+    ):
+        page_size, heads, d = one["page_size"], one["heads"], one["d"]
+        length = one["length"](page_size)
+        name = f"{length} tokens in pages of {page_size}, {heads} heads, d = {d}"
+        yield _case(rng, name, length, page_size, heads=heads, d=d, n_pages=1 + length)
 
 
 def _as_the_table_says(tokens: Array, table: Array, page_size: int) -> tuple[Array, Array]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_10.caches import allowed, scores, softmax
+from course_lib.specs.lesson_10.caches import allowed, copy_finding, scores, softmax
 
 Array = np.ndarray
 Kept = Callable[[int, int, int], Array]  # (n, sinks, window) -> rows
@@ -71,10 +72,19 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "sinks, and the newest row alone", 15, 3, 1),
         _case(rng, "fewer rows than sinks", 2, 4, 3),
         _case(rng, "the first token", 1, 4, 8, blind_to=one),
+        *_sized(rng),
         *_hard(rng),
         _case(rng, "what is evicted holds NaN", 30, 4, 8, gone=True),
         _case(rng, "what is evicted holds NaN, and there are no sinks", 21, 0, 5, gone=True),
+        _case(rng, "a text 40 times as long as what is kept, counted", 480, 4, 8, counted=True),
     ]
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield every relation of the rows to what is kept of them."""
+    for one in sizes.paired(rng, sinks=(0, 1, 2, 4), window=(1, 2, 5, 8), n=sizes.BESIDE):
+        n = max(one["n"](one["sinks"] + one["window"]), 2)
+        yield _case(rng, "sinks and window of other sizes", n, one["sinks"], one["window"])
 
 
 def _rows(n: int, sinks: int, window: int) -> Array:
@@ -141,7 +151,11 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return finding
     may = allowed(o_true, q, k[:, :, kept_true], v[:, :, kept_true])
     axes = ("sequence", "head", "row", "column")
-    return array_finding(o, o_true, allowed=may, name="`o`", axes=axes)
+    if finding := array_finding(o, o_true, allowed=may, name="`o`", axes=axes):
+        return finding
+    if observed.ledger is None:
+        return None
+    return copy_finding(observed.ledger, k.nbytes, k.nbytes)
 
 
 def _doubled(n: int, sinks: int, window: int) -> Array:

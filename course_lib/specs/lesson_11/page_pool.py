@@ -96,10 +96,11 @@ def _cases(rng: Generator) -> list[Case]:
         _case("full at the moment of a copy, pages of 2", 2, 2,
               "append a", "fork a b", "append c a b c", "fork c d", "append c d a", "free c",
               "append a d b b"),
-        *(_random(rng, n_pages, page_size, 70)
-          for n_pages, page_size in ((5, 1), (4, 2), (6, 3), (5, 4), (8, 2))),
+        *(_random(rng, *pool, 70)
+          for pool in ((5, 1), (4, 2), (6, 3), (5, 4), (8, 2))),
         _random(rng, 30, 2, 150, most=20),
         _from_every_page(5, 3),
+        *(_random(rng, *pool, 70) for pool in ((12, 1), (30, 1), (20, 5))),
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ Only where a key is looked for is new.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from course_lib.attention.slips import LN_2, LOW_NUMBERS
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.decode_judge import (
     OF_PACKING,
     OF_THE_LOOP,
@@ -32,6 +33,7 @@ from course_lib.judging.judges import Judge
 from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
 from course_lib.judging.least import COPIES, Least, counted
 from course_lib.judging.misconceptions import SAYS
+from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_11.pages import PAGED, Paged, Place, in_pages
 
@@ -64,12 +66,22 @@ def _cases(rng: Generator) -> list[Case]:
         pages(case("float16, lengths 100 and 37, pages of 16 in tiles of 32, d = 64",
                    4, 100, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
               16, 100, 37),
+        *_sized(rng),
         *(pages(one, 64, 1024) for one in half_launches(rng)),
         *(pages(one, 16, 65, 33)
           for one in draw.hard_launches(rng, 3, 65, 16, heads=(2, 1), tiles=(ROWS, 32))),
         pages(case("lengths 200, 60 and 120, pages of 16 in tiles of 128, counted",
                    8, 200, 16, heads=(3, 1), tiles=(ROWS, 128), counted=True), 16, 200, 60, 120),
     ]  # fmt: skip
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield two sequences each, of any length beside a page."""
+    for one, has in decode_launches(rng, ROWS, page_size=(1, 3, 16, 17, 32), filled=sizes.LENGTHS):
+        n, page_size = one.args[1].shape[2], has["page_size"]
+        filled = min(has["filled"](page_size), n)
+        name = f"{one.name}, lengths {filled} and {n}, pages of {page_size}"
+        yield in_pages(rng, replace(one, name=name), page_size, filled, n)
 
 
 # Judging -----------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("a prompt that is cached whole, and ends within a page", "abcdefghij", "abcdefgh", 3),
         case("a second page that is cached behind another first one",
              "abcdefgh mnopqrst", "abcdqrstu", 4),
+        case("the same tokens in another order", "abcdefghij", "abdcefghij", 1),
         case("tokens that agree again later", "abcdefghij", "abcxefghij", 2),
         case("a prompt of one token", "abc", "a", 1),
         case("a prompt shorter than a page", "abcdefghij", "abcde", 16),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
@@ -74,6 +75,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "a latent of fewer numbers than a head", (2, 3, 7, 12, 4, 5, 8)),
         _case(rng, "large scores (cached rows times 4), float64", (2, 3, 9, 6, 4, 16, 5), size=4,
               double=True),
+        *_sized(rng),
         *(
             _case(rng, f"{name}, float64", (2, 3, 129, 48, 16, 24, 5), hard=qkv, double=True,
                   shows=shows)
@@ -82,6 +84,23 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "2 sequences of 1024 tokens, 16 heads: counted", (2, 16, 1024, 128, 8, 80, 96),
               counted=True),
     ]  # fmt: skip
+
+
+def _sized(rng: Generator) -> Iterator[Case]:
+    """Yield sizes that are alike, or one alone, in any two places."""
+    some = (1, 2, 3, 17)
+    for one in sizes.paired(
+        rng,
+        batch=sizes.FEW,
+        heads=sizes.FEW,
+        n=(2, 3, 17, 65),
+        d_nope=some,
+        d_rope=some,
+        rank=some,
+        d_v=some,
+    ):
+        name = ", ".join(f"{size} = {number}" for size, number in one.items())
+        yield _case(rng, name, tuple(one.values()))
 
 
 def _answer(

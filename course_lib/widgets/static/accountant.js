@@ -103,7 +103,7 @@ const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: ["the launches", "set"], traffic: ["traffic", "sets"], arithmetic: ["arithmetic", "sets"] };
-const KINDS = { "lower bound": "each tensor once: the lower bound", "upper bound": "K, V per Q tile" };
+const KINDS = { "lower bound": "FlashAttention, at the least", "upper bound": "FlashAttention, if no cache helps" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -182,10 +182,10 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), time = h("div", { class: "fac-time" }), marks = s("g", {});
+    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), moved = h("div", { class: `fac-share fac-share-${color}` }, "bytes"), time = h("div", { class: "fac-share" }), marks = s("g", {});
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value, ratio), says, h("div", { class: "fac-clip" }, svg), time);
-    return { node, value, ratio, says, time, svg, marks };
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
+    return { node, value, ratio, says, moved, time, svg, marks };
   }
 
   function modelLane(m) {
@@ -250,6 +250,7 @@ function render({ model, el }) {
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 ? totals[i] / totals[bound] : 0));
+    sayMoved(totals);
     sayTimes(totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s)));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawAreas(shape, values);
@@ -261,9 +262,8 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
-      const kind = KINDS[l.model.kind] ?? l.model.kind;
-      write(l.says, l.ratio.textContent && l.model.kind !== "lower bound" ? `the lower bound; ${kind}` : kind);
+      write(l.ratio, ratio && lanes.length > 1 ? (l.model.kind === "lower bound" ? "the lower bound" : `${times(ratio)} × the bound`) : "");
+      write(l.says, KINDS[l.model.kind] ?? l.model.kind);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -272,6 +272,15 @@ function render({ model, el }) {
         l.formula.replaceChildren(h("li", {}, l.model.describes), ...each, h("li", {}, limits));
       };
       l.spell();
+    }
+  }
+
+  /** The bytes of each lane as a bar of one scale, so that lengths can be compared as well. */
+  function sayMoved(totals) {
+    const most = Math.max(...totals, ...shown.extras.map((l) => l.entry.bytes));
+    const all = [...lanes.map((l, i) => [l, totals[i]]), ...shown.extras.map((l) => [l, l.entry.bytes])];
+    for (const [l, total] of all) {
+      l.moved.style.setProperty("--fac-share", `${(100 * total) / most}%`);
     }
   }
 
@@ -413,17 +422,26 @@ function render({ model, el }) {
     }
   }
 
+  /** Every model beside ``base``: two are a sentence, more are a list. */
+  function comparison(totals, base) {
+    const { label } = data.models[base], others = data.models.map((m, i) => [m.label, totals[i]]).filter((_, i) => i !== base);
+    const [[name, total]] = others;
+    if (others.length === 1) return `${capital(name)} moves ${timesWords(total / totals[base])} ${label}: ${bytesText(total)} against ${bytesText(totals[base])}.`;
+    const each = others.map(([other, bytes], i) => `${other} ${i ? "" : "moves "}${times(bytes / totals[base])} times${i ? "" : " as many"}`);
+    return `${capital(label)} moves ${bytesText(totals[base])}; ${each.join(", ")}.`;
+  }
+
   function inWords(totals, flops, chip) {
     const least = data.models.findIndex((m) => m.kind === "lower bound");
     const most = totals.indexOf(Math.max(...totals));
     const base = least < 0 ? totals.indexOf(Math.min(...totals)) : least;
     const launches = (i) => get("layers") * data.models[i].launches;
     const found = (i) => pace(flops, totals[i], launches(i), chip, data.launch_s);
-    const dear = found(most), ms = (seconds) => milliseconds(1000 * seconds);
+    const dear = found(most), dearest = data.models[most].label, ms = (seconds) => milliseconds(1000 * seconds);
     const first = most === base
       ? `Every model here says ${bytesText(totals[base])}.`
-      : `${capital(data.models[most].label)} moves ${timesWords(totals[most] / totals[base])} ${data.models[base].label}: ${bytesText(totals[most])} against ${bytesText(totals[base])}.`;
-    const second = `On ${chip.name} that traffic takes ${ms(dear.traffic)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.overhead)}.`;
+      : comparison(totals, base);
+    const second = `On ${chip.name} the traffic of ${dearest} takes ${ms(dear.traffic)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.overhead)}.`;
     const other = found(base).limit, [what, set] = LIMITS[dear.limit];
     const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${LIMITS[other][0]} for ${data.models[base].label}`}`;
     return `${first} ${second} ${capital(what)} ${set} the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
