@@ -182,7 +182,7 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), moved = h("div", { class: `fac-share fac-share-${color}` }, "bytes"), time = h("div", { class: "fac-share" }), marks = s("g", {});
+    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), moved = h("div", { class: `fac-share fac-share-${color}` }), time = h("div", { class: "fac-share" }), marks = s("g", {});
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
     const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
     return { node, value, ratio, says, moved, time, svg, marks };
@@ -280,7 +280,7 @@ function render({ model, el }) {
     const most = Math.max(...totals, ...shown.extras.map((l) => l.entry.bytes));
     const all = [...lanes.map((l, i) => [l, totals[i]]), ...shown.extras.map((l) => [l, l.entry.bytes])];
     for (const [l, total] of all) {
-      l.moved.style.setProperty("--fac-share", `${(100 * total) / most}%`);
+      l.moved.style.setProperty("--fac-share", `max(2px, ${(100 * total) / most}%)`);
     }
   }
 
@@ -289,7 +289,7 @@ function render({ model, el }) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
-      write(l.time, `time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
+      write(l.time, `bytes · time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });

@@ -32,7 +32,7 @@ function render({ model, el }) {
     const { fs, lw, shelf, H, deskH, tape, thin, scale, base, stacked } = race.box, { x, y, bill, l2, desk } = lane, naive = lane.name === "naive";
     const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
     const nodes = [
-      text(x, y + 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
+      text(x, stacked ? y + 1.2 * fs : 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
       s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 4.8 * fs, rx: 6 }),
       text(x + lw - 0.9 * fs, y + shelf + 0.3 * fs, "fac-race-small fac-race-name", "HBM", { "text-anchor": "end" }), // Q stands at the left
     ];

@@ -71,23 +71,24 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     const H = Math.min(big ? 268 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
-    const shelf = (stacked ? 1.9 : 3.2) * fs, shelfEnd = shelf + H + 5.1 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
-    const tape = 1.7 * fs, thin = 0.65 * fs, head = (stacked ? 6.1 : 3.3) * fs, bill = head + tape + thin + 3.2 * fs, tops = stacked ? count * bill + 0.4 * fs : 0;
-    race.box = { width, fs, lw, n, d, base, scale, H, shelf, wear, deskH, tape, thin, stacked, zoom: H / 512, height: stacked ? tops + count * below + 0.5 * fs : below + bill };
+    const shelf = 1.9 * fs, shelfEnd = shelf + H + 5.1 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
+    const tape = 1.7 * fs, thin = 0.65 * fs, head = (stacked ? 6.1 : 4.6) * fs, bill = head + tape + thin + 3.2 * fs;
+    const rows = stacked ? count : 1, tops = rows * bill + 0.4 * fs; // above all stand the tapes, together
+    race.box = { width, fs, lw, n, d, base, scale, H, shelf, wear, deskH, tape, thin, stacked, zoom: H / 512, height: tops + rows * below + 0.5 * fs };
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
       lane.y = tops + (stacked ? i * shelfEnd : 0);
-      lane.l2 = stacked ? tops + count * shelfEnd + i * onChip + 1.7 * fs : shelfEnd; // on a phone S stands under no S, then the desks
+      lane.l2 = tops + (stacked ? count * shelfEnd + i * onChip + 1.7 * fs : shelfEnd); // on a phone S stands under no S, then the desks
       lane.desk = lane.l2 + 3.9 * fs;
-      lane.says = stacked ? i * bill + 2.5 * fs : 2.55 * fs;
-      lane.bill = head + (stacked ? i * bill : below); // and above all the tapes stand together
+      lane.says = stacked ? i * bill + 2.5 * fs : tops + 1.1 * fs;
+      lane.bill = head + (stacked ? i * bill : 0);
       lane.scores = n * (get("decode") ? 1 : n) * b();
-      const rows = get("decode") ? 1 : n;
+      const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
-        const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : rows) * scale);
-        lane.at[t] = { x, y: lane.y + shelf + 2.1 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : rows) };
+        const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : queries) * scale);
+        lane.at[t] = { x, y: lane.y + shelf + 2.1 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : queries) };
         x += w + Math.max({ q: 1.2, k: 2.6, v: 2.6, o: 1.9, s: 0 }[t] * fs, 2.7 * fs - w);
       }
     });
