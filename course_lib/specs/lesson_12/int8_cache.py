@@ -75,13 +75,13 @@ def _cases(rng: Generator) -> list[Case]:
         _case("rows of zeros in K and in V", _with_zeros(rng)),
         _case("memory that lies as (B, n, H, d)", _drawn(rng, 3, 7, 8), strided=True),
         _case("bfloat16 inputs", _drawn(rng, 3, 11, 16), dtype="bfloat16"),
+        *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
+        _case(hard[0][0], _a_row_a_head(*jump), shows=hard[0][2]),
         *(
             _case(f"{one['n']} tokens, {one['heads']} heads, d = {one['d']}",
                   _drawn(rng, one["heads"], one["n"], one["d"]))
-            for one in sizes.paired(rng, n=(2, 3, 17, 65), heads=sizes.FEW, d=sizes.WIDTHS)
+            for one in sizes.paired(rng, n=(2, 3, 17, 65), heads=sizes.FEW, d=sizes.WIDTHS[1:])
         ),
-        *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
-        _case(hard[0][0], _a_row_a_head(*jump), shows=hard[0][2]),
     ]  # fmt: skip
 
 
