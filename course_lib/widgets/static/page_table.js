@@ -207,17 +207,20 @@ function render({ model, el }) {
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
     const holding = {};
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
-    const bottom = top + Math.ceil(pages() / each) * (tall + gap) - gap;
+    // Of a large pool: the rows in use, and one more.
+    const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
+    const rows = whole > 4 ? Math.min(whole, Math.max(2, used + 1)) : whole, shown = Math.min(pages(), rows * each);
+    const bottom = top + rows * (tall + gap) - gap;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
     let edges = "", free = "", ticks = "", stripes = "", mine = "";
-    for (let page = 0; page < pages(); page += each) {
-      const cells = row(...place(page), Math.min(each, pages() - page), wide, tall);
+    for (let page = 0; page < shown; page += each) {
+      const cells = row(...place(page), Math.min(each, shown - page), wide, tall);
       if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
       else free += cells;
     }
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
     const alike = (page, next) => wide < 4 * fs && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
-    for (let page = 0, many = 1; page < pages(); page += many, many = 1) {
+    for (let page = 0, many = 1; page < shown; page += many, many = 1) {
       const who = holding[page];
       if (!who) continue;
       while (alike(page, page + many)) many += 1;
@@ -231,8 +234,8 @@ function render({ model, el }) {
       }
     }
     if (wide <= 4 * fs) {
-      for (let page = 0; page < Math.min(each, pages()); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
-      for (let page = each; page < pages(); page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
+      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
+      for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
     for (const page of Object.keys(ends)) {
@@ -252,8 +255,7 @@ function render({ model, el }) {
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
-    const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), lastRow = Math.ceil(pages() / each) - 1, row_ = Math.floor(last / each) + 1, unused = plural(pages() - c.pages, "free page");
-    if (row_ <= lastRow) chip(add, "unused", unused, left + (each * wide) / 2, top + ((row_ + lastRow) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
+    if (used < rows) chip(add, "unused", plural(pages() - c.pages, "free page"), left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
