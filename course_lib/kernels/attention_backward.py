@@ -10,16 +10,43 @@ chosen. Sinks change nothing in either, for lse holds them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from course_lib.kernels.attention_forward import fetchable, gluon_works, still
 from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel, rows_kernel
 from course_lib.kernels.ladder import described
-from course_lib.kernels.launch import cdiv, launch, likeness, on_device_of, power_of_2
+from course_lib.kernels.launch import (
+    cdiv,
+    launch,
+    likeness,
+    on_device_of,
+    power_of_2,
+    remembered,
+)
 from course_lib.kernels.scores import LOG2_E, Extras
-from course_lib.kernels.tiles import backward_tiles_for
+from course_lib.kernels.tiles import Tiles, backward_tiles_for
+
+
+class Ways(NamedTuple):
+    """What was chosen for calls that are alike: the kernel with five products, or tiles of two, and
+    whether these load by descriptors."""
+
+    five: bool
+    described: bool
+    for_keys: Tiles
+    for_queries: Tiles
+
+
+def ways(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, tiles: tuple | None,
+    may_be_by_hand: bool, packed: bool,
+) -> Ways:  # fmt: skip
+    """Choose: ``may_be_by_hand`` where what was asked for is all that the kernel by hand knows."""
+    five = tiles is None and may_be_by_hand and by_hand(q, k, v, do)
+    described_ = not packed and by_descriptors(q, k, v, do)
+    return Ways(five, described_, *(tiles or backward_tiles_for(q)))
 
 
 def flash_backward(
@@ -70,17 +97,18 @@ def flash_backward(
     if do.stride(-1) != 1:  # that of o.sum() has strides of 0, which no copy engine takes
         do = do.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
-    five = tiles is None and window is None and extra.same_scores and by_hand(q, k, v, do)
+    given = (q, k, v, o, lse, do, *extra.tensors, *(() if dlse is None else (dlse,)))
+    same = torch.are_deterministic_algorithms_enabled()
+    like = likeness(given, causal, window, tiles, same, dlse is None, *extra.kinds)
+    may_be_by_hand = not same and window is None and extra.same_scores
+    chosen = remembered(like, ways, q, k, v, do, tiles, may_be_by_hand, packed)
+    five, _, for_keys, for_queries = chosen
     n_out = cdiv(n_q, 128) * 128 if five else n_q
     delta, lse_2 = (lse.new_empty((batch * heads, n_out)) for _ in range(2))
     dq_sum = lse.new_empty((batch * heads, n_out, power_of_2(d))) if five else None
-    for_keys, for_queries = tiles or backward_tiles_for(q)
     shape: dict[str, Any] = {"HEAD_DIM": d, "BLOCK_D": power_of_2(d)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
-    mask["DESCRIBED"] = not packed and by_descriptors(q, k, v, do)
-    given = (q, k, v, o, lse, do, *extra.tensors, *(() if dlse is None else (dlse,)))
-    settings = (causal, window, for_keys, for_queries, mask["DESCRIBED"], five)
-    like = likeness(given, *settings, dlse is None, *extra.kinds)
+    mask["DESCRIBED"] = chosen.described
     strides = (*q.stride(), *k.stride(), *v.stride(), *do.stride())
     sizes = (n_q, n_k, window or 0, scale, scale * LOG2_E)
     softcap = None if extra.softcap is None else extra.softcap * LOG2_E
@@ -88,7 +116,7 @@ def flash_backward(
 
     def walked(x: torch.Tensor, rows: int) -> Any:
         """Return what the kernel loads tiles of x from."""
-        return described(x.contiguous(), rows) if mask["DESCRIBED"] else x
+        return described(x.contiguous(), rows) if chosen.described else x
 
     with on_device_of(q):
         launch(
@@ -103,7 +131,7 @@ def flash_backward(
             from course_lib.kernels.gluon_backward import gradients
 
             row = (q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv)
-            gradients(*row, causal=causal, scale=scale)
+            gradients(*row, causal=causal, scale=scale, like=like)
             return dq, dk, dv, dsinks
         longest_q, longest_k = n_q, n_k
         if extra.cu_q is not None:
@@ -152,11 +180,10 @@ FEWEST = 2**30  # q.numel() * n_k from which the kernel by hand is faster
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> bool:
     """Return whether to take the kernel with five products: sm_90, half types, head_dim 64, 96 or
-    128, rows `fetchable`, enough to do, and PyTorch not asked for the same bits in every run."""
+    128, rows `fetchable`, and enough to do."""
     return (
         q.shape[-1] in (64, 96, 128)
         and q.numel() * k.shape[2] >= FEWEST
-        and not torch.are_deterministic_algorithms_enabled()
         and fetchable(q, k, v, do)
         and gluon_works()
     )

@@ -11,7 +11,7 @@ What a call may ask for beside the mask (soft-cap, slopes, sinks, packed sequenc
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from course_lib.kernels.launch import (
     multiprocessors,
     on_device_of,
     power_of_2,
+    remembered,
 )
 from course_lib.kernels.scores import LN_2, LOG2_E, Extras, capped, slope_of, sloped, span
 from course_lib.kernels.tiles import BY_HAND, by_hand_for, sm_of, tiles_for
@@ -228,17 +229,14 @@ def forward(
     is chosen. Both results are contiguous; packed (B = 1, n_q all rows), o is so as (n_q, H, d).
     """
     extra = Extras(*extras)
-    if (
-        window is None
-        and scale > 0
-        and not extra.tensors
-        and extra.softcap is None
-        and worth_descriptors(q, k)
-        and by_hand(q, k, v)
-    ):
-        with on_device_of(q):
-            return _on_hopper(q, k, v, causal, scale)
-    return plain_forward(q, k, v, causal, window, scale, extra)
+    if window is not None or scale <= 0 or extra.tensors or extra.softcap is not None:
+        return plain_forward(q, k, v, causal, window, scale, extra)
+    like = likeness((q, k, v), causal)
+    choice = remembered(like, hopper_choice, q, k, v, causal)
+    if choice is None:
+        return plain_forward(q, k, v, causal, window, scale, extra, like=like)
+    with on_device_of(q):
+        return _on_hopper(q, k, v, causal, scale, choice, like)
 
 
 def plain_forward(
@@ -251,8 +249,12 @@ def plain_forward(
     extra: Extras = Extras(),  # noqa: B008 (a tuple never changes)
     table: torch.Tensor | None = None,
     lengths: torch.Tensor | None = None,
+    like: Hashable | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`forward` by the plain kernel. With a table, k and v are pages: see `paged`."""
+    """`forward` by the plain kernel. With a table, k and v are pages: see `paged`.
+
+    ``like``: a `likeness` that decides the call, if there is one already.
+    """
     batch, heads, n_q, d = q.shape
     _, kv_heads, n_k, _ = k.shape
     o, lse = new_outputs(q, packed=extra.cu_q is not None)
@@ -266,8 +268,9 @@ def plain_forward(
     if table is not None:
         page, pages = n_k, (table.stride(0), k.stride(0), v.stride(0))
     tiles = tiles_for(q, causal=causal)
-    given = (q, k, v, *extra.tensors, *(x for x in (table, lengths) if x is not None))
-    like = likeness(given, causal, window, *extra.kinds)
+    if like is None:
+        given = (q, k, v, *extra.tensors, *(x for x in (table, lengths) if x is not None))
+        like = likeness(given, causal, window, *extra.kinds)
     softcap = None if extra.softcap is None else extra.softcap * LOG2_E
     with on_device_of(q):
         launch(
@@ -308,16 +311,27 @@ def worth_descriptors(q: torch.Tensor, k: torch.Tensor) -> bool:
     return q.numel() * k.shape[2] >= SMALL.get(q.shape[-1], 0)
 
 
-def _on_hopper(q, k, v, causal, scale):
-    """Rung 8; at head_dim 64 and with few keys, where that was measured to be faster, rung 7."""
-    from course_lib.kernels.gluon_forward import specialised
+def hopper_choice(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> dict[str, Any] | None:
+    """Return how rung 8 should run, {} for rung 7, None where neither can or should.
 
+    Rung 7 is for head_dim 64 and few keys, where it was measured to be faster.
+    """
+    if not (worth_descriptors(q, k) and by_hand(q, k, v)):
+        return None
     choice = by_hand_for(q, k, causal, multiprocessors(q))
     many = MANY_FOR_LISTS if "stays" in choice else MANY_KEYS
-    if q.shape[-1] == 64 and k.shape[2] < many:
+    return {} if q.shape[-1] == 64 and k.shape[2] < many else choice
+
+
+def _on_hopper(q, k, v, causal, scale, choice, like):
+    from course_lib.kernels.gluon_forward import specialised
+
+    if not choice:
         q, k, v = (x.contiguous() for x in (q, k, v))  # it knows nothing else
         return descriptors(q, k, v, causal=causal, longest_first=causal, scale=scale)
-    return specialised(q, k, v, causal=causal, scale=scale, **choice)
+    return specialised(q, k, v, causal=causal, scale=scale, like=like, **choice)
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:

@@ -381,7 +381,9 @@ def _sum_template(numel: int) -> TensorDescriptor:
     return TensorDescriptor(torch.empty(0), [numel // 32, 32], [32, 1], [128, 32], layout)
 
 
-def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, stages=None):
+def gradients(
+    q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, stages=None, like=None
+):
     """Write dQ, dK and dV, on sm_90.
 
     Args:
@@ -399,12 +401,13 @@ def gradients(q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv, *, causal, scale, s
         causal: aligned at the end.
         scale: of the scores.
         stages: tiles of Q and dO in flight; default what fits, 2 at d = 64, 3 above it.
+        like: a `likeness` that decides all of these but the scale; default one that does.
     """
     batch, heads, n_q, d = q.shape
     kv_heads, n_k = k.shape[1:3]
     rows, width = dq_sum.shape[1:]
     stages = stages or width // 64 + 1
-    like = likeness((q, k, v, do), causal, stages)
+    like = like or likeness((q, k, v, do), causal, stages)
     launch(
         *(gradients_kernel, (cdiv(n_k, 128), batch * kv_heads), like),
         *(described(q, 64), described(do, 64), described(k, 64), described(v, 64)),

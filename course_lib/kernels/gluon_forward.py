@@ -580,6 +580,7 @@ def specialised(
     stages=3,
     overlap=True,
     stays=False,
+    like=None,
 ):
     """Rung 8: warp-specialised and overlapped by hand, on sm_90.
 
@@ -596,6 +597,7 @@ def specialised(
         overlap: let a group take exponentials while its last P V runs; else other groups' do.
         stays: one program an SM, with a list of query tiles and room for the next Q; else each
             program takes one tile.
+        like: a `likeness` that decides all of these but the scale; default one that does.
 
     Returns:
         o (B, H, n_q, d) and lse (B, H, n_q) in float32.
@@ -617,7 +619,7 @@ def specialised(
         programs = min(batch * heads * (cdiv(tiles, 2) if causal else tiles), multiprocessors(q))
     launch(
         *(specialised_kernel, (programs,)),
-        likeness((q, k, v), causal, groups, block_k, stages, overlap, stays),
+        like or likeness((q, k, v), causal, groups, block_k, stages, overlap, stays),
         *(described(q, 64), described(k, block_k), described(v, block_k), described(o, 64)),
         *(lse, n_q, n_k, batch * heads, heads, tiles, scale * LOG2_E),
         GROUP=heads // k.shape[1],

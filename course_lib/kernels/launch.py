@@ -8,6 +8,7 @@ costs little; under it `launch` keeps the compiled kernel (as Triton's tutorial 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 
 MOST = 4096  # calls of different shapes to remember; a server's lengths have no end
 _known: dict[Hashable, tuple[Callable[..., None], list[Any]]] = {}
+_decided: dict[Hashable, Any] = {}
 
 
 def cdiv(a: int, b: int) -> int:
@@ -32,7 +34,12 @@ def multiprocessors(x: torch.Tensor) -> int:
     """Return how many SMs x's GPU has; 1 for a tensor on a CPU."""
     if not x.is_cuda:
         return 1
-    return torch.cuda.get_device_properties(x.device).multi_processor_count
+    return _multiprocessors_of(x.device)
+
+
+@functools.cache
+def _multiprocessors_of(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def on_device_of(x: torch.Tensor) -> AbstractContextManager:
@@ -61,6 +68,18 @@ def likeness(tensors: Sequence[torch.Tensor], *settings: Hashable) -> Hashable |
             return None
         found += (x.shape, x.stride(), x.dtype)
     return tuple(found)
+
+
+def remembered(like: Hashable | None, decide: Callable[..., Any], *args: Any) -> Any:
+    """Return ``decide(*args)``, asked once for all calls that are alike; each time if None."""
+    if like is None:
+        return decide(*args)
+    key = decide, like
+    if key not in _decided:
+        if len(_decided) >= MOST:
+            _decided.clear()
+        _decided[key] = decide(*args)
+    return _decided[key]
 
 
 def launch(
