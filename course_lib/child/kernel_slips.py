@@ -195,9 +195,14 @@ def _index_of_pointer(place: _Place, text: str) -> str:
             name, index = node.value.id, ast.unparse(node.slice)
             if not _is_pointer(place.space.get(name)) or "None" in index or ":" in index:
                 continue
+            says = f"`{name}` is a pointer, no array"
             if isinstance(node.ctx, ast.Store):
-                return f"`{name}` is a pointer, no array: tl.store({name} + {index}, ..., mask=...)"
-            return f"`{name}` is a pointer, no array: tl.load({name} + {index}, mask=...)"
+                return f"{says}: tl.store({name} + {index}, ..., mask=...)"
+            sums = [x for x in ast.walk(place.statement) if isinstance(x, ast.BinOp)]
+            block = getattr(place.space.get(index), "type", None)
+            if any(node in (x.left, x.right) for x in sums) and not (block and block.is_block()):
+                return f"{says}: that row begins at {name} + {index} * (the row stride)"
+            return f"{says}: tl.load({name} + {index}, mask=...)"
     return ""
 
 

@@ -103,10 +103,10 @@ def _undefined(observed: Observed, finding: Finding, fill: str) -> Finding:
         return finding
     names = ", ".join(f"`{name}`" for name in sorted(observed.ledger.undefined))
     says = (
-        f"{finding.says} {names} is loaded with a mask and without `other=`: what the mask leaves "
+        f"{finding.says} Loaded with a mask and without `other=`: {names}. What the mask leaves "
         "out is undefined on a GPU, and NaN during a check"
     )
-    look = f"write other={fill} into that load."
+    look = f"write other={fill} into each such load."
     return replace(finding, property=UNDEFINED, says=says, look=look)
 
 

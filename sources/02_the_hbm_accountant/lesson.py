@@ -88,7 +88,7 @@ places()
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
 #
-# 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte.
+# 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte (both numbers divided by 10⁹).
 # (Bytes a second are the memory's *bandwidth*; 10¹² FLOPs a second are a TFLOP/s.)
 #
 # With fewer than 295 FLOPs per byte the workers wait. This number is called the
@@ -109,8 +109,8 @@ places()
 # | eager, 6 trips | 6 N² b + 4 N d b | what PyTorch makes of the same lines |
 # | **the least** | 4 N d b | read Q, K, V, write O, once each |
 #
-# *Eager* PyTorch makes a kernel of each operation. The division by √d is one more
-# than the four trips allow for.
+# *Eager* PyTorch makes a kernel of each operation. The division by √d is a kernel of its
+# own: it reads S once more and writes it once more, two trips.
 #
 # The third line is a **lower bound**. (In code and pictures it is called
 # *compulsory*.) It describes no program. The inputs are in the warehouse, the output
@@ -391,7 +391,7 @@ draw_regimes()
 
 
 # %% plot-regimes-say [markdown]
-# On the left both measured lines are nearly flat, and far above both dotted lines.
+# On the left both measured lines rise little, and lie far above both dotted lines.
 # That is overhead, more than the least: four launches of 5 us are 20 us,
 # and eager took 112 us at N = 512. On the right fused runs parallel to the arithmetic, and
 # eager stays above its traffic line.

@@ -107,7 +107,7 @@ with np.errstate(over="ignore", invalid="ignore"):
 # piles; you hand each pile back and never see it again. The rule is: each
 # paper counts exp(its mark − the best mark *of the whole stack*). You do not know
 # the best mark until the last pile. On each paper stands a *value* besides, and you
-# want the average of the values, each counted so.
+# want the average of the values, in which each paper counts as much as that.
 #
 # You keep three sticky notes:
 #

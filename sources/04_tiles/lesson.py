@@ -313,7 +313,7 @@ p_block_k.reveal(
 #   each needs all of K and V.
 # - **FLOP per byte is about `block_q`** (with 2-byte numbers). A K/V tile is worth
 #   more if more queries wait on the desk. An H100 needs about 295 FLOP per byte
-#   (lesson 02); tiles of 128 × 128 have less than half of that. But these are bytes
+#   (lesson 02); tiles of 128 × 128 (the table: 124) have less than half of that. But these are bytes
 #   *loaded*, and not all of them come from HBM: see below.
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk, and the
 #   tall one loads about half as much. (In this model. With 32 keys a tile there are
@@ -607,7 +607,7 @@ long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
 dram = {r["causal"]: max(r["dram_gb"]) for r in long_calls}
 p_dram.reveal(
     dram[False],
-    "About 4 times the lower bound. The tile loads ask for 123 times as much.",
+    "About 4 times the lower bound. The tile loads ask for 123 times what DRAM moved.",
 )
 
 # %% reveal-dram-causal

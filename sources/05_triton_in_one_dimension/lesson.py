@@ -283,8 +283,8 @@ p_mask.reveal(
 # %% guard-bands [markdown]
 # How did the ledger see it? It lays every tensor between two strips of memory that belong
 # to nobody, **guard bands**: an address that falls there is reported *before* it is touched,
-# with the tensor, the program and the line. Every check of the exercises runs your kernels
-# this way.
+# with the tensor, the program and the line. (A program may have up to three numbers. Here
+# the other two are 0.) Every check of the exercises runs your kernels this way.
 #
 # ## What stands in the empty places? `other`
 #

@@ -385,8 +385,8 @@ else:
 # %% tools [markdown]
 # ## Some small tools
 #
-# The kernel below needs them for a rule of its own (row i may see two columns beyond
-# number i), and yours in lesson 07 for the causal one.
+# The kernel below needs them for a rule that is invented, only to practise: row i may see
+# columns 0 to i + 2. Yours in lesson 07 needs them for the causal one.
 #
 # - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
 # - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector

@@ -28,6 +28,8 @@ SLIPS = {
                "as a method, .exp() does not run here"),
     "zeros": (6, "matmul", [(ZEROS, "tl.zeros(BLOCK_M, BLOCK_N)")], "(BLOCK_M, BLOCK_N)."),
     "x[]": (5, "vector_add", [(LOAD, "x[offsets]")], "tl.load(x + offsets, mask=...)"),
+    "x[row]": (5, "row_softmax", [("x + row * x_row", "x[row]")],
+               "that row begins at x + row * (the row stride)"),
     "float grid": (5, "vector_add", [("triton.cdiv(n, block)", "n / block")],
                    "a grid needs whole numbers"),
     "no comma": (5, "vector_add", [("[(programs,)]", "[programs]")], "add_kernel[(programs,)]("),

@@ -175,7 +175,7 @@ def test_a_wrong_signature_gets_a_sentence():
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("copy_tiles", (", other=0.0", ""), "Next: write other=0.0 into that load."),
+        ("copy_tiles", (", other=0.0", ""), "Next: write other=0.0 into each such load."),
         ("mended_total", ("torch.zeros(1,", "torch.zeros((),"), ".reshape((1,)) gives that shape."),
         ("which_fail_on_a_gpu", ('"races"', '"race"'),
          'Next: "race" is none of the texts of this answer: "does not compile", "fine", "races".'),

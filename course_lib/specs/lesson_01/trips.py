@@ -66,6 +66,19 @@ def _changed(**changes: Callable[[dict[str, float]], float]) -> Callable[..., di
     return model
 
 
+def _linear(n_bytes: Callable[[int, int, int], int]) -> tuple[Any, Any]:
+    """Return two models of 1.3 in which Q, K, V and O have other bytes: also in the total, or not
+    there."""
+
+    def everywhere(n: int, d: int, itemsize: int) -> dict[str, float]:
+        return _books(n, d, itemsize, linear=n_bytes(n, d, itemsize))
+
+    def alone(n: int, d: int, itemsize: int) -> dict[str, float]:
+        return _books(n, d, itemsize) | {"qkvo": n_bytes(n, d, itemsize)}
+
+    return everywhere, alone
+
+
 def _totalled(total: Callable[[dict[str, float]], float], **entries: float) -> Any:
     """Return a model of 1.3 with another total, and with these entries."""
 
@@ -139,20 +152,21 @@ _TRIP_MISTAKES = (
             total_gb=lambda right: right["total"] / 2**30,
         ),
     ),
-    Mistake(
+    *Mistake.ways(
         "elements instead of bytes",
         "An element has `itemsize` bytes: multiply by it.",
         lambda n, d, itemsize: _books(n, d, 1),
+        *_linear(lambda n, d, itemsize: 4 * n * d),
     ),
-    Mistake(
+    *Mistake.ways(
         "O is forgotten",
         "Q, K and V are read, and O is written: four matrices of n x d.",
-        lambda n, d, itemsize: _books(n, d, itemsize, linear=3 * n * d * itemsize),
+        *_linear(lambda n, d, itemsize: 3 * n * d * itemsize),
     ),
-    Mistake(
+    *Mistake.ways(
         "only one of Q, K, V and O",
         "Q, K, V and O are four matrices of n x d.",
-        lambda n, d, itemsize: _books(n, d, itemsize, linear=n * d * itemsize),
+        *_linear(lambda n, d, itemsize: n * d * itemsize),
     ),
     Mistake(
         "S is n x d",
