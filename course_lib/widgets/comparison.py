@@ -105,9 +105,9 @@ class Comparison:
             ]  # fmt: skip
             happened = option in self.answers
             colour = _TRUTH if happened else _LINE
-            look = f"border:1px solid {colour}" + f";background:{_TRUTH}2e" * happened
+            look = f"border:{1 + happened}px solid {colour}" + f";background:{_TRUTH}2e" * happened
             if marks:
-                look += f";box-shadow:inset 0 0 0 2px {_RING}"
+                look += f";box-shadow:inset 0 0 0 1px {_RING}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
             why = f'<span style="{_REASON}">{rich(self.explanation)}</span>' * happened
@@ -175,6 +175,13 @@ class Comparison:
         )
 
 
+# Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.
+_ON_ITS_TICK = (
+    "width:3.4em;margin-left:-1.7em;display:flex;justify-content:center;white-space:nowrap;"
+    "font-size:0.87em"
+)
+
+
 def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str) -> str:
     """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
     needs = 1.9 * len(words) + 5  # percent, on a phone
@@ -212,13 +219,13 @@ def _small_ticks(low: int, high: int, foot: int) -> str:
 
 def _sense(at: float, foot: int, words: str) -> str:
     """Return what an end of the line means."""
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 30}px;width:8em;margin-left:-4em"
-    return f'<div style="{place};text-align:center;font-size:0.87em;opacity:0.75">{words}</div>'
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{_ON_ITS_TICK}"
+    return f'<div style="{place};opacity:0.75">{words}</div>'
 
 
 def _tick(at: float, foot: int, power: int) -> str:
     """Return a tick of the line and its number below it."""
     number = f"{10.0**power:g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
-    place = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:8em;margin-left:-4em"
-    tick = f'<div style="width:1px;height:8px;margin:0 auto;background:{_LINE}"></div>'
-    return f'<div style="{place};text-align:center;font-size:0.87em">{tick}{number}</div>'
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{_ON_ITS_TICK}"
+    tick = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:1px;height:8px;background:{_LINE}"
+    return f'<div style="{tick}"></div><div style="{place}">{number}</div>'

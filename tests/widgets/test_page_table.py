@@ -265,7 +265,7 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
     letters = page.locator(".fac-t-chip").all_text_contents()
     assert letters.count("B") == 2 + 1  # its pages, and what would be reserved
-    assert "207 free pages" in letters
+    assert "207 free pages, 160 of them not drawn" in letters
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert min(narrow) >= 3
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()

@@ -185,7 +185,7 @@ def above_the_slope() -> RooflineChart:
 @pytest.mark.browser
 def test_what_was_timed_above_the_roof_says_why_and_points_to_its_place_on_it(mount):
     page = mount(above_the_slope(), width=1280)
-    assert "caches served some of these bytes" in page.text_content(".fac svg")
+    assert "caches served bytes that were counted" in page.text_content(".fac")
     assert page.locator(".fac-roof-way").count() == 2
     assert page.locator(".fac-roof-true").count() == 1, "the other's place is under the handle"
 

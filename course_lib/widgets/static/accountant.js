@@ -289,7 +289,7 @@ function render({ model, el }) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
-      write(l.time, `bytes · time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
+      write(l.time, `time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });
@@ -367,7 +367,7 @@ function render({ model, el }) {
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    write(scaleText, `${values.H > 1 || get("layers") > 1 ? `Numbers: all ${values.H} heads${get("layers") > 1 ? ` and ${get("layers")} layers` : ""}. Areas: one of them. ` : ""}Here S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Drag the corner of S.`);
+    write(scaleText, `${values.H > 1 || get("layers") > 1 ? `Numbers: all ${values.H} heads${get("layers") > 1 ? ` and ${get("layers")} layers` : ""}. Areas: one of them. ` : ""}Here S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Bars: bytes in colour, time in grey. Drag the corner of S.`);
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }

@@ -255,7 +255,7 @@ function render({ model, el }) {
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
-    if (used < rows) chip(add, "unused", plural(pages() - c.pages, "free page"), left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
+    if (used < rows) chip(add, "unused", `${plural(pages() - c.pages, "free page")}${rows < whole ? `, ${pages() - shown} of them not drawn` : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });

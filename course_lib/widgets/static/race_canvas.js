@@ -70,7 +70,7 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 268 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? 258 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
     const shelf = 1.9 * fs, shelfEnd = shelf + H + 5.1 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
     const tape = 1.7 * fs, thin = 0.65 * fs, head = (stacked ? 6.1 : 4.6) * fs, bill = head + tape + thin + 3.2 * fs;
     const rows = stacked ? count : 1, tops = rows * bill + 0.4 * fs; // above all stand the tapes, together

@@ -149,17 +149,15 @@ function render({ model, el }) {
     const { X, Y, fs } = at, covered = (l) => marks.some((m) => X(m.intensity) > l.left - fs && X(m.intensity) < l.left + l.size + fs && Math.abs(Y(m.tflops) - l.row) < fs);
     const ways = [[true, 1], [true, 0], [false, 0], [false, 2]].slice(at.width < 700 ? 2 : at.width < ROOMY ? 1 : 0).map((way) => laid(points, marks, at, ...way));
     for (const l of ways.find((names) => !names.some(covered)) ?? ways.at(-1))
-      add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), x: l.left, y: l.row + 0.3 * fs }, l.text);
+      add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
   }
 
   /** Right of the slope and under the roof, a row each; left of it what was measured above it, and, if `turned`, what has room there: 1 but flash, 2 all. */
   function laid(points, marks, { X, Y, fs, ridge, from, floor, end }, long, turned) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
     const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge, turned: turned > Number(p.colour === "flash") && p.x < ridge });
-    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-small", x: X(m.intensity), y: Y(m.tflops), above: aboveSlope(m, chip) });
-    const off = long ? marks.filter((m) => aboveSlope(m, chip)) : [];
-    const why = off.map((m) => ({ text: "caches served some of these bytes: the true point is ◇ →", cls: "fac-t-soft", x: X(m.intensity), y: Y(m.tflops) - fs, above: true })).filter((l) => l.x - fs - wide(l.text, 0.92 * fs) > from).sort((a, b) => a.y - b.y).slice(0, 1);
-    const sized = [...points.map(point), ...marks.map(timed), ...why].map((l) => {
+    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-name", x: X(m.intensity), y: Y(m.tflops), above: aboveSlope(m, chip) });
+    const sized = [...points.map(point), ...marks.map(timed)].map((l) => {
       const size = wide(l.text, 0.92 * fs);
       return { ...l, size, above: l.above || (l.turned && l.x - fs - size > from) };
     });
@@ -167,7 +165,7 @@ function render({ model, el }) {
       const under = l.flat || l.x + 1.1 * fs + l.size > end, x = Math.min(under ? Math.max(l.x - l.size / 2, X(ridge)) : l.x + 1.1 * fs, end - l.size);
       return { ...l, left: x, y: Math.max(l.y + (under ? 1.4 : 0.45) * fs, peak + (X(ridge) - x) * steep + 0.8 * fs) }; // not on the slope
     });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: l.x - fs - l.size }));
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: l.x - fs - l.size, ends: true }));
     return [[right, floor - fs], [left, floor]].flatMap(([side, most]) => {
       const rows = spread(side.map((l) => l.y), side.map(() => 1.3 * fs), 0, most);
       return side.map((l, i) => ({ ...l, row: rows[i] }));
@@ -185,7 +183,7 @@ function render({ model, el }) {
     words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic.`;
     if (view === VIEWS.dial) words.textContent += ` ${get("heads")} query heads ÷ ${get("kv_heads")} K/V heads: groups of ${get("heads") / get("kv_heads")}. Here ${short(100 * Math.min(1, points[1].x / ridge), 2)} % of the peak at most; each dot: twice the queries.`;
     else if (points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds: what L2 serves decides.";
-    if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM; the true point lies right.";
+    if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM; the true point is ◇.";
     if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
