@@ -2,6 +2,8 @@
 
 Asked is the statement in which a kernel failed, and what its names stood for at that moment: so
 what is said of a pointer is said of something that was one.
+
+Longer than 400 lines because each slip is a small function of its own, and they share one place.
 """
 
 from __future__ import annotations

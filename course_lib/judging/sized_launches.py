@@ -18,6 +18,7 @@ from course_lib.judging.spec import Case
 
 TILES = (16, 32)  # tl.dot takes 16 at least
 DIMS = (16, 32, 64)
+HEADS = ((1, 1), (1, 3), (3, 1), (2, 2))  # (batch, heads)
 
 
 def tiled_launches(
@@ -29,14 +30,14 @@ def tiled_launches(
 ) -> list[Case]:
     """Return launches of every relation of queries and keys to their tiles, drawn by ``case``."""
     case = case or partial(draw.launch, rng)
-    drawn = sizes.tiled(rng, count, dims=DIMS, tiles=TILES, causal=causal)
+    drawn = sizes.tiled(rng, count, dims=DIMS, tiles=TILES, causal=causal, heads=HEADS)
     return [
         case(
-            f"{'causal, ' if is_causal else ''}{n_q} queries, {n_k} keys, tiles of {block_q} and "
-            f"{block_k}, d = {d}",
-            n_q, n_k, d, tiles=(block_q, block_k), causal=is_causal,
+            f"{'causal, ' if is_causal else ''}{' x '.join(map(str, heads))} heads, {n_q} queries, "
+            f"{n_k} keys, tiles of {block_q} and {block_k}, d = {d}",
+            n_q, n_k, d, tiles=(block_q, block_k), causal=is_causal, heads=heads,
         )
-        for n_q, n_k, d, block_q, block_k, is_causal in drawn
+        for n_q, n_k, d, block_q, block_k, is_causal, heads in drawn
     ]  # fmt: skip
 
 

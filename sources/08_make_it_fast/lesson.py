@@ -133,8 +133,8 @@ print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {produc
 # lasts from asking for S until it is there: multiplying or waiting, no clock tells them
 # apart. Exponentials and rescaling take twice as long as that, and often both programs
 # are at them at once. Of the cycles of one tile, both programs' products need less than half
-# at the data sheet's rate. (So much of the loop, with the clocks in it, which make it slower; the answer above is the
-# whole call's share, without them.)
+# at the data sheet's rate. (Two shares, not to be mixed: this one is of the loop alone, slowed
+# by its clocks; the answer above is of the whole call, without clocks.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).

@@ -190,7 +190,7 @@ def test_keyboard_reaches_everything(mount):
         names.append(page.evaluate("document.activeElement.labels?.[0]?.textContent.slice(0, 8) "
                                    "|| document.activeElement.ariaLabel "
                                    "|| document.activeElement.textContent"))  # fmt: skip
-    expected = ["score of key 0", "Next", "Play", "Reset", "Step", "What if", "Order", "more"]
+    expected = ["score of key 1", "Next", "Play", "Reset", "Step", "What if", "Order", "more"]
     assert [name for want, name in zip(expected, names, strict=True) if want not in name] == []
     page.get_by_label("Step", exact=True).press("End")
     assert page.evaluate("facModel.get('step')") == 15
@@ -397,7 +397,7 @@ def test_piles_are_dragged_to_another_place_and_the_end_is_the_same(mount):
 def test_scores_and_piles_by_keyboard(mount):
     page = mount(by_hand(), width=1280, reduced=True)
     page.keyboard.press("Tab")
-    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "PageDown"):
+    for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowUp", "PageDown"):
         page.keyboard.press(key)
     assert page.evaluate("facModel.get('changed')") == {"0:1": 2.7}
     page.keyboard.press("Shift+ArrowRight")

@@ -63,6 +63,7 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              16, 96, 64, rise=-12, tiles=(16, 32)),
         case("2 x 2 heads, and tiles as tall as d", 64, 64, 32, heads=(2, 2), tiles=(32, 32)),
         case("all scores near -150", 32, 64, 16, near=-150, tiles=(32, 16)),
+        case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110, tiles=(16, 32)),
         case("large scores (q and k times 4)", 64, 128, 32, size=4, tiles=(64, 32)),
         case("float16, 128 queries, 1024 keys of equal weight, values near 100, counted",
              128, 1024, 16, values_near=100, dtype="float16", tiles=(128, 64), counted=True),

@@ -91,7 +91,8 @@ def _masks_only_the_boundary(case: Case, observed: Observed, expected: Any) -> F
     if observed.ledger is None or case.args[0].shape[-1] in tiles:
         return None
     (n_q, n_k), (block_q, block_k) = (x.shape[-2] for x in case.args[:2]), tiles
-    need = _partial_tiles(n_q, n_k, block_q, block_k, bool(case.kwargs.get("causal")))
+    heads = math.prod(case.args[0].shape[:-2])
+    need = _partial_tiles(n_q, n_k, block_q, block_k, bool(case.kwargs.get("causal"))) * heads
     if len({*need} - {0}) > 1:
         return None
     made: Counter[tuple[int, ...]] = Counter()

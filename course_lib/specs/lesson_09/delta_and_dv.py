@@ -76,6 +76,7 @@ def saved_cases(rng: Generator, case: Callable[..., Case]) -> list[Case]:
         case("causal, 512 queries and keys, d = 16, counted",
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
         *tiled_launches(rng, case, causal=(True, False)),
+        case("one key", 20, 1, 16, heads=(1, 2), tiles=(16, 16)),
         case("float16, 1024 queries that are all alike, in tiles of 16",
              1024, 16, 16, alike=True, dtype="float16", tiles=(16, 16)),
     ]  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
+from course_lib.judging import sizes
 from course_lib.judging.attention_judge import attention_judge, attention_truth, eager_output
 from course_lib.judging.both_ways import there_and_back
 from course_lib.judging.finding import Finding
@@ -21,6 +22,7 @@ from course_lib.judging.kernel_judge import (
     too_much_memory,
     was_launched,
 )
+from course_lib.judging.sized_launches import HEADS
 from course_lib.judging.spec import FAR, HARD, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, same
 from course_lib.specs.lesson_09.forward import as_far_as_right, forward_mistakes
@@ -76,6 +78,13 @@ def _cases(rng: Generator) -> list[Case]:
         # at 384 a byte for each weight is more than a few copies of the inputs
         case("causal, 384 queries and keys, d = 16: what is kept is counted",
              384, 384, 16, causal=True, counted=True),
+        *(
+            case(f"{'causal, ' if one['causal'] else ''}{one['n_q']} queries, {one['n_k']} keys, "
+                 f"d = {one['d']}", one["n_q"], one["n_k"], one["d"], heads=one["heads"],
+                 causal=one["causal"])
+            for one in sizes.related(rng, 5, n_q=(1, 2, 63, 65), n_k=(1, 2, 64, 65, 129),
+                                     d=(16, 32), heads=HEADS, causal=(True, False))
+        ),
         case("scores near -150, 20 queries, 70 keys", 20, 70, 16, near=-150),
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, dtype="float16"),
         # two tiles of 64 keys and one key: the maximum jumps from each to the next

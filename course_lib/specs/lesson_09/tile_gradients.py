@@ -74,14 +74,14 @@ def _cases(rng: Generator) -> list[Case]:
         drawn("a scale of 0.3", 5, 8, 4, slice(3, 8), scale=0.3),
         drawn("large scores (q and k times 4)", 5, 8, 4, slice(3, 8), size=4),
         drawn("one query, one key of 3", 1, 3, 2, slice(1, 2)),
+        # nothing for five products; to move each number in turn, and ask f, takes minutes
+        drawn("256 queries and keys, d = 32", 256, 256, 32, every),
         *(
             drawn(f"{n_q} queries, {last - first} of {n_k} keys, d = {d}", n_q, n_k, d,
                   slice(first, last))
             for n_q, n_k, d in sizes.attention(rng)
             for first, last in [sorted(rng.choice(n_k + 1, 2, replace=False).tolist())]
         ),
-        # nothing for five products; to move each number in turn, and ask f, takes minutes
-        drawn("256 queries and keys, d = 32", 256, 256, 32, every),
         *hard,
     ]  # fmt: skip
 

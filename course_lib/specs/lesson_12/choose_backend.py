@@ -113,6 +113,7 @@ def _cases(rng: Generator) -> list[Case]:
         ("a drawn list, and no pages are asked for", need | {"page": None}, drawn),
         ("a drawn list that no kernel of it serves", need | {"d": 8 * need["d"]}, drawn),
         ("a drawn list of one", need, drawn[:1]),
+        ("a list of none", need, []),
     ]  # fmt: skip
     for mask in _others(_MASKS, "window"):
         lists.append((f"a drawn list, mask {mask}", *_drawn(rng, mask)))

@@ -101,6 +101,7 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
+const HANDLE = 17; // pixels: from the corner of a small S to its handle
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: ["the launches", "set"], traffic: ["traffic", "sets"], arithmetic: ["arithmetic", "sets"] };
 const KINDS = { "lower bound": "FlashAttention, at the least", "upper bound": "FlashAttention, if no cache helps" };
@@ -205,7 +206,7 @@ function render({ model, el }) {
       made.marks.append(rect, hatch, says, letter);
       return { rect, hatch, says, letter };
     });
-    const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(" "));
+    const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(", "));
     made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
     const neverText = never && s("g", {}, ["S is", "never here"].map((line, i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` }, line)));
@@ -335,7 +336,7 @@ function render({ model, el }) {
         if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
       });
       const below = trips.find((at) => at.kind === "strip" && px(at.wide) >= LETTER);
-      if (squares.length) renew(l.scores, { y: Math.max(px(extent(squares, "y")) + line - 1, below ? px(below.tall) + 2 * line : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
+      if (squares.length) renew(l.scores, { x: px(shape.n) < 24 ? px(shape.n) + HANDLE + 13 : 0, y: Math.max(px(extent(squares, "y")) + line - 1, below ? px(below.tall) + 2 * line : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
@@ -352,7 +353,7 @@ function render({ model, el }) {
       if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
     }
     const corner = px(shape.n);
-    const held = corner < 24 ? corner + 40 : corner; // a small S lies beside its handle, not under it
+    const held = corner < 24 ? corner + HANDLE : corner; // a small S lies beside its handle, not under it
     renew(around, { width: corner, height: corner, visibility: corner < 24 ? "hidden" : "visible" });
     renew(lead, { d: corner < held ? `M${corner} ${corner}L${held} ${held}` : "" });
     renew(knob, { cx: held, cy: held });
@@ -427,7 +428,8 @@ function render({ model, el }) {
     const { label } = data.models[base], others = data.models.map((m, i) => [m.label, totals[i]]).filter((_, i) => i !== base);
     const [[name, total]] = others;
     if (others.length === 1) return `${capital(name)} moves ${timesWords(total / totals[base])} ${label}: ${bytesText(total)} against ${bytesText(totals[base])}.`;
-    const each = others.map(([other, bytes], i) => `${other} ${i ? "" : "moves "}${times(bytes / totals[base])} times${i ? "" : " as many"}`);
+    const often = (ratio) => (Math.abs(ratio - 1) < 0.005 ? "as many" : `${times(ratio)} times as many`);
+    const each = others.map(([other, bytes], i) => `${other} ${i ? "" : "moves "}${often(bytes / totals[base])}`);
     return `${capital(label)} moves ${bytesText(totals[base])}; ${each.join(", ")}.`;
   }
 

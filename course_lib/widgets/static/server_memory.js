@@ -48,9 +48,9 @@ function render({ model, el }) {
         lines(add, `what ${name}`, narrow ? what : [what.join("; ")], narrow ? 1 : left, y - head + 2.25 * fs, fs);
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
         lines(add, `rows ${name}`, [String(rows), "rows"], left - 0.5 * fs, y + 0.4 * fs, fs, "end");
-        const says = `all ${data.requests} answered after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.75 * fs), fits = end - left > long;
+        const says = `all ${data.requests} answered after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long;
         add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${1.3 * fs}` });
-        add(`ended ${name}`, "text", { class: "fac-t-small", x: fits ? end - 0.4 * fs : Math.min(end + 0.4 * fs, width - long), y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
+        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : Math.min(end + 0.4 * fs, width - long), y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
         if (narrow) drawFacts(add, name, run, columns, 1, y + tall + 2.4 * fs, width / columns, fs);
         else drawFacts(add, name, run, 1, left + across + 1.5 * fs, y + 0.4 * fs, 0, fs);
       });

@@ -18,7 +18,12 @@ function stepperPicture(model, data, now, says) {
   const picture = stage(model, "stepper-picture", drawPicture, ...layers);
   picture.svg.setAttribute("role", "group"); // it holds sliders: the scores
   let held = null;
-  const heldKey = () => held ?? now().scores.findIndex((x) => x !== -Infinity); // the key whose score Tab comes to
+  const heldKey = () => held ?? tallest(); // the key whose score Tab comes to
+  function tallest() { // of the pile on the desk
+    const { scores, sequence } = now(), { place } = position(Math.min(model.get("step"), last), nTiles), [first, stop] = data.tiles[sequence[Math.max(0, Math.min(place, nTiles - 1))]];
+    const best = Math.max(...scores.slice(first, stop));
+    return best > -Infinity ? scores.indexOf(best, first) : scores.findIndex((x) => x !== -Infinity);
+  }
   let follow = false; // a node that is moved loses the focus
 
   function drawPicture(width, fs) {
@@ -164,16 +169,17 @@ function stepperPicture(model, data, now, says) {
   /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
-    heading(add, "desk", "weights p", { x, y, fs });
+    const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
+    heading(add, "desk", `weights p${zoom > 1 ? `, ×${zoom}` : ""}`, { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `of pile ${letter(tile)}`);
     if (end) return;
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
-      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
+      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
       if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
       add(`p ${tile} ${k}`, "rect", { class: "fac-edge fac-step-bar", style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
-      if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
+      if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
       if (wide(text, 0.87 * fs) < unit + 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
   }
