@@ -142,7 +142,8 @@ def test_an_endless_loop_ends_with_a_sentence(monkeypatch):
     ],
 )
 def test_places_without_a_score_are_to_be_minus_infinity(name, change):
-    assert 'Next: write other=float("-inf") into each such load.' in words_of(changed(5, name, change))
+    words = words_of(changed(5, name, change))
+    assert 'Next: write other=float("-inf") into each such load.' in words
 
 
 def test_a_launcher_that_starts_too_few_programs_is_told_so():
