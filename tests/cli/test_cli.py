@@ -70,6 +70,14 @@ def test_check_of_a_script_finds_functions_by_name(course, capsys):
     assert "3.1 twice: passed" in capsys.readouterr().out
 
 
+def test_a_file_named_like_a_library_stands_in_nobodys_way(course, capsys):
+    Path("fractions.py").write_text("raise RuntimeError('not the one that was meant')\n")
+    Path("mine.py").write_text(
+        "from fractions import Fraction\n\n\ndef twice(x):\n    return int(Fraction(2) * x)\n"
+    )
+    assert main(["check", "mine.py"]) == 0, capsys.readouterr().out
+
+
 def test_local_variables_do_not_pull_in_globals_of_the_same_name(course):
     """`x` is a parameter; the notebook's own `x = twice(...)` must not run for it."""
     Path("mine.py").write_text("x = 1 / 0\ndef twice(x):\n    return 2 * x\n")

@@ -98,7 +98,7 @@ def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     """By arrows to the next number, by typing, which lets the line grow; none is there at first."""
     page = mount(Predict("line", "How many?", unit="x"), width=480)
     line, flag = page.get_by_label("The guess on a line"), page.locator(".fac-flag")
-    assert flag.inner_text() == "your guess?"
+    assert flag.inner_text() == "your guess? Press on the line"
     page.get_by_label("Your guess:").fill("64")
     assert flag.inner_text() == "64 ×"
     line.press("ArrowRight")

@@ -89,7 +89,7 @@ function number(model, say) {
     const at = (power - low) / (high - low);
     rule.style.setProperty("--at", at);
     rule.classList.toggle("fac-flip", at > 0.6); // room for its words
-    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "your guess?";
+    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "your guess? Press on the line";
     line.setAttribute("aria-valuetext", value > 0 ? flag.textContent : "no guess yet");
   }
 
