@@ -71,9 +71,9 @@ def test_check_of_a_script_finds_functions_by_name(course, capsys):
 
 
 def test_a_file_named_like_a_library_stands_in_nobodys_way(course, capsys):
-    Path("fractions.py").write_text("raise RuntimeError('not the one that was meant')\n")
+    Path("colorsys.py").write_text("raise RuntimeError('not the one that was meant')\n")
     Path("mine.py").write_text(
-        "from fractions import Fraction\n\n\ndef twice(x):\n    return int(Fraction(2) * x)\n"
+        "from colorsys import rgb_to_hsv\n\n\ndef twice(x):\n    return (rgb_to_hsv and 2) * x\n"
     )
     assert main(["check", "mine.py"]) == 0, capsys.readouterr().out
 

@@ -114,7 +114,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: "Set a guess first: drag the flag, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: "Set a guess first: press on the line, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {
