@@ -61,6 +61,8 @@ function render({ model, el }) {
     // the bill
     const px = lw / race.axis;
     nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), s("rect", { class: "fac-race-panel", x, y: bill + tape + 4, width: lw, height: thin }), text(x, bill - 1.9 * fs, "", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), text(x + lw, bill - 1.9 * fs, "", [(lane.outText = s("tspan", { class: "fac-race-out" })), " of O written"], { "text-anchor": "end" }));
+    const out = { x: x + lw - 11 * fs, y: bill - 1.65 * fs, width: 11 * fs, height: 0.4 * fs };
+    nodes.push((lane.outBar = s("rect", { ...out, class: "fac-fill-o" })), s("rect", { ...out, class: "fac-race-edge" }));
     if (stacked) nodes.push(text(x, lane.says - 1.3 * fs, "fac-race-name", data().titles[lane.name]));
     nodes.push((lane.statusText = text(x, lane.says, "")));
     nodes.push(...tapeScale(text, lane, race.box, race.axis));
@@ -129,6 +131,7 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       write(lane.odometer, bytesText(Math.round(lane.now)));
       const ends = lane.events.at(-1).t1, over = ends <= clock, mark = Math.round(get("flag") * race.axis);
+      lane.outBar.setAttribute("width", (11 * race.box.fs * lane.written) / (lane.outs || 1));
       write(lane.outText, `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`);
       if (lane.flagText) write(lane.flagText, mark < 0 ? "drag your flag to where this tape will end" : `your flag: ${bytesText(mark)}${lane.now > mark ? ": too low" : ""}`);
       write(lane.leastText, `thin: of this, HBM carries at least ${clock ? bytesText(Math.round(lane.least0)) : "so much"}${over || !clock ? "" : " so far"}`);
