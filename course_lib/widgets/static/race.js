@@ -22,6 +22,7 @@ function render({ model, el }) {
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
+    stage.parentElement?.classList.add("fac-race-laid");
     stage.parentElement?.classList.toggle("fac-race-stacked", race.box.stacked);
     over.replaceChildren(...race.lanes.flatMap(frame));
     race.lanes.forEach(marks);
