@@ -63,7 +63,7 @@ def check(options: argparse.Namespace) -> int:
         asked = " or ".join(e.label for e in wanted) if options.exercises else ""
         what = f"exercise {asked}" if asked else "an exercise of this course"
         raise UsageError(f"{path}: nothing in it is {what} (course list shows what is).")
-    # A script may import its neighbours; one that is called torch.py stands in nobody's way.
+    # A script may import its neighbours; one named like a library stands in nobody's way.
     sys.path.append(str(path.resolve().parent))
     passed = True
     for exercise in found:
