@@ -806,9 +806,9 @@ Table(("N", *columns), rows, dict(zip(columns, (".1f", ".1f", ",.0f", ",.0f"))))
 # By *factors* the forward gains more; by *microseconds saved*, the backward does, in each row.
 #
 # And look at the tables of the model and of attention alone together. Alone, the course's attention takes less time than FlashAttention-2 in
-# each row; in the whole model its step takes longer. Most of what lies between them is the
-# host: in a later run, with autograd's engine on one thread, both steps were shorter and nearer to
-# each other (`benchmarks/NOTES.md`). So do not conclude from a kernel to a model.
+# each row; in the whole model its step takes longer. The host has a part in that: in a later run
+# both steps were shorter with autograd's engine on one thread (`benchmarks/NOTES.md`). How much of
+# the distance is the host's differed between two rounds. So do not conclude from a kernel to a model.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
