@@ -98,14 +98,14 @@ def flash_backward(
         do = do.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
     given = (q, k, v, o, lse, do, *extra.tensors, *(() if dlse is None else (dlse,)))
-    same = torch.are_deterministic_algorithms_enabled()
-    like = likeness(given, causal, window, tiles, same, dlse is None, *extra.kinds)
-    may_be_by_hand = not same and window is None and extra.same_scores
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    like = likeness(given, causal, window, tiles, deterministic, dlse is None, *extra.kinds)
+    may_be_by_hand = not deterministic and window is None and extra.same_scores
     chosen = remembered(like, ways, q, k, v, do, tiles, may_be_by_hand, packed)
-    five, _, for_keys, for_queries = chosen
-    n_out = cdiv(n_q, 128) * 128 if five else n_q
+    for_keys, for_queries = chosen.for_keys, chosen.for_queries
+    n_out = cdiv(n_q, 128) * 128 if chosen.five else n_q
     delta, lse_2 = (lse.new_empty((batch * heads, n_out)) for _ in range(2))
-    dq_sum = lse.new_empty((batch * heads, n_out, power_of_2(d))) if five else None
+    dq_sum = lse.new_empty((batch * heads, n_out, power_of_2(d))) if chosen.five else None
     shape: dict[str, Any] = {"HEAD_DIM": d, "BLOCK_D": power_of_2(d)}
     mask = {"CAUSAL": causal, "WINDOWED": window is not None, "GROUP": heads // kv_heads}
     mask["DESCRIBED"] = chosen.described
@@ -114,7 +114,7 @@ def flash_backward(
     softcap = None if extra.softcap is None else extra.softcap * LOG2_E
     bends = (softcap, extra.slopes, extra.cu_q, extra.cu_k)
 
-    def walked(x: torch.Tensor, rows: int) -> Any:
+    def loaded_from(x: torch.Tensor, rows: int) -> Any:
         """Return what the kernel loads tiles of x from."""
         return described(x.contiguous(), rows) if chosen.described else x
 
@@ -127,7 +127,7 @@ def flash_backward(
             **shape,
         )
         dsinks = sink_gradient(extra.sinks, lse_2, delta)
-        if five:
+        if chosen.five:
             from course_lib.kernels.gluon_backward import gradients
 
             row = (q, k, v, do, lse_2, delta, dq_sum, dq, dk, dv)
@@ -139,13 +139,13 @@ def flash_backward(
             strides = still(q, k, v, do)
         launch(
             *(dk_dv_kernel, (cdiv(longest_k, for_keys.block_k), batch * kv_heads), like),
-            *(walked(q, for_keys.block_q), k, v, walked(do, for_keys.block_q)),
+            *(loaded_from(q, for_keys.block_q), k, v, loaded_from(do, for_keys.block_q)),
             *(lse_2, delta, dk, dv, *strides, kv_heads, *sizes, *bends),
             **(shape | mask | for_keys.options()),
         )
         launch(
             *(dq_kernel, (cdiv(longest_q, for_queries.block_q), batch * heads), like),
-            *(q, walked(k, for_queries.block_k), walked(v, for_queries.block_k), do),
+            *(q, loaded_from(k, for_queries.block_k), loaded_from(v, for_queries.block_k), do),
             *(lse_2, delta, dq, *strides, heads, *sizes, *bends),
             **(shape | mask | for_queries.options()),
         )

@@ -194,15 +194,10 @@ def forward_kernel(
             start, whole_start, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
             softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
             HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, True)
-        m, l_sum, acc = walk(
-            whole_start, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-            softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
-            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
-    else:
-        m, l_sum, acc = walk(
-            0, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
-            softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
-            HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
+    m, l_sum, acc = walk(
+        whole_start, whole_stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
+        softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
+        HEAD_DIM, BLOCK_D, BLOCK_K, CAUSAL, WINDOWED, False)
     m, l_sum, acc = walk(
         whole_stop, stop, m, l_sum, acc, q_tile, k, v, rows, n_q, n_k, window, scale,
         softcap, slope, k_row, k_col, v_row, v_col, table, k_page, v_page, PAGE,
@@ -306,8 +301,7 @@ def new_outputs(q: torch.Tensor, *, packed: bool) -> tuple[torch.Tensor, torch.T
 
 
 def worth_descriptors(q: torch.Tensor, k: torch.Tensor) -> bool:
-    """Return whether there is enough to do: a few large tiles leave SMs idle, and descriptors take
-    the host 20 us."""
+    """Return whether there is enough to do for large tiles: a few of them leave SMs idle."""
     return q.numel() * k.shape[2] >= SMALL.get(q.shape[-1], 0)
 
 
@@ -335,7 +329,8 @@ def _on_hopper(q, k, v, causal, scale, choice, like):
 
 
 def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Return whether rung 8 can take these: sm_90, half types, a d in its table, `fetchable`."""
+    """Return whether rung 8 can take these: sm_90, half types, a d in its table, 128 queries or
+    more, `fetchable`."""
     return q.shape[-1] in BY_HAND and q.shape[2] >= 128 and fetchable(q, k, v) and gluon_works()
 
 
@@ -363,9 +358,9 @@ def _outer(x: torch.Tensor) -> Iterable[tuple[int, int]]:
 
 @functools.cache
 def gluon_works() -> bool:
-    """Return whether rung 8 compiles here: Gluon is experimental, its names change."""
+    """Return whether what is written in Gluon compiles here: it is experimental, names change."""
     try:
-        import course_lib.kernels.gluon_forward  # noqa: F401
+        import course_lib.kernels.gluon_backward  # noqa: F401  (it imports the forward's)
     except (ImportError, AttributeError):
         return False
     # 3.9: the newest that was seen to compile it (tests/kernels/test_tiles.py)

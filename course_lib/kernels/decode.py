@@ -1,4 +1,4 @@
-"""Decoding: a few new queries against a long cache, in one launch for a ragged batch.
+"""Decoding: a few new queries against a long cache, a ragged batch at once.
 
 A single query row leaves most of a GPU idle, so the *keys* are split among programs (split-K: Dao
 et al. 2023, "Flash-Decoding"), each of which returns a normalised o and its lse; these merge, since
@@ -11,19 +11,27 @@ which page a key lies (PAGE), its address is looked up, and nothing else changes
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 
-from course_lib.kernels.attention_forward import LOG2_E, dot, store_rows
+from course_lib.kernels.attention_forward import dot, store_rows
 from course_lib.kernels.flash_forward import DTYPES
-from course_lib.kernels.launch import multiprocessors
+from course_lib.kernels.launch import (
+    cdiv,
+    launch,
+    likeness,
+    multiprocessors,
+    on_device_of,
+    power_of_2,
+)
+from course_lib.kernels.scores import LN_2, LOG2_E
 from course_lib.kernels.tiles import decode_tiles_for, sm_of
 
-LN_2 = tl.constexpr(0.6931471805599453)
 
-
-def overlaps(sm: int) -> bool:
+def starts_early(sm: int) -> bool:
     """Return whether the merging kernel can be started early; Triton 3.4's words for it fail."""
     return sm >= 90 and not triton.__version__.startswith("3.4.")
 
@@ -36,7 +44,7 @@ def split_kernel(
     kv_heads, n_q, n_max, scale,
     GROUP: tl.constexpr, RAGGED: tl.constexpr, PAGE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """One program: one hand of one sequence's key tiles, one key head, all queries that share it.
 
@@ -76,8 +84,7 @@ def split_kernel(
         v_tile = tl.load(v + kv_head * v_head + v_rows[:, None] + cols[None, :],
                          mask=real, other=0.0)
         s = dot(q_tile, tl.trans(k_tile)) * scale
-        seen = (keys[None, :] < length) & (keys[None, :] <= last[:, None])
-        s = tl.where(seen, s, float("-inf"))
+        s = tl.where(keys[None, :] <= last[:, None], s, float("-inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
         m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
         alpha = tl.exp2(m - m_safe)
@@ -91,21 +98,21 @@ def split_kernel(
     store_rows(o + part * HEAD_DIM, acc / l_safe[:, None], packed, GROUP * n_q,
                HEAD_DIM, 1, HEAD_DIM, BLOCK_D)
     tl.store(lse + part + packed, m + tl.log2(l_safe), mask=packed < GROUP * n_q)
-    if OVERLAP:
+    if EARLY:
         tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit
 def merge_kernel(
     parts, part_lse, o, lse, n_splits, rows,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr, OVERLAP: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr, EARLY: tl.constexpr,
 ):
     """One program: one row's parts, weighed by exp(lse) and added up.
 
-    OVERLAP (Hopper and later, "programmatic dependent launch"): it is started while the last parts
+    EARLY (Hopper and later, "programmatic dependent launch"): it is started while the last parts
     are still written, and waits for them here, so that nobody waits for its launch.
     """
-    if OVERLAP:
+    if EARLY:
         tl.extra.cuda.gdc_wait()
     row = tl.program_id(0)
     kv = tl.program_id(1).to(tl.int64)
@@ -196,16 +203,20 @@ def launch_splits(
         return o.zero_(), lse.fill_(float("-inf"))
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = decode_tiles_for(q, rows)
-    n_tiles = triton.cdiv(n_max, tiles.block_k)
+    n_tiles = cdiv(n_max, tiles.block_k)
     splits = splits or splits_for(multiprocessors(q), batch * kv_heads, n_tiles, page > 0)
     n_splits = min(splits, n_tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
-    block_d = max(triton.next_power_of_2(d), 16)
-    together = triton.next_power_of_2(n_splits)
-    overlap = overlaps(sm_of(q))
-    with torch.cuda.device_of(q):
-        split_kernel[(n_splits, kv_heads, batch)](
+    block_d = power_of_2(d)
+    padded = 1 << (n_splits - 1).bit_length()
+    early = starts_early(sm_of(q))
+    at_once: dict[str, Any] = {"launch_pdl": True} if early else {}
+    given = (q, k, v, *(x for x in (lengths, table) if x is not None))
+    like = likeness(given, lengths is None, n_splits)
+    with on_device_of(q):
+        launch(
+            *(split_kernel, (n_splits, kv_heads, batch), like),
             *(q, k, v, parts, part_lse, lengths, table, *q.stride()[:3]),
             *(*k.stride()[:3], *v.stride()[:3], 0 if table is None else table.stride(0)),
             *(kv_heads, n_q, n_max, (d**-0.5 if scale is None else scale) * LOG2_E),
@@ -216,18 +227,19 @@ def launch_splits(
             BLOCK_D=block_d,
             ROWS=tiles.block_q,
             BLOCK_K=tiles.block_k,
-            OVERLAP=overlap,
+            EARLY=early,
             num_warps=tiles.num_warps,
             num_stages=tiles.num_stages,
         )
-        merge_kernel[(rows, batch * kv_heads)](
+        launch(
+            *(merge_kernel, (rows, batch * kv_heads), like),
             *(parts, part_lse, o, lse, n_splits, rows),
             HEAD_DIM=d,
             BLOCK_D=block_d,
-            SPLITS=together,
-            OVERLAP=overlap,
-            num_warps=merge_warps(together, block_d),
-            **({"launch_pdl": True} if overlap else {}),
+            SPLITS=padded,
+            EARLY=early,
+            num_warps=merge_warps(padded, block_d),
+            **at_once,
         )
     return o, lse
 

@@ -1,11 +1,11 @@
 """The backward pass with five products, by hand in Gluon: dQ, dK and dV from one kernel.
 
-`attention_backward` computes every score twice, once for dK and dV and once for dQ. Here a program
+`backward_kernels` computes every score twice, once for dK and dV and once for dQ. Here a program
 owns 128 keys, as two groups of four warps with 64 keys each, walks over the queries once, and what
 a tile of them learns about dQ is added to a float32 buffer (Dao 2023, arXiv:2307.08691, section
 3.2), by the copy engine, out of shared memory (as FlashAttention-3 does, Shah et al. 2024,
 arXiv:2407.08608). Whoever adds first differs from run to run, and so does the last bit of dQ; where
-PyTorch is asked for deterministic algorithms, the three kernels there are used.
+PyTorch is asked for deterministic algorithms, its three kernels are used.
 
 Everything stands transposed, (keys, queries), so that P and dS go from registers into a product:
 
@@ -49,7 +49,7 @@ from triton.experimental.gluon.language.nvidia.hopper.tma import store_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from course_lib.kernels.gluon_forward import (
-    LOG2_E,
+    accumulator,
     async_load,
     async_store,
     barriers,
@@ -59,9 +59,10 @@ from course_lib.kernels.gluon_forward import (
     swizzled,
 )
 from course_lib.kernels.launch import cdiv, launch, likeness, with_base
+from course_lib.kernels.scores import LOG2_E
 
 ROWS = gl.constexpr(64)  # queries of a tile, and keys of a group
-# what Triton 3.6 calls it, and later versions
+# from Triton 3.7 on; 3.6 has the second name
 threads_meet = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
@@ -75,13 +76,6 @@ def async_add(desc, at, tile, _semantic=None):
 
 
 # fmt: off
-@gluon.jit
-def accumulator(COLUMNS: gl.constexpr):
-    """Return zeros (64, COLUMNS), as four warps hold them."""
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COLUMNS, 16])
-    return gl.zeros((ROWS, COLUMNS), gl.float32, layout)
-
-
 @gluon.jit
 def copy_tiles(descs, smem, bars, start, stop, first_key, kv_head, kv_heads,
                GROUP: gl.constexpr, STAGES: gl.constexpr, PIECES: gl.constexpr):
@@ -124,7 +118,7 @@ def keep(room, dq):
     """Store a group's half of a tile of dQ, (64, 64), as (128, 32) in shared memory.
 
     No bank is met twice if 32 threads store 512 bytes in one piece. So the buffer has the order in
-    which threads hold the numbers (`in_rows` reads it): of each 8 columns, every thread's four."""
+    which threads hold numbers (`dq_in_rows` reads it): for each 8 columns, 4 of every thread."""
     held = gl.reshape(dq, (4, 2, 8, 8, 4, 2))  # warp, 8 rows, row, 8 columns, pair, column
     room.store(gl.reshape(gl.permute(held, (3, 0, 2, 4, 1, 5)), (128, 32)))
 
@@ -192,7 +186,7 @@ def add_tile(
                            use_acc=False, is_async=True)
         if i == 0:
             s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
-        else:  # the products before have read what they read
+        else:  # dV and dK of the piece before end here too: keep what they read until then
             read = (s, p_half, ds_half)  # type: ignore[has-type]  # noqa: F821
             s, _, _ = warpgroup_mma_wait(num_outstanding=1, deps=read)
         lse = lse_smem.index(at).load(s_layout)
@@ -201,24 +195,25 @@ def add_tile(
         dp = warpgroup_mma_wait(num_outstanding=0, deps=(dp,))
         dv = warpgroup_mma(p_half, do_tile, dv, is_async=True)
         ds = (p * (dp - delta_smem.index(at).load(s_layout))).to(q_tile.dtype)
-        turn = t % 2  # no barrier says "dS is empty": who has come to tile t has seen t - 1 full,
-        # and whoever filled that had done with t - 2
-        ds_smem.index((turn * PIECES + i) * 2 + group).store(ds)
+        # no barrier says "dS is empty": who has come to tile t has seen t - 1 full, and whoever
+        # filled that had done with t - 2
+        half_of_ds = t % 2
+        ds_smem.index((half_of_ds * PIECES + i) * 2 + group).store(ds)
         if i == PIECES - 1:
             fence_async_shared()
             threads_meet()
-            mbarrier.arrive(ds_full.index(turn))
+            mbarrier.arrive(ds_full.index(half_of_ds))
             mbarrier.arrive(dq_full.index(group))
         ds_half = gl.convert_layout(ds, operand)
         dk = warpgroup_mma(ds_half, q_tile, dk, is_async=True)
-    mbarrier.wait(ds_full.index(turn), (t // 2) & 1)
+    mbarrier.wait(ds_full.index(half_of_ds), (t // 2) & 1)
     dq = accumulator(64)
     for half in gl.static_range(2):  # of the keys
         if PIECES == 1:  # half of the columns is this group's
-            ds_half_keys = ds_smem.index(turn * 2 + half)
+            ds_half_keys = ds_smem.index(half_of_ds * 2 + half)
             k_tile = k_smem.index(half).slice(group * 64, 64, 1)
         else:  # half of the rows
-            ds_half_keys = ds_smem.index((turn * PIECES + group) * 2 + half)
+            ds_half_keys = ds_smem.index((half_of_ds * PIECES + group) * 2 + half)
             k_tile = k_smem.index(half)
         dq = warpgroup_mma(ds_half_keys.permute((1, 0)), k_tile, dq, use_acc=half == 1,
                            is_async=True)
@@ -270,19 +265,19 @@ def compute(
     fence_async_shared()
     threads_meet()
     mbarrier.arrive(dq_full.index(group))
-    copied: gl.constexpr = dv_desc.layout
+    as_copied: gl.constexpr = dv_desc.layout
     room = v_smem.index(group)  # V is done with, and no other group reads this half
     room.store(dv.to(v_smem.dtype))
     fence_async_shared()
     threads_meet()
     to = place(kv_head, kv_heads, first_key)
-    async_store(dv_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], copied))
+    async_store(dv_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], as_copied))
     store_wait(0)
     threads_meet()
     room.store((dk * scale).to(v_smem.dtype))
     fence_async_shared()
     threads_meet()
-    async_store(dk_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], copied))
+    async_store(dk_desc, to, seen_as(room, [1, 1, ROWS, WIDTH], as_copied))
     store_wait(0)
 
 
@@ -352,7 +347,7 @@ def gradients_kernel(
 
 
 @triton.jit
-def in_rows(dq_sum, dq, scale, n_q, rows_in_head, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
+def dq_in_rows(dq_sum, dq, scale, n_q, rows_in_head, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
     """One program: 64 rows and 64 columns of dQ, out of `keep`'s order, scaled."""
     tile = tl.program_id(0)
     part = tl.program_id(1)
@@ -423,7 +418,7 @@ def gradients(
         num_warps=4,
     )
     launch(
-        *(in_rows, (rows // 64, width // 64, batch * heads), like),
+        *(dq_in_rows, (rows // 64, width // 64, batch * heads), like),
         *(dq_sum, dq, scale, n_q, rows),
         HEAD_DIM=d,
         WIDTH=width,

@@ -3,10 +3,10 @@
 Two ideas of FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608), one of FlashAttention-4 and a
 common one:
 
-* *Warp specialisation* (section 3.1): one warp does nothing but start the copies of K and V into
-  shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory say
-  "this tile is full" and "this tile may be overwritten". All groups read the same tile of K and V,
-  and while one takes exponentials, another has the tensor cores.
+* *Warp specialisation* (section 3.1): one warp does nothing but start the copies of Q, K and V
+  into shared memory; groups of four warps compute, 64 query rows each. Barriers in shared memory
+  say "this tile is full" and "this tile may be overwritten". All groups read the same tile of K and
+  V, and while one takes exponentials, another has the tensor cores (nobody orders them to).
 * *Overlap inside a group* (section 3.2): the scores of this key tile and P V of the tile before
   are started together; the group waits for the scores alone, and takes their exponentials while
   P V still runs on the tensor cores. It holds S and P at once, so it needs registers: at head_dim
@@ -18,7 +18,7 @@ common one:
 * *A program may stay* (a persistent kernel): one program an SM works through a list of query
   tiles. While its groups end one tile, the copies for the next are under way.
 
-Who waits for whom (one tile of K; V has two barriers of its own, and both have one for each slot):
+Who waits for whom (one tile of K; V likewise; a full and an empty barrier for each slot):
 
     producer    wait K empty --> copy K_i ................ wait K empty --> copy K_(i+1) ...
                      ^               | the copy engine arrives    ^
@@ -29,8 +29,8 @@ Who waits for whom (one tile of K; V has two barriers of its own, and both have 
     group 1          |   wait K full --> (tensor cores busy) S = Q K_i, wait for S, arrive --> ...
 
 Barriers know no tiles: they count. A tile's number, for slot and phase, goes on from one tile of
-queries to the next (`walked`). Q has a slot and two barriers a group too, if there is room two
-slots; O leaves through the room of its Q, which is empty when the copy engine has read it.
+queries to the next (`walked`). Q has a slot and two barriers a group too, in a list two slots; O
+leaves through the room of its Q, which is empty when the copy engine has read it.
 
 A head_dim of 96 is no power of two, and Gluon's tensors are. In shared memory its rows have room
 for 128 (the copy fills it up with zeros), and products are made of its PARTS, columns 0 to 63 and
@@ -62,8 +62,9 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from course_lib.kernels.ladder import positive
 from course_lib.kernels.launch import cdiv, launch, likeness, multiprocessors, power_of_2, with_base
+from course_lib.kernels.scores import LN_2, LOG2_E
 
-try:  # what Triton 3.8 calls them
+try:  # what they are called from Triton 3.8 on
     from triton.experimental.gluon.language.nvidia.hopper.tma import async_load, async_store
 except ImportError:
     from triton.experimental.gluon.language.nvidia.hopper.tma import (
@@ -73,8 +74,6 @@ except ImportError:
         async_copy_shared_to_global as async_store,
     )
 
-LOG2_E = 1.4426950408889634
-LN_2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of one group of four warps
 # Which thread holds which of four parts of a row's sum: just those that hold the row's scores.
 # Column c of a product of 64 rows lies in lane 4 * (row % 8) + c % 8 // 2, row 8 more in the same.
@@ -88,7 +87,8 @@ IN_FOUR = gl.constexpr(
     )
 )
 SLACK = gl.constexpr(8.0)  # p is at most 2^8, which float16 holds as exactly as 1
-PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
+# from Triton 3.9 on
+HAS_REINTERPRET = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))
 L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may touch
 
 
@@ -96,7 +96,7 @@ L2_SHARE = 32 * 2**20  # bytes of K and V that programs running together may tou
 @gluon.jit
 def seen_as(memory, shape: gl.constexpr, layout: gl.constexpr):
     """Return the same shared memory under another shape and layout."""
-    if PUBLIC:
+    if HAS_REINTERPRET:
         other = memory.reinterpret(memory.dtype, shape, layout)
     else:
         other = memory._reinterpret(memory.dtype, shape, layout)
@@ -196,7 +196,8 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
     """Turn scores into p under the new maximum; return (p, m, l_sum, alpha).
 
     l_sum has four parts a row, one for each thread that holds numbers of it (`IN_FOUR`): added up
-    once, in the end. m is the row's maximum or up to SLACK less; where it stays, alpha is 1.
+    once, in the end. m is the row's maximum or up to SLACK less; where it stays, alpha is 1 (before
+    the first key, 0).
     """
     if MASK:
         s_layout: gl.constexpr = s.type.layout
@@ -221,19 +222,19 @@ def softmax_step(s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout: gl.co
 
 
 @gluon.jit
-def empty(COLUMNS: gl.constexpr):
+def accumulator(COLUMNS: gl.constexpr):
     """Return an accumulator of zeros for so many columns of O."""
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COLUMNS, 16])
     return gl.zeros((ROWS, COLUMNS), gl.float32, layout)
 
 
 @gluon.jit
-def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+def start_scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
            PARTS: gl.constexpr):
     """Start S = Q K_i: one product for each part of the columns."""
     mbarrier.wait(k_full.index(i % STAGES), (i // STAGES) & 1)
     k_tile = k_smem.index(i % STAGES)
-    s = empty(BLOCK_K)
+    s = accumulator(BLOCK_K)
     if len(PARTS) == 1:
         s = warpgroup_mma(q_tile, k_tile.permute((1, 0)), s, use_acc=False, is_async=True)
     else:
@@ -246,7 +247,7 @@ def scores(i, q_tile, k_smem, k_full, BLOCK_K: gl.constexpr, STAGES: gl.constexp
 
 
 @gluon.jit
-def add_values(p, v_tile, acc, PARTS: gl.constexpr):
+def start_values(p, v_tile, acc, PARTS: gl.constexpr):
     """Start acc += P V."""
     if len(PARTS) == 1:
         more = (warpgroup_mma(p, v_tile, acc[0], is_async=True),)
@@ -328,14 +329,14 @@ def tile_in_order(
     _, k_smem, v_smem = smem
     _, _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
-    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
+    s = start_scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
     s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p, m, l_sum, alpha = softmax_step(
         s, m, l_sum, scale, first_row, start, n_q, n_k, p_layout, MASK, CAUSAL, q_tile.dtype)
     acc = scaled(acc, alpha, PARTS)
     mbarrier.wait(v_full.index(slot), (i // STAGES) & 1)
-    acc = add_values(p, v_smem.index(slot), acc, PARTS)
+    acc = start_values(p, v_smem.index(slot), acc, PARTS)
     acc = finished(acc, (p,))
     mbarrier.arrive(v_empty.index(slot))
     return m, l_sum, acc
@@ -352,8 +353,8 @@ def tile_overlapped(
     _, _, k_full, k_empty, v_full, v_empty = bars
     slot = i % STAGES
     before = (i - 1) % STAGES
-    s = scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
-    acc = add_values(p, v_smem.index(before), acc, PARTS)
+    s = start_scores(i, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
+    acc = start_values(p, v_smem.index(before), acc, PARTS)
     s = warpgroup_mma_wait(num_outstanding=len(PARTS), deps=(s,))
     mbarrier.arrive(k_empty.index(slot))
     p_layout: gl.constexpr = p.type.layout
@@ -393,7 +394,9 @@ def walk(
 
     m = gl.full((ROWS,), float("-inf"), gl.float32, gl.SliceLayout(1, s_layout))
     l_sum = gl.zeros((ROWS, 4), gl.float32, IN_FOUR)
-    acc = (empty(PARTS[0]),) if len(PARTS) == 1 else (empty(PARTS[0]), empty(PARTS[1]))
+    acc = (accumulator(PARTS[0]),)
+    if len(PARTS) == 2:
+        acc = acc[0], accumulator(PARTS[1])  # type: ignore[assignment]
     mbarrier.wait(q_full.index(room), (turn // Q_SLOTS) & 1)
     if STAYS and turn > 0:  # the other slot still held the O before this
         store_wait(0)
@@ -401,7 +404,7 @@ def walk(
     if OVERLAP:
         first = walked + n - own
         slot = first % STAGES
-        s = scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
+        s = start_scores(first, q_tile, k_smem, k_full, BLOCK_K, STAGES, PARTS)
         s = warpgroup_mma_wait(num_outstanding=0, deps=(s,))
         mbarrier.arrive(k_empty.index(slot))
         p, m, l_sum, _ = softmax_step(s, m, l_sum, scale, first_row, (own - 1) * BLOCK_K,
@@ -416,7 +419,7 @@ def walk(
                 walked + i, q_tile, smem, bars, m, l_sum, acc, p, scale, first_row,
                 (n - 1 - i) * BLOCK_K, n_q, n_k, BLOCK_K, STAGES, False, CAUSAL, PARTS)
         slot = (walked + n - 1) % STAGES
-        acc = add_values(p, v_smem.index(slot), acc, PARTS)
+        acc = start_values(p, v_smem.index(slot), acc, PARTS)
         acc = finished(acc, (p,))
         mbarrier.arrive(v_empty.index(slot))
     else:
@@ -469,7 +472,8 @@ def compute(
 
 @gluon.jit
 def barriers(count: gl.constexpr, arrivals: gl.constexpr):
-    """Allocate ``count`` barriers in shared memory that each complete after ``arrivals``."""
+    """Allocate ``count`` barriers in shared memory; each completes after ``arrivals`` (one thread
+    arrives for its group)."""
     bars = gl.allocate_shared_memory(gl.int64, [count, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(count):
         mbarrier.init(bars.index(i), count=arrivals)
@@ -483,7 +487,8 @@ def specialised_kernel(
     TOGETHER: gl.constexpr, STAYS: gl.constexpr, OVERLAP: gl.constexpr, CAUSAL: gl.constexpr,
     q_layout: gl.constexpr, kv_layout: gl.constexpr, PARTS: gl.constexpr,
 ):
-    """Set up shared memory and barriers, then part: two or three consumers, one producer."""
+    """Set up shared memory and barriers, then part: two or three consumers (the first in the
+    program's own warps), one producer."""
     dtype: gl.constexpr = q_desc.dtype
     BLOCK_K: gl.constexpr = k_desc.block_shape[2]
     WIDTH: gl.constexpr = k_desc.block_shape[3]
@@ -590,8 +595,8 @@ def specialised(
         v: like k.
         causal: aligned at the end.
         scale: of the scores, above 0; default d ** -0.5.
-        groups: computing groups of 64 query rows each, 2 or 3; this and what follows: default what
-            is fastest at head_dim 128.
+        groups: computing groups of 64 query rows each, 2 or 3; this and what follows: defaults are
+            those of head_dim 128, without lists.
         block_k: keys per tile.
         stages: K and V tiles in flight.
         overlap: let a group take exponentials while its last P V runs; else other groups' do.

@@ -75,11 +75,18 @@ def remembered(like: Hashable | None, decide: Callable[..., Any], *args: Any) ->
     if like is None:
         return decide(*args)
     key = decide, like
-    if key not in _decided:
+    try:  # not asked first: another thread, autograd's, may clear it in between
+        return _decided[key]
+    except KeyError:
         if len(_decided) >= MOST:
             _decided.clear()
-        _decided[key] = decide(*args)
-    return _decided[key]
+        return _decided.setdefault(key, decide(*args))
+
+
+def forget() -> None:
+    """Forget all calls: for whoever has changed what calls are decided by."""
+    _decided.clear()
+    _known.clear()
 
 
 def launch(

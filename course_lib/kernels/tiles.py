@@ -1,14 +1,15 @@
 """Tile sizes, warps and stages per GPU: a small table, and where each entry comes from.
 
-Entries for sm_90 up to head_dim 128 were measured (records ``h100_tiles``,
+Entries for sm_90 were measured (up to head_dim 128: records ``h100_tiles``,
 ``h100_backward_tiles``); the others were chosen with the compiler: tiles that fit the shared memory
-of a block and spill no register (``tests/kernels/test_tiles.py`` compiles each). On sm_75
-``tl.dot`` is FMA, so tiles stay small.
+of a block and, where any do, spill no register (``tests/kernels/test_tiles.py`` compiles each). On
+sm_75 ``tl.dot`` is FMA, so tiles stay small.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ _DESCRIPTORS = {
 }
 # Rung 8, written by hand (`course_lib.kernels.gluon_forward`): head_dim -> the fastest choice
 # measured on an H100. It needs sm_90, Triton 3.6 to 3.9, half types, at least 128 queries, rows in
-# a line, no window and a scale above 0 (`attention_forward.by_hand`); any other call falls back on
+# a line, no window and a scale above 0 (`attention_forward.forward`); any other call falls back on
 # _PLAIN. So does one with a soft-cap, slopes, sinks, packed sequences or pages (`scores`). At
 # head_dim 64 few keys go to _DESCRIPTORS, and a call with too little to do for large tiles goes to
 # _PLAIN (`attention_forward.SMALL`). _DESCRIPTORS lacks 96: its tiles are powers of two.
@@ -96,11 +97,10 @@ BY_HAND = {
 LISTS = {d: BY_HAND[d] | {"stays": True} for d in (64, 96, 128)}
 # Pairs of tiles of 192 rows make unequal lists: with 128 rows each tile is slower, the longest list
 # shorter
-CAUSAL_LISTS = LISTS | {
-    128: {"groups": 2, "block_k": 128, "stages": 2, "overlap": True, "stays": True}
-}
+_TWO_GROUPS = {"groups": 2, "block_k": 128, "overlap": True, "stays": True}
+CAUSAL_LISTS = LISTS | {64: _TWO_GROUPS | {"stages": 3}, 128: _TWO_GROUPS | {"stages": 2}}
 # what a list saves for each tile of queries, in the time that a key takes; less what its tiles lose
-_KEYS_SAVED = {(128, True): 30}
+_KEYS_SAVED = {64: 200, 96: 200, 128: 30}
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
@@ -116,17 +116,14 @@ def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dic
     above are fitted to the record ``h100_short_keys``; a test holds the choice to it.
     """
     batch, heads, n_q, d = q.shape
-    n_k = k.shape[2]
-    if d not in LISTS:
-        return BY_HAND[d]
-    lists = CAUSAL_LISTS[d] if causal else LISTS[d]
-    lost, keys = 0.0, float(n_k)
-    if causal:
-        tiles = cdiv(n_q, 64 * lists["groups"])
-        longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
-        lost = longest * sms / (batch * heads * tiles) - 1
-        keys = max(n_k - n_q / 2, 1)
-    return lists if _KEYS_SAVED.get((d, causal), 200) / keys > lost else BY_HAND[d]
+    if not causal or d not in LISTS:
+        return LISTS.get(d, BY_HAND[d])
+    lists = CAUSAL_LISTS[d]
+    tiles = cdiv(n_q, 64 * lists["groups"])
+    longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
+    lost = longest * sms / (batch * heads * tiles) - 1
+    keys = max(k.shape[2] - n_q / 2, 1)
+    return lists if _KEYS_SAVED[d] / keys > lost else BY_HAND[d]
 
 
 def sm_of(x: torch.Tensor) -> int:
@@ -155,13 +152,18 @@ def tiles_for(
     return _looked_up(q.shape[-1], q.dtype == torch.float32, causal, descriptors, sm)
 
 
+def _nearest(sm: int, table: Iterable[int]) -> int:
+    """Return the newest GPU of a table that is not newer than sm, at least a T4."""
+    return max((known for known in table if known <= sm), default=75)
+
+
 @functools.cache
 def _looked_up(d: int, float32: bool, causal: bool, descriptors: bool, sm: int) -> Tiles:
     if float32:
         row = _FLOAT32
     else:
         table = _DESCRIPTORS if descriptors and sm in _DESCRIPTORS else _PLAIN
-        row = table[max((known for known in table if known <= sm), default=75)]
+        row = table[_nearest(sm, table)]
     fitting: dict[tuple[int, bool | None], Tiles] = {
         key: tiles for key, tiles in row.items() if d <= key[0]
     }
@@ -186,6 +188,7 @@ _BACKWARD = {
         256: (Tiles(64, 64, 8, 2), Tiles(128, 32, 8, 3)),
     },
 }
+_BACKWARD |= {100: _BACKWARD[80], 120: _BACKWARD[89]}
 # head_dim 256 where it was not measured, and float32. On sm_75 a head_dim of 256 spills with any
 # tiles, with these least
 _BACKWARD_LARGE = (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1))
@@ -194,8 +197,7 @@ _BACKWARD_LARGE = (Tiles(16, 16, 8, 1), Tiles(16, 16, 8, 1))
 def backward_tiles_for(q: torch.Tensor, *, sm: int | None = None) -> tuple[Tiles, Tiles]:
     """Return tiles for the dK, dV kernel and for the dQ kernel; arguments as in `tiles_for`."""
     sm = sm_of(q) if sm is None else sm
-    known = 80 if sm in (100, 103) else 89 if sm >= 120 else max(s for s in _BACKWARD if s <= sm)
-    row = _BACKWARD[known]
+    row = _BACKWARD[_nearest(sm, _BACKWARD)]
     nearest = min((d for d in row if q.shape[-1] <= d), default=None)
     return _BACKWARD_LARGE if nearest is None or q.dtype == torch.float32 else row[nearest]
 

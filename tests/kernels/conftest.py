@@ -1,4 +1,4 @@
-"""What the kernels' tests share: the interpreter takes the shortcuts that a ledger takes."""
+"""What the kernels' tests share: the interpreter's shortcuts, and nothing remembered before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from course_lib import _mode
+from course_lib.kernels import launch
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,3 +20,9 @@ def shortened() -> Iterator[None]:
 
     with interpreter_shortcuts.shortened():
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """A test that moves a threshold is not to get what was decided before it was moved."""
+    launch.forget()

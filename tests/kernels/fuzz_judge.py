@@ -13,7 +13,7 @@ import torch
 from helpers import solutions
 
 from course_lib.kernels import attention_op, decode, flash_forward, ladder, packed, paged
-from course_lib.kernels.tiles import BY_HAND, LISTS, Tiles, tiles_for
+from course_lib.kernels.tiles import BY_HAND, CAUSAL_LISTS, LISTS, Tiles, tiles_for
 
 from .decode_cases import in_pages
 from .fuzz_cases import Case, laid_out, tensors
@@ -143,7 +143,8 @@ def _forward_kernel(
     if case.kernel == "rung 8":
         from course_lib.kernels.gluon_forward import specialised
 
-        table = LISTS if case.n_q // 16 % 2 and case.d in LISTS else BY_HAND
+        lists = CAUSAL_LISTS if case.causal else LISTS
+        table = lists if case.n_q // 16 % 2 and case.d in lists else BY_HAND
         choice = table[case.d]
         return specialised(q, k, v, causal=case.causal, scale=case.scale, **choice)
     options = {}

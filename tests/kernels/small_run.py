@@ -26,7 +26,7 @@ from course_lib.kernels import (
     packed,
     paged,
 )
-from course_lib.kernels.tiles import BY_HAND, LISTS
+from course_lib.kernels.tiles import BY_HAND, CAUSAL_LISTS, LISTS
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -55,7 +55,7 @@ def rung_8() -> None:
     from course_lib.kernels.gluon_forward import specialised
 
     for d, causal in ((64, True), (96, False), (128, True), (128, False), (256, True)):
-        for table in (BY_HAND, LISTS):
+        for table in (BY_HAND, LISTS, CAUSAL_LISTS):
             if d in table:
                 finite(*specialised(*make(200, 300, d), causal=causal, **table[d]))
 

@@ -8,7 +8,7 @@ import torch
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels import ladder
 from course_lib.kernels.attention_forward import gluon_works
-from course_lib.kernels.tiles import BY_HAND, LISTS, Tiles
+from course_lib.kernels.tiles import BY_HAND, CAUSAL_LISTS, LISTS, Tiles
 
 SIZES = ((256, 256), (1024, 1024), (300, 700), (700, 300), (1, 129), (129, 1), (320, 900))
 
@@ -75,7 +75,9 @@ def test_compiled_rungs_with_this_gpus_tiles(dtype, d, causal):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("table", [BY_HAND, LISTS], ids=["come and go", "lists"])
+@pytest.mark.parametrize(
+    "table", [BY_HAND, LISTS, CAUSAL_LISTS], ids=["come and go", "lists", "causal lists"]
+)
 @pytest.mark.parametrize("d", BY_HAND)
 def test_rung_8_as_it_is_tuned(d, table, causal):
     if torch.cuda.get_device_capability() != (9, 0) or not gluon_works():

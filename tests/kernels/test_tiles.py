@@ -13,9 +13,10 @@ from course_lib.child.process import run
 from course_lib.child.xray import XRay, xray_launch
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel
-from course_lib.kernels.decode import merge_kernel, merge_warps, overlaps, split_kernel
+from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel, starts_early
 from course_lib.kernels.tiles import (
     BY_HAND,
+    CAUSAL_LISTS,
     LISTS,
     Tiles,
     backward_tiles_for,
@@ -100,7 +101,9 @@ def example(d: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
     return torch.empty(d, dtype=dtype)
 
 
-@pytest.mark.parametrize("table", [BY_HAND, LISTS], ids=["come and go", "lists"])
+@pytest.mark.parametrize(
+    "table", [BY_HAND, LISTS, CAUSAL_LISTS], ids=["come and go", "lists", "causal lists"]
+)
 @pytest.mark.parametrize("d", BY_HAND)
 def test_rung_8_as_it_is_tuned(d, table):
     """Three groups, or two with more in flight, hardly fit the registers."""
@@ -215,7 +218,7 @@ def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
     constants = {"GROUP": rows, "RAGGED": True, "PAGE": page, "HEAD_DIM": d, "BLOCK_D": d}
     like = example(d, {"fp16": torch.float16, "fp32": torch.float32}[dtype])
     tiles = decode_tiles_for(like, rows, sm=sm)
-    constants |= {"ROWS": tiles.block_q, "BLOCK_K": tiles.block_k, "OVERLAP": overlaps(sm)}
+    constants |= {"ROWS": tiles.block_q, "BLOCK_K": tiles.block_k, "EARLY": starts_early(sm)}
     constants |= {} if page else {"table": None, "table_batch": 0}
     types = {"q": f"*{dtype}", "k": f"*{dtype}", "v": f"*{dtype}", "o": "*fp32", "lse": "*fp32"}
     types |= {"lengths": "*i32", "table": "*i32", "table_batch": "i32", "scale": "fp32"}
@@ -258,7 +261,7 @@ def test_decoding_with_the_most_rows_fits_and_spills_little(sm, d, dtype):
 @pytest.mark.parametrize("d", [64, 256])
 @pytest.mark.parametrize("sm", [75, 90])
 def test_merging_never_spills(sm, d, splits):
-    constants = {"HEAD_DIM": d, "BLOCK_D": d, "SPLITS": splits, "OVERLAP": overlaps(sm)}
+    constants = {"HEAD_DIM": d, "BLOCK_D": d, "SPLITS": splits, "EARLY": starts_early(sm)}
     signature = {"parts": "*fp32", "part_lse": "*fp32", "o": "*fp16", "lse": "*fp32"}
     signature |= {"n_splits": "i32", "rows": "i32"}
     ray = compile_for(merge_kernel, sm, signature, constants, merge_warps(splits, d))
