@@ -9,8 +9,10 @@ would hide an overrun in its pool. Exits with 1 unless every cell is 0. The tool
 
 Rung 8 parts its warps (`gl.warp_specialize`), and racecheck reports hazards there whose ends all
 lie in code that the compiler adds: on the kernel's `def` line, or where the warps part. They are
-counted apart, because no line of ours is in them. What they are is not settled: `dispatch`, a
-control whose warps part and share nothing but what they are told, shows none.
+counted apart, for they are the tool's: one end reads which part a warp is to take, the other writes
+that for the next time, and in the machine code a barrier of the whole block stands before and
+behind either. Two controls share nothing at all: `dispatch` shows none, and `dispatch_and_meet`,
+whose warps also meet in fours at a barrier of their own, shows the same report.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ SMALL_RUN = ROOT / "tests" / "kernels" / "small_run.py"
 NAMES = (
     *("teaching", *(f"rung_{i}" for i in range(1, 9)), "forward", "backward"),
     "backward_by_hand",
-    *("flash_decode", "paged_decode", "dispatch"),
+    *("flash_decode", "paged_decode", "dispatch", "dispatch_and_meet"),
 )
 TOOLS = ("memcheck", "racecheck")
 # "ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"

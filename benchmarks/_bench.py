@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import hashlib
 import json
 import random
 import statistics
@@ -14,7 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).parents[1] / "course_lib" / "accounting" / "measurements"
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "course_lib" / "accounting" / "measurements"
+KERNELS = {x.stem: x for x in sorted((ROOT / "course_lib" / "kernels").glob("[a-z]*.py"))}
 
 
 def gpu_times(
@@ -156,11 +160,30 @@ def header(question: str) -> dict[str, Any]:
 
 
 def save(record: dict[str, Any], name: str, folder: Path = RECORDS) -> None:
-    """Write the record as JSON and say where."""
+    """Write the record as JSON, and which kernels it saw; say where."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.json"
+    used = [n for n in KERNELS if f"course_lib.kernels.{n}" in sys.modules]
+    record = record | {"kernels": {n: fingerprint(KERNELS[n]) for n in used}}
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"written: {file}")
+
+
+def fingerprint(file: Path) -> str:
+    """Return a short name of what a module does: its code without comments and docstrings.
+
+    A record keeps it of every module of kernels that was loaded; a test finds records that are
+    older than their kernels (tests/accounting/test_records.py).
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
+            node.body = [x for x in node.body if not _is_text(x)] or [ast.Pass()]
+    return hashlib.blake2b(ast.unparse(tree).encode(), digest_size=8).hexdigest()
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def table(rows: list[dict[str, Any]]) -> None:

@@ -20,10 +20,15 @@ from _bench import RECORDS, fa4, fa4_version, header, in_turns, save, sdpa, tabl
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 
 FORWARD = (  # batch, heads, key heads, N, head_dim
+    (4, 16, 16, 4096, 128),
     (2, 16, 16, 8192, 128),
+    (1, 16, 16, 16384, 128),
+    (2, 16, 16, 10007, 128),
     (16, 16, 16, 1024, 128),
     (2, 32, 8, 8192, 128),
+    (4, 32, 32, 4096, 64),
     (2, 32, 32, 8192, 64),
+    (1, 32, 32, 16384, 64),
     (8, 32, 32, 1024, 64),
     (2, 20, 20, 8192, 96),
     (16, 20, 20, 1024, 96),

@@ -33,7 +33,7 @@ from course_lib.kernels.tiles import BY_HAND, by_hand_for, sm_of, tiles_for
 
 SMALL = {64: 2**31, 96: 2**31, 128: 2**31, 256: 2**27}
 """From this many q.numel() * n_k on (a quarter of the FLOPs) rungs 7 and 8 are worth it."""
-MANY_KEYS, MANY_FOR_LISTS = 2560, 1024
+MANY_KEYS, MANY_FOR_LISTS = 2560, 512
 """From here on rung 8 beats rung 7 at head_dim 64, without and with lists (``h100_short_keys``)."""
 
 

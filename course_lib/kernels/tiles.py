@@ -97,10 +97,12 @@ BY_HAND = {
 LISTS = {d: BY_HAND[d] | {"stays": True} for d in (64, 96, 128)}
 # Pairs of tiles of 192 rows make unequal lists: with 128 rows each tile is slower, the longest list
 # shorter
-_TWO_GROUPS = {"groups": 2, "block_k": 128, "overlap": True, "stays": True}
-CAUSAL_LISTS = LISTS | {64: _TWO_GROUPS | {"stages": 3}, 128: _TWO_GROUPS | {"stages": 2}}
+_TWO_GROUPS = {"groups": 2, "block_k": 128, "stages": 2, "overlap": True, "stays": True}
+CAUSAL_LISTS = LISTS | {64: _TWO_GROUPS | {"stages": 3}, 128: _TWO_GROUPS}
+# At head_dim 64 so few keys are two to eight tiles of 128: half of the last one is hidden
+FEW_KEYS, FEW = 1024, _TWO_GROUPS | {"block_k": 64, "stages": 4}
 # what a list saves for each tile of queries, in the time that a key takes; less what its tiles lose
-_KEYS_SAVED = {64: 200, 96: 200, 128: 30}
+_KEYS_SAVED = {64: 48, 96: 200, 128: 30}
 _FLOAT32 = {
     (64, None): Tiles(32, 32, 4, 1),
     (128, None): Tiles(32, 16, 8, 1),
@@ -118,7 +120,7 @@ def by_hand_for(q: torch.Tensor, k: torch.Tensor, causal: bool, sms: int) -> dic
     batch, heads, n_q, d = q.shape
     if not causal or d not in LISTS:
         return LISTS.get(d, BY_HAND[d])
-    lists = CAUSAL_LISTS[d]
+    lists = FEW if d == 64 and k.shape[2] <= FEW_KEYS else CAUSAL_LISTS[d]
     tiles = cdiv(n_q, 64 * lists["groups"])
     longest = 2 * cdiv(batch * heads * cdiv(tiles, 2), sms)
     lost = longest * sms / (batch * heads * tiles) - 1

@@ -126,13 +126,13 @@ def paged_decode() -> None:
     finite(*paged.paged_decode(q, *pages, table, lengths, splits=4))
 
 
-def dispatch() -> None:
-    """A control: warps part and do nothing in common. What a tool finds here is the compiler's."""
+def dispatch(meet: bool) -> None:
+    """A control: warps part and share nothing. What a tool finds here is not ours."""
     import _dispatch_kernel
 
     count = torch.tensor(64, device=DEVICE, dtype=torch.int32)
     o = torch.zeros(2, 3, 64, device=DEVICE)
-    _dispatch_kernel.part_and_fill[(2,)](o, count, num_warps=4)
+    _dispatch_kernel.part_and_fill[(2,)](o, count, meet, num_warps=4)
     assert (o == torch.tensor([[1], [2], [3]], device=DEVICE)).all()
 
 
@@ -146,7 +146,8 @@ RUNS: dict[str, Callable[[], None]] = {
     "teaching": teaching,
     **{f"rung_{number}": lambda number=number: rung(number) for number in ladder.RUNGS},
     "rung_8": rung_8,
-    "dispatch": dispatch,
+    "dispatch": lambda: dispatch(False),
+    "dispatch_and_meet": lambda: dispatch(True),
     "forward": forward,
     "backward": backward,
     "backward_by_hand": backward_by_hand,
@@ -157,7 +158,7 @@ RUNS: dict[str, Callable[[], None]] = {
 }
 
 
-HOPPER = ("rung_8", "backward_by_hand", "dispatch")
+HOPPER = ("rung_8", "backward_by_hand", "dispatch", "dispatch_and_meet")
 
 
 def main(names: Sequence[str]) -> None:
