@@ -321,7 +321,8 @@ p_block_k.reveal(
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
-# back for each K/V tile. FlashAttention-2 swapped them (its paper, section 3.2).
+# back for each K/V tile. FlashAttention-2 has the order of this lesson, which Phil
+# Tillet's Triton kernel had first (its paper, section 3.2, says so).
 
 # %% sram-text [markdown]
 # ## How large may a tile be?

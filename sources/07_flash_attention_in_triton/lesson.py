@@ -302,7 +302,8 @@ accountant
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
 # comparison must name the one it means: here FlashAttention-2 and the one from
-# cuDNN, NVIDIA's own library.
+# cuDNN, NVIDIA's own library. (If nobody names one: by its source of 2026, PyTorch tries
+# cuDNN first on an H100 or a B200, if it is newer than 9.15, and else FlashAttention-2.)
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100

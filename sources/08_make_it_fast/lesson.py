@@ -393,6 +393,7 @@ draw_spills()
 # |---|---|---|
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; which kernel it calls decides a factor of up to two (next row) |
 # | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
+# | the same, with FlashAttention-3 or 4 installed | `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`), then SDPA | its flash backend calls these instead; the second table has FA4 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
 # | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
@@ -783,7 +784,8 @@ chart
 # of 64 that is 128 divisions of each element of O in place of one.
 #
 # **Move 2: parallel over the sequence.** One program per head leaves most of
-# the GPU idle. One program per *tile of queries* does not.
+# the GPU idle. One program per *tile of queries* does not. (Tillet's Triton kernel
+# did this first, and swapped the loops, says the paper's section 3.2.)
 
 # %% predict-heads
 p_heads = Predict(
