@@ -7,7 +7,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 40 minutes of reading, 18 for the exercises.
+# **Time:** 43 minutes of reading, 18 for the exercises.
 
 # %% imports
 import math
@@ -569,8 +569,7 @@ peak.reveal(
 )
 
 # %% same-answer [markdown]
-# A skeptic asks: does the fused one compute the same at all? Compare both with
-# the float64 answer:
+# Does the fused one compute the same at all? Compare both with the float64 answer:
 
 # %% same-answer-code
 torch.manual_seed(0)
@@ -580,6 +579,49 @@ fused_attention = torch.nn.functional.scaled_dot_product_attention
 for attend in (naive_torch, fused_attention):
     error = abs(attend(q, k, v).numpy() - truth).max()
     print(f"{attend.__name__:30} is off by {error:.1e}")
+
+# %% right [markdown]
+# ## When is an answer right?
+#
+# Neither is exact: computers round. A number in *half precision* (fp16, 2 bytes)
+# keeps about three decimal digits. The nearest one to 1/3:
+
+# %% right-by-hand
+third = np.float16(1 / 3)
+print(f"fp16 has {float(third):.8f}, the error is {abs(1 / 3 - float(third)):.8f}")
+
+# %% right-plot
+# @title A picture: 1/3 among the numbers of fp16
+from course_lib.figures.half_precision import draw_third
+
+draw_third()
+
+# %% right-rule [markdown]
+# (Each line is a number that fp16 has. Between two lines there is none.)
+#
+# Thousands of such errors add up, or partly cancel, in your code and in anybody's.
+# How much is fair? The course asks PyTorch.
+#
+# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
+# > own plain attention is, **times two**, plus a very small number.
+#
+# *The truth* is computed in float64, with about 16 digits, from the same inputs.
+# *PyTorch's plain attention*, `naive_eager`, runs in the format of your code. *Times
+# two*, because sums in another order round differently. Shape and dtype must be right
+# as well, and no number NaN.
+
+# %% right-code
+from course_lib.judging.tolerance import allowed_error, as_float64
+
+for dtype in (torch.float32, torch.float16):
+    q, k, v = (torch.randn(300, 64).to(dtype) for _ in range(3))
+    truth, _ = attention_float64(q, k, v)
+    eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
+    error = abs(eager - truth).max()
+    allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
+    zeros = abs(truth).max()  # the error of an answer that is 0 everywhere
+    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be off by {allowed:.1e}", end="; ")
+    print(f"zeros would be off by {zeros:.1e}")
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -674,6 +716,20 @@ Quiz(
             "It decides whether it fits.",
         ),
         ("FLOPs per second", False, "This is a speed of arithmetic."),
+    ],
+)
+
+# %% quiz-tolerance
+Quiz(
+    "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
+    [
+        ("Yes", True, "Twice PyTorch's own error is allowed: at least 0.0012 here."),
+        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012 at least."),
+        (
+            "No, only exact answers count",
+            False,
+            "fp16 has no exact answer to give.",
+        ),
     ],
 )
 
