@@ -301,10 +301,10 @@ print(naive_four_trips.terms(n=3, d=2, b=2))
 # are both N.)
 #
 # With three guests the small crates are nearly half of the load. Now a real
-# size: N = 8192 tokens, 32 heads, d = 128, half precision. How large is P alone?
+# size: N = 16384 tokens, 16 heads, d = 128, half precision. How large is P alone?
 
 # %% p-size
-n, heads, d, b = 8192, 32, 128, 2
+n, heads, d, b = 16384, 16, 128, 2
 p_bytes = heads * n * n * b
 all_bytes = naive_four_trips.bytes(n=n, heads=heads, d=d, b=b)
 print(f"P:          {p_bytes / 1e9:6.2f} GB")
@@ -313,7 +313,7 @@ print(f"everything: {all_bytes / 1e9:6.2f} GB")
 print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 
 # %% p-size-text [markdown]
-# 4.3 GB for one matrix, in one layer of one model, for one text.
+# So much for one matrix, in one layer of one model, for one text.
 #
 # A number of bytes is complete only with three things: **what** is counted (one matrix,
 # or all its trips), how many **bytes per number**, and the **unit**. MB and GB are powers

@@ -532,10 +532,13 @@ measured(3)
 # %% rung-4-change [markdown]
 # ### Rung 4, line by line
 #
-# Your 8.2b, as the ladder has it: `first_hidden` is your `boundary`.
+# It is your 8.2b, as the ladder has it: `first_hidden` is your `boundary`. Solve that first,
+# then write `True`.
 
 # %% rung-4-lines
-show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
+solved = False
+if solved:
+    show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
 
 # %% rung-5-text [markdown]
 # ### Rung 5: tiles, warps and stages from a table
