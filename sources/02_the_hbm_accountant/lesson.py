@@ -578,8 +578,8 @@ kernels()
 #   nobody timed its kernels one by one.
 # - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.8
 #   times. So there *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
-# - Nor is it always four launches against one: from N = 256 to 1024 this fused
-#   attention is two kernels. Lesson 10 says why.
+# - Nor is it always four launches against one: at N = 1024 the counters saw two kernels of
+#   this fused attention. Lesson 10 says why.
 
 # %% amdahl [markdown]
 # ### What share of a model is attention?

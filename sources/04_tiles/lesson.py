@@ -606,9 +606,11 @@ calls(bounds_gb)
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
 dram = {r["causal"]: max(r["dram_gb"]) for r in long_calls}
+low, high = bounds_gb(131072, causal=False)
 p_dram.reveal(
     dram[False],
-    "About 4 times the lower bound. The tile loads ask for 123 times what DRAM moved.",
+    f"{dram[False] / low:.1f} times the lower bound. The tile loads ask for "
+    f"{high / dram[False]:.0f} times what DRAM moved.",
 )
 
 # %% reveal-dram-causal
@@ -763,7 +765,7 @@ Table(columns, rows, dict.fromkeys(columns, ","), dict.fromkeys(columns[1:], "fl
 # %% optional-gqa-text [markdown]
 # **Grouped-query attention** (GQA): several query heads share one K/V head. K
 # and V in memory shrink by that factor. The tile loads do not, if each query
-# head has a program of its own: each loads its own copy. (They find it in L2.)
+# head has a program of its own: each loads its own copy.
 
 # %% optional-gqa
 shape = {"n": 8192, "d": 128, "heads": 32, "block_q": 128}

@@ -18,7 +18,7 @@
 #
 # Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
 # that it must. Another kernel does the same FLOPs on the same GPU in about half
-# the time.
+# the time (*The ladder*, below, has both).
 #
 # **What is the slow one waiting for?**
 
@@ -304,9 +304,9 @@ measured(8)
 
 # %% rung-8-say [markdown]
 # The three groups' products need four fifths of a tile's cycles, where rung 4's need
-# half. (The clocks make both kernels slower, by a tenth and by an eighth.) The wait for
-# P V is the shortest of the table, that for K less than a tenth of the cycles. Where rung 4
-# rescales its rows of O, rung 8 asks whether it must: less than half of the cycles.
+# half. (Below each table stands how much slower the clocks make the kernel.) The waits for
+# P V and for K are the shortest of the table. Where rung 4 rescales its rows of O, rung 8
+# asks whether it must: that takes less than half as many cycles.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -383,8 +383,7 @@ draw_spills()
 
 # %% t4-say [markdown]
 # A **T4** has tensor cores, and this Triton emits no instruction for them: there
-# `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
-# from shared memory sit in registers. Even 32 × 32 tiles can spill.
+# `tl.dot` is ordinary multiply-adds, and even 32 × 32 tiles can spill.
 
 # %% decide-heading [markdown]
 # ## Which attention should you call?
@@ -618,8 +617,7 @@ measured(7)  # 16 heads
 # %% rung-8-code-text [markdown]
 # ### Rung 8: its code, its groups
 #
-# Triton 3.6 could not do this on an H100 by itself (with our two loops its compiler
-# failed, with one the kernel was slower), so rung 8 is written in *Gluon*, a lower
+# Triton 3.6 could not do this on an H100 by itself, so rung 8 is written in *Gluon*, a lower
 # level of Triton, which still lives in `triton.experimental`: `gluon_forward.py`. Its warps
 # talk through *barriers* in shared memory: "this tile is full", "this tile may be
 # overwritten".
@@ -639,11 +637,9 @@ head = ("d", "groups", "keys", "overlap", "TFLOP/s")
 Table(head, rows, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
 
 # %% rung-8-groups-say [markdown]
-# At d = 128 three groups with 128 keys need more registers than there are; with 64 they fit.
-# At d = 64 they fit with 128, and the overlap inside gains nothing.
-#
-# Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Each of them copies its
-# own K and V; three groups of one program share a copy.
+# At d = 128 the table has no three groups with 128 keys. At d = 64 they win, and the overlap
+# inside gains nothing. (Three groups of one program share a copy of K and V; of three
+# programs each makes its own.)
 
 # %% rung-8-lists-text [markdown]
 # **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
@@ -662,8 +658,8 @@ columns = ("N", "mask", "a tile each, µs", "lists, µs")
 Table(columns, rows, {"N": "d"} | dict.fromkeys(columns[2:], ",.0f"))
 
 # %% rung-8-lists-say [markdown]
-# Each time 16384 tokens, d = 96. With few keys beginning and ending is much of the work.
-# `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
+# Each time 16384 tokens, d = 96. Our reading: with few keys, beginning and ending is much of
+# the work. `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
@@ -742,10 +738,8 @@ for causal in (False, True):
 
 # %% noise-say [markdown]
 # They agree within a percent; they are the steadiest kernels of the table. These are
-# medians of 15 rounds in which all kernels took turns, in a new order each time. In an
-# earlier record, where the order was
-# fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
-# shuffle.
+# medians of 15 rounds in which all kernels took turns, in a new order each time: measure
+# in turns, and shuffle.
 
 # %% roofline-text [markdown]
 # ### Where do we stand under the roof?
@@ -910,8 +904,8 @@ for name, bank in (("plain", plain), ("swizzled", swizzled)):
     print(f"{name:9} most words asked of one bank: {np.bincount(bank).max()}")
 
 # %% banks-say [markdown]
-# Triton swizzles by itself, and so does the TMA unit. There is nothing for you to
-# write. If you ever write CUDA, there is.
+# In Triton the compiler decides how a tile lies in shared memory. There is nothing for
+# you to write. If you ever write CUDA, there is.
 
 # %% counters-heading [markdown]
 # ### Model, ledger, counters: one chart
@@ -922,7 +916,7 @@ for name, bank in (("plain", plain), ("swizzled", swizzled)):
 # - the **ledger** counts loads and stores of a kernel, exactly, at small N;
 # - **hardware counters** measure what went from DRAM, and what was asked of L2.
 #
-# First naive attention, kernel by kernel, N = 8192, 8 heads, d = 128.
+# First eager attention, kernel by kernel, N = 8192, 8 heads, d = 128.
 
 # %% naive-counters
 from course_lib.figures.naive_steps import formula_and_counters, six_trips_over_n
@@ -932,8 +926,8 @@ display(formula_and_counters(), six_trips_over_n())
 
 
 # %% flash-ledger-text [markdown]
-# From N = 4096 on naive attention does what the model says, to 4 %. Below, the L2
-# cache holds part of the N × N grids, and DRAM sees less. Now flash. At small N the ledger
+# From N = 4096 on eager attention does what the model says. Below, DRAM sees less; our
+# reading: L2 holds part of the N × N grids. Now flash. At small N the ledger
 # counts rung 3 here, on your machine; at large N the counters of the H100 speak,
 # for three kernels: PyTorch's FlashAttention-2 (*SDPA flash*), lesson 07's kernel
 # with its 64 query rows (*plain kernel*), and the course's public function
@@ -1044,7 +1038,8 @@ beside_the_products()
 # %% regimes-say [markdown]
 # Up to about N = 1000 a call takes the time of starting it. There no rung of the
 # ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
-# Further down flash is faster, and what is left is arithmetic, so there the ladder decides.
+# Further down flash is faster, and takes a multiple of what the products alone need: there
+# the ladder decides.
 # (Eager's last step takes less than four times as long, for four times the work; why, we
 # did not measure.)
 
