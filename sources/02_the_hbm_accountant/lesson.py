@@ -84,7 +84,14 @@ places()
 # fit, not even into all of them together. So at most a part of S
 # can stay on the chip from one pass to the next: nearly every pass is a trip to or from
 # HBM. (How nearly, hardware counters say below.)
-#
+
+# %% to-scale
+# @title A picture: the memories of an H100 and one S, at one scale
+from course_lib.figures.memory_scale import draw_scale
+
+draw_scale(n=8192, b=2)
+
+# %% by-hand-more [markdown]
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
 #
