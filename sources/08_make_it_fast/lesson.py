@@ -807,20 +807,18 @@ p_heads.reveal(
 )
 
 # %% moves-two [markdown]
-# **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do
-# they share a tile of 64 queries and 64 keys?
+# **Move 3: split Q, not K, over the warps.** How do a program's four warps share a tile of
+# 64 queries and 64 keys?
 #
-# - **Split K** (the first version): each warp takes 16 *keys* for all 64 queries.
-#   Then each warp has a part of O for **every** query, and the four parts must be
-#   added up through shared memory, in every tile.
-# - **Split Q** (FlashAttention-2): each warp takes 16 *queries* for all 64 keys.
-#   A row belongs to one warp. Nothing is added up.
+# - **Split K** (the first version): each warp takes 16 *keys*, and has a part of O for
+#   **every** query. The parts are added up through shared memory, in every tile.
+# - **Split Q** (FlashAttention-2): each warp takes 16 *queries*. Nothing is added up.
 
 # %% split-q
-warps, block_q, d = 4, 64, 128
-parts = warps * block_q * d * 4  # each warp's part of O, fp32
-print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
-print("split Q: 0 KiB")
+# @title A picture: what each warp has of S and O
+from course_lib.figures.warps import draw_split
+
+draw_split(block_q=64, block_k=64, d=128)
 
 # %% moves-three [markdown]
 # In Triton you do not write this: the compiler shares out the tile.
@@ -972,24 +970,26 @@ p_drift.reveal(
 )
 
 # %% drift-say [markdown]
-# What was **asked of L2** follows the upper line, the tile loads. What came from **DRAM**
-# begins near the lower line and leaves it as N grows. (One mark at N = 1024 lies at nearly
-# twice it; why, we did not measure.) Our reading of these rows, as in lesson 04:
+# What was **asked of L2** lies near the upper line, the tile loads, from N = 4096 on. What came
+# from **DRAM** leaves the lower line as N grows. (At N = 1024 one mark lies well above it. Why,
+# we did not measure.) Our reading of these rows, as in lesson 04:
 #
-# - **K and V outgrow L2.** One head's K and V at N = 131072 are 67 MB; this L2
-#   holds 50 MiB. A tile that was read is gone before the next program wants it,
+# - **K and V outgrow L2.** One head's K and V at N = 131072 are 64 MiB; this L2
+#   holds 50. A tile that was read is gone before the next program wants it,
 #   unless programs read the *same tile at the same time*.
-# - **Without a mask they do.** All programs of a head start together, at key 0,
-#   and march in step: one fetches, the others find it in L2. That does not explain
+# - **Without a mask they do**: one fetches, the others find it in L2. That does not explain
 #   everything: without a mask, programs of 8 heads side by side fetch 300 GB at
 #   N = 131072, and 41 GB if they walk their keys from the end.
-# - **Causal programs drift apart.** They have different lengths. When a short
-#   one ends, its SM starts another program, at key 0, while its neighbours are
-#   far along. Soon each reads somewhere else.
-#
-# At small N the counters can even show a little *less* than the lower line: what
-# was written last, a part of O, is still in L2 when the kernel ends.
-#
+# - **Causal programs drift apart.** When a short one ends, its SM starts another, at key 0,
+#   while its neighbours are far along:
+
+# %% drift-picture
+# @title A picture: programs in step, and programs that drift
+from course_lib.figures.drift import draw_drift
+
+draw_drift(tiles=12, sms=4)
+
+# %% order-say [markdown]
 # So the **order of programs** matters. Rung 8 takes only as many heads at a time
 # as L2 can hold K and V of, but always at least one, and the longest tiles first
 # (`work_item`). The next lines are of a kernel made for this question: rung 3's
