@@ -209,7 +209,7 @@ for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
     print(name, counts[name])
 p_causal.reveal(
     counts["visited_tiles"],
-    "4 on the diagonal and 6 below it. The other 6 are skipped: that is 37.5 %, not half.",
+    "4 on the diagonal and 6 below it. The other 6 are skipped.",
 )
 
 # %% causal-half [markdown]

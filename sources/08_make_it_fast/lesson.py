@@ -216,7 +216,8 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
 # A TFLOP/s figure for causal attention counts half of the FLOPs, whatever the kernel did; the
-# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. The step to rung 3, work
+# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN, here with 16 heads (lesson
+# 07's run had 8: compare within a run). The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
 #
 # What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.5 ms: do not rank
@@ -250,7 +251,7 @@ display(Table(columns, rows, formats, {"of all": "flash", "of those loaded": "na
 tiles = derived_counts(4096, 4096, 64, 64, causal=True)
 p_masked.reveal(
     100 * tiles["partial_tiles"] / tiles["visited_tiles"],
-    "One per tile of queries: 64 of 2080. Causal never saves quite half, either.",
+    "One per tile of queries: 64 of 2080.",
 )
 
 # %% rung-4
