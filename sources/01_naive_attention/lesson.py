@@ -25,6 +25,9 @@ from course_lib.widgets import Race
 # %% question [markdown]
 # ## The question
 #
+# *The cat did not eat, as it was ill.* Who was ill? You looked back from *it* to
+# *cat*. Attention is that look, with numbers.
+#
 # A language model reads a text as a row of *tokens*: words and pieces of words.
 # Let **N** be how many there are. In attention every token looks at every token.
 #
@@ -70,7 +73,42 @@ dearest
 # products. It gives one number, a *score*: high means "this one is of interest
 # to me". From the scores come *weights*: positive numbers that sum to 1. The
 # result for the token is the mix of all values with these weights.
+
+# %% sentence [markdown]
+# ### Where Q, K and V come from
 #
+# Back to the cat. Each token arrives with a row of numbers, x: what the model knows of it so far.
+# Three matrices turn it into a query, a key and a value. A model learns them; the
+# ones below are made up, so that you can follow. x has two numbers: *is a living
+# being* and *stands for one*.
+
+# %% sentence-code
+words = "the cat did not eat as it was ill".split()
+x = np.zeros((9, 2))  # (N, 2)
+x[words.index("cat"), 0] = 3  # a being
+x[words.index("it"), 1] = 2  # stands for one
+
+w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
+w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
+q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
+s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
+p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # scores to weights: below
+it = words.index("it")
+print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
+
+# %% sentence-picture
+# @title A picture: at whom "it" looks
+from course_lib.figures.sentence import draw_sentence
+
+draw_sentence(words, p[it], it)
+
+# %% sentence-say [markdown]
+# *it* now carries the mark of a living being. (A real model adds this to x, so its own
+# mark is not lost.) The other eight queries are all zeros: they look for nothing, so
+# they look at everybody alike. (A real model has dozens of such lookers side by side,
+# its *heads*, and dozens of layers of them.)
+
+# %% by-hand-text [markdown]
 # ### A number by hand
 #
 # One token looks at two others. Its scores are **1** and **3**. The two values
@@ -109,43 +147,6 @@ with np.errstate(all="ignore"):
     safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
 print("without subtracting:", plain)
 print("with subtracting:   ", safe.round(4))
-
-# %% sentence [markdown]
-# ### Where Q, K and V come from
-#
-# *The cat did not eat, as it was ill.* Who was ill? You looked back from
-# *it* to *cat*. Attention is that look, with numbers.
-#
-# Each token arrives with a row of numbers, x: what the model knows of it so far.
-# Three matrices turn it into a query, a key and a value. A model learns them; the
-# ones below are made up, so that you can follow. x has two numbers: *is a living
-# being* and *stands for one*.
-
-# %% sentence-code
-words = "the cat did not eat as it was ill".split()
-x = np.zeros((9, 2))  # (N, 2)
-x[words.index("cat"), 0] = 3  # a being
-x[words.index("it"), 1] = 2  # stands for one
-
-w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
-w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
-q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
-s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
-p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # small scores: no maximum needed
-it = words.index("it")
-print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
-
-# %% sentence-picture
-# @title A picture: at whom "it" looks
-from course_lib.figures.sentence import draw_sentence
-
-draw_sentence(words, p[it], it)
-
-# %% sentence-say [markdown]
-# *it* now carries the mark of a living being. (A real model adds this to x, so its own
-# mark is not lost.) The other eight queries are all zeros: they look for nothing, so
-# they look at everybody alike. (A real model has dozens of such lookers side by side,
-# its *heads*, and dozens of layers of them.)
 
 # %% chart [markdown]
 # ## The seating chart
