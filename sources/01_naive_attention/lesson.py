@@ -641,8 +641,8 @@ for dtype in (torch.float32, torch.float16):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps; lesson 02 looks at what one does. So our "naive" runs are always
-#   eager.
+#   join steps; lesson 02 looks at what one does. So our runs are always eager, and from
+#   lesson 02 on *naive* means the four trips, *eager* the six.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
 

@@ -42,17 +42,17 @@ H100 = gpu("H100")
 #
 # In lesson 01 the chip was a **workshop**, and HBM the **warehouse** at the other
 # end of one road. Now we go in. There are many **desks**, and at each desk
-# **workers**: the arithmetic units. A desk is small. All desks share one **shelf**.
+# **hands**: the arithmetic units. A desk is small. All desks share one **shelf**.
 #
-# The workers are fast. If nothing lies on the desk, they stand and wait, and the
-# workshop does not get faster by hiring more of them. Programmers call such work
+# The hands are fast. If nothing lies on the desk, they are idle, and the
+# workshop does not get faster by hiring more. Programmers call such work
 # **memory-bound**.
 #
 # The translation, once and for all:
 #
 # | workshop | GPU |
 # |---|---|
-# | the workers at one desk | the arithmetic units of a *streaming multiprocessor* (SM); an H100 has 132 |
+# | the hands at one desk | the arithmetic units of a *streaming multiprocessor* (SM); an H100 has 132 |
 # | the desk | the SM's registers and shared memory, on the chip |
 # | the shelf | the L2 cache, on the chip |
 # | the warehouse | HBM, the large memory beside the chip |
@@ -98,7 +98,7 @@ draw_scale(n=8192, b=2)
 # 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte (both numbers divided by 10⁹).
 # (Bytes a second are the memory's *bandwidth*; 10¹² FLOPs a second are a TFLOP/s.)
 #
-# With fewer than 295 FLOPs per byte the workers wait. This number is called the
+# With fewer than 295 FLOPs per byte the hands are idle. This number is called the
 # **ridge**. You will see why in a picture below.
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
@@ -305,7 +305,7 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
 # the left the road decides: bandwidth × intensity, a slope. On the right the
-# workers decide, a flat roof: such work is **compute-bound**. They meet at the
+# hands decide, a flat roof: such work is **compute-bound**. They meet at the
 # ridge, 295.
 #
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
@@ -326,14 +326,14 @@ for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
     ("fused, measured", "the least", "flash_us"),
 ):
-    tflops = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
+    tflops = flops / at_8192[key] / 1e6  # FLOPs per µs -> TFLOP/s
     chart.add_measurement(label, intensity=work[name], tflops=tflops)
 chart
 
 # %% reveal-speed
 p_speed.reveal(
     at_8192["eager_us"] / at_8192["flash_us"],
-    f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
+    f"Measured: {at_8192['eager_us']:.0f} µs and {at_8192['flash_us']:.0f} µs. Once "
     "the bytes are gone, the arithmetic is still there, and it has not become less.",
 )
 
@@ -387,8 +387,8 @@ display(times())
 at_512 = next(row for row in regimes["rows"] if row["n"] == 512)
 p_short.reveal(
     at_512["eager_us"] / at_512["flash_us"],
-    "Moving the bytes takes less than 10 us, and the GPU alone is busy for "
-    f"{at_512['eager_gpu_us']:.0f} and {at_512['flash_gpu_us']:.0f} us. What is left is "
+    "Moving the bytes takes less than 10 µs, and the GPU alone is busy for "
+    f"{at_512['eager_gpu_us']:.0f} and {at_512['flash_gpu_us']:.0f} µs. What is left is "
     "paperwork: what the host, the CPU, needs to write its orders.",
 )
 
@@ -401,8 +401,8 @@ draw_regimes()
 
 # %% plot-regimes-say [markdown]
 # On the left both measured lines rise little, and lie far above both dotted lines.
-# That is overhead, more than the least: four launches of 5 us are 20 us,
-# and eager took 112 us at N = 512. On the right fused runs parallel to the arithmetic, and
+# That is overhead, more than the least: four launches of 5 µs are 20 µs,
+# and eager took 112 µs at N = 512. On the right fused runs parallel to the arithmetic, and
 # eager stays above its traffic line. From 8192 to 16384 eager's bytes grow 4 times, its time
 # 2.8 times: so *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
 #
@@ -414,8 +414,8 @@ draw_regimes()
 Quiz(
     "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
     options=[
-        ("A kernel that moves half of the bytes.", False, "They take 1 us."),
-        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 us."),
+        ("A kernel that moves half of the bytes.", False, "They take 1 µs."),
+        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs."),
         (
             "Fewer launches: one kernel for many small calls.",
             True,

@@ -623,13 +623,13 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # %% dram-read [markdown]
 # Read the table from top to bottom.
 #
-# - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
+# - **N = 8192, no mask.** K and V of all heads are 32 MiB. They fit into L2. DRAM
 #   traffic is the lower bound, and a little less (a counter may miss what still lies in
 #   L2 when the kernel ends): "Q, K, V, O once" is true here, of PyTorch's kernel.
 #   (Not of every kernel: lesson 08 measures the course's own.)
-# - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
+# - **N = 32768.** K and V are 128 MiB and do not fit. Still, without a mask it is only
 #   1.5 times the bound. With a causal mask it is nearly 5 times.
-# - **N = 131072, causal.** K and V are 537 MB. Half of what tiles of 128 rows would load now
+# - **N = 131072, causal.** K and V are 512 MiB. Half of what tiles of 128 rows would load now
 #   reaches DRAM: 130 times the bound. (How many rows PyTorch's tiles have, we did not look
 #   up.) "Once" is far from true here.
 #

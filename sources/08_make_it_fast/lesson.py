@@ -38,15 +38,15 @@ H100 = gpu("H100")
 
 
 # %% picture [markdown]
-# ## The picture: one fast worker
+# ## The picture: fast hands and slow ones
 #
 # Go to one desk of lesson 02's workshop: one SM of the GPU (an H100 has 132). At it
-# sits one very fast worker: the *tensor cores*. They multiply tiles, and nothing
+# are very fast hands: the *tensor cores*. They multiply tiles, and nothing
 # else. Everything else is done by slower hands: fetching tiles, taking
 # exponentials, sorting out what is masked.
 #
-# A kernel is fast if the fast worker never stands still. There are four reasons to
-# stand still, and each step of this lesson removes a part of one:
+# A kernel is fast if the fast hands are never idle. There are four reasons to
+# be idle, and each step of this lesson removes a part of one:
 #
 # 1. **The tiles are not there yet**: they are still on their way.
 # 2. **The slow hands are not done**: exponentials, masks, addresses, the rescaling of O.
@@ -284,7 +284,7 @@ measured(6)
 # and P V of the tile *before*. It waits for the scores only; while it takes their
 # exponentials, P V still runs. The price is registers, for both tiles at once.
 #
-# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ l, whatever
+# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ ℓ, whatever
 # it is; it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8
 # above it, p is at most 2⁸, and while m stays O need not be rescaled.
 #
