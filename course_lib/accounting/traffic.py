@@ -353,7 +353,7 @@ def time_bounds(
         launches: kernel launches.
         gpu: a `hardware.GPU`.
         launch_s: seconds per launch. The default is a rough floor; eager PyTorch on an H100 took
-            about 24e-6 per kernel where nothing else mattered (see `hardware.LAUNCH_S`).
+            about 19e-6 per kernel where nothing else mattered (see `hardware.LAUNCH_S`).
 
     Returns:
         ``{"overhead_s": ..., "traffic_s": ..., "arithmetic_s": ...}``.

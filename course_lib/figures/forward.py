@@ -1,4 +1,4 @@
-"""Naive and fused attention on a GPU: time and memory over N (lesson 07)."""
+"""Eager and fused attention on a GPU: time and memory over N (lesson 07)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from course_lib.style.picture import new_figure
 from course_lib.style.table import Table
 
 _WAYS = {
-    "naive": ("naive eager", "naive"),
+    "naive": ("eager", "naive"),
     "course_64x64": ("this kernel,\n64 × 64", "flash"),
     "sdpa_flash": ("FA2", "other"),
     "sdpa_cudnn": ("cuDNN", "other"),
@@ -58,7 +58,7 @@ def draw_time_and_memory() -> Any:
     faster = at["naive"]["median_us"] / at["course_64x64"]["median_us"]
     less = at["naive"]["peak_mib"] / at["course_64x64"]["peak_mib"]
     return figure.says(
-        f"At N = {longest:,} this kernel is {faster:.1f} times as fast as naive attention, "
+        f"At N = {longest:,} this kernel is {faster:.1f} times as fast as eager attention, "
         f"with {less:,.0f} times less memory",
         _note(),
     )
@@ -73,7 +73,7 @@ def against_naive() -> Table:
         rows.append((n, at["naive"]["median_us"] / mine["median_us"],
                      at["naive"]["peak_mib"] / mine["peak_mib"],
                      at["sdpa_flash"]["median_us"] / mine["median_us"]))  # fmt: skip
-    columns = ("N", "× faster than naive", "× less memory", "× FlashAttention-2's speed")
+    columns = ("N", "× faster than eager", "× less memory", "× FlashAttention-2's speed")
     return Table(
         columns,
         rows,

@@ -1,4 +1,4 @@
-"""Numbers that half precision has, around one that it has not (lesson 00)."""
+"""Numbers that half precision has, around one that it has not (lesson 01)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def _tflops(way: str, causal: bool) -> float:
 
 
 def _note() -> str:
-    return f"Measured: {load_measurements('h100_ladder')['device']}. N = 16384, d = 128, bf16."
+    device = load_measurements("h100_ladder")["device"]
+    return f"Measured: {device}. Batch 1, 16 heads, N = 16384, d = 128, bf16."
 
 
 @styled
@@ -79,11 +80,17 @@ def peers() -> Table:
     record = load_measurements("h100_peers")
     ways = ("FA2", "cuDNN", "FA4", "course")
     found: dict[tuple[int, int, str], dict[str, float]] = {}
+    tokens, widths = set(), set()
     for r in record["rows"]:
         if r["pass"] == "forward" and r["heads"] == r["kv_heads"] and r["d"] in (64, 128):
             found.setdefault((r["d"], r["n"], _MASK[r["causal"]]), {})[r["way"]] = r["tflops"]
+            tokens.add(f"{r['batch'] * r['n']:,}")
+            widths.add(r["heads"] * r["d"])
     rows = [(*case, *(speeds[way] for way in ways)) for case, speeds in found.items()]
+    (width,) = widths
     note = (
-        f"Measured: {record['device']}, TFLOP/s. FA4: version {record['versions']['flash-attn-4']}."
+        f"Measured: {record['device']}, TFLOP/s, bf16. {width} / d heads, "
+        f"{' or '.join(sorted(tokens))} tokens in all. FA4: version "
+        f"{record['versions']['flash-attn-4']}."
     )
     return Table(("d", "N", "mask", *ways), rows, dict.fromkeys(ways, ".0f"), note=note)

@@ -102,6 +102,6 @@ def draw_timeline(kernel: str) -> Any:
         f"Striped blue: from the start of QKᵀ until S is there, multiplying or waiting. "
         f"Grey: exponentials. {_PICTURE[kernel]} "
         f"Measured: {record['device']}, {record['heads']} heads, "
-        f"N = {record['n']:,}, head_dim {record['head_dim']}, bf16, {row['median_us']:.0f} us.",
+        f"N = {record['n']:,}, head_dim {record['head_dim']}, bf16, {row['median_us']:.0f} µs.",
         alt="Bars of what each lane does, cycle by cycle.",
     )

@@ -84,7 +84,7 @@ def backward_alone() -> Table:
     record = _record()
     us = {(r["n"], r["way"], r["part"]): r["median_us"] for r in record["attention"]}
     kept = {(r["n"], r["way"]): r["kept_bytes"] / 1e6 for r in record["attention"]}
-    columns = ("N", "attention", "forward us", "backward us", "MB kept for it")
+    columns = ("N", "attention", "forward µs", "backward µs", "MB kept for it")
     rows = [
         (n, way, us[n, way, "forward"], us[n, way, "backward"], kept[n, way])
         for n in sorted({n for n, _ in kept})

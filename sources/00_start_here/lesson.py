@@ -4,10 +4,10 @@
 # **You need:** Python, some NumPy, and the matrix product. No GPU. You do not
 # need to know what attention is: lesson 01 starts there.
 #
-# **You will be able to:** run a lesson, solve an exercise, read what a check
-# says, and tell when an answer counts as right.
+# **You will be able to:** run a lesson, solve an exercise, and read what a check
+# says.
 #
-# **Time:** 13 minutes of reading, and 3 for the exercise.
+# **Time:** 9 minutes of reading, and 3 for the exercise.
 
 # %% question [markdown]
 # ## What this course is about
@@ -36,16 +36,6 @@ from course_lib.widgets import Race
 
 Race(8192, 64, 128, 128)  # N, d, and the tiles' rows: lessons 01 and 04
 
-# %% numbers [markdown]
-# You will meet many numbers. Each of them is shown in up to three ways, and we
-# always say which one you are looking at:
-#
-# | word | what it means |
-# |---|---|
-# | **predicted** | a formula says so (a *model*) |
-# | **counted** | a *ledger* watched your own code and added up the bytes it asked for |
-# | **measured** | an instrument on real hardware said so; device and sizes are given |
-
 # %% doctor-text [markdown]
 # ## Is everything there?
 #
@@ -65,6 +55,12 @@ print(*diagnose(examine()), sep="\n")
 # lesson 05 on. *Interpreted* is fine: kernels then run in Python, slowly and with the
 # same results. (*fp16* and *bf16* are two formats of numbers with 2 bytes.)
 
+# %% first-check [markdown]
+# ## Your first check, now
+#
+# Open `exercises/00_start_here.ipynb` and do **0.1**. It takes three minutes and
+# ends in a green check. Then come back.
+
 # %% rhythm [markdown]
 # ## Predict, run, check
 #
@@ -79,9 +75,8 @@ print(*diagnose(examine()), sep="\n")
 # A cell that asks you something, or draws a picture, is folded: you see one line,
 # and a click on it opens the code. Run it like any other cell.
 #
-# The first exercise is `echo(x)`: return a **new** array with the numbers of
-# `x`. Here is somebody's first try. `np.array([1.0, 2.0])` goes in, and
-# `[1. 2.]` comes out:
+# Try it with somebody's first answer to 0.1, which asks for a **new** array with the
+# numbers of `x`. `np.array([1.0, 2.0])` goes in, and `[1. 2.]` comes out:
 
 # %% try-view
 import numpy as np
@@ -119,99 +114,27 @@ view.reveal(
 # %% verdicts [markdown]
 # ## The six verdicts
 #
-# A check answers with one of six *verdicts*.
+# | verdict | it says |
+# |---|---|
+# | not attempted | the lines to write are still missing: so every exercise begins |
+# | error | Python stopped inside your function, or it called the course's own answer |
+# | incorrect | the answer is wrong: on which input, where first, and, of a mistake that many make, its name |
+# | passed | every input gave the right answer |
+# | right here, not on a GPU; cannot run here | for kernels, from lesson 05 on: the compiler for GPUs refuses them, or this system has no Triton |
 #
-# * **Not attempted**: the lines to write are still missing. Every exercise begins
-#   like this.
-# * **Error**: Python stopped inside your function. You see the message and your own
-#   lines, no others. (An error, too: to call the course's own answer, from
-#   `course_lib.attention` or `course_lib.kernels`. You are to write it.)
-# * **Incorrect**: your function ran to its end and the answer is wrong. The report
-#   says on which input, what is wrong, and where it is wrong first. A mistake that many
-#   people make gets its name.
-# * **Passed**: every input gave the right answer, and the report says what to notice now.
-# * **Right here, not on a GPU** and **Cannot run here**: for kernels, from lesson 05 on.
-#   The compiler for real GPUs refuses them, or this system has no Triton.
+# (Computers round, so right is not "equal". Lesson 01 says how much error is fair.)
+
+# %% numbers [markdown]
+# ## Three kinds of numbers
 #
-# In exercise 0.1 you meet the first two and *passed*. Here is one more *incorrect*
-# (`report_for` shows what `check` shows, and writes nothing into your record):
-
-
-# %% verdict-incorrect
-def echo(x):
-    return np.zeros_like(x)
-
-
-report_for(echo)
-
-# %% right [markdown]
-# ## When is an answer right?
+# You will meet many numbers. Each of them is shown in up to three ways, and we
+# always say which one you are looking at:
 #
-# Computers round. So "equal" is the wrong question for most exercises. First a
-# number by hand.
-#
-# A number in *half precision* (fp16, 2 bytes) keeps about three decimal digits.
-# The nearest half-precision number to 1/3 is 0.33325195. The error is about
-# 0.00008. Nobody made a mistake there. The format has no better number.
-
-# %% right-by-hand
-third = np.float16(1 / 3)
-print(f"fp16 has {float(third):.8f}")
-print(f"error     {abs(1 / 3 - float(third)):.8f}")
-
-# %% right-picture [markdown]
-# In the picture each line, thin or blue, is a number that fp16 has. Between two
-# lines there is none. 1/3 falls in such a gap.
-
-# %% right-plot
-# @title A picture: 1/3 among the numbers of fp16
-from course_lib.figures.half_precision import draw_third
-
-draw_third()
-
-
-# %% right-rule [markdown]
-# Now add thousands of such numbers: the errors add up, or partly cancel, in
-# your code and in anybody's. How much error is fair? The course asks somebody you
-# would trust: PyTorch.
-#
-# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
-# > own plain attention is, **times two**, plus a very small number.
-#
-# * *The truth* is computed in float64, with about 16 digits, from the same inputs.
-# * *PyTorch's plain attention* runs in the same format as your code.
-# * *Times two*, because your sums may run in another order. Another order rounds
-#   differently.
-# * The answer must also have the right shape and dtype, and no NaN anywhere.
-#
-# Here the rule is at work. You do not have to understand attention yet. Look at
-# the three numbers.
-
-# %% right-code
-import torch
-
-from course_lib.attention import attention_float64
-from course_lib.attention.naive_eager import naive_eager
-from course_lib.judging.tolerance import allowed_error, as_float64
-
-torch.manual_seed(0)
-for dtype in (torch.float32, torch.float16):
-    q, k, v = (torch.randn(300, 64, dtype=dtype) for _ in range(3))
-    truth, _ = attention_float64(q, k, v)  # float64
-    eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
-    error = abs(eager - truth).max()
-    allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
-    print(f"{dtype}: PyTorch is off by {error:.1e},", end=" ")
-    print(f"you may be off by {allowed:.1e}")
-print(f"the largest true value is {abs(truth).max():.2f}")
-
-# %% right-after [markdown]
-# In float32 nearly all of the allowance is the "very small number", 0.00001. In
-# float16 it is about a thousandth of the largest true value, here 0.0005: a few
-# roundings' worth. Most of the allowance is twice PyTorch's error, 2 · 0.0006. So the
-# rule is strict where the format is precise, and fair where it is not.
-# Returning zeros, or the average of everything, is off by far more than this.
-# Every check of the course is tested against such answers, and they fail.
+# | word | what it means |
+# |---|---|
+# | **predicted** | a formula says so (a *model*) |
+# | **counted** | a *ledger* watched your own code and added up the bytes it asked for |
+# | **measured** | an instrument on real hardware said so; device and sizes are given |
 
 # %% map [markdown]
 # ## Where everything is
@@ -241,13 +164,11 @@ from course_lib import progress, store
 print("Your record is kept in", store.path().name)
 progress()
 
-
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
-# You saw that this machine is ready, what a check says, and when an
-# answer counts as right. You did not see how attention works, and nothing was
-# timed: the Race shows bytes.
+# You saw that this machine is ready, and what a check says. You did not see how
+# attention works, and nothing was timed: the Race shows bytes.
 #
 # ## Questions
 
@@ -271,20 +192,6 @@ Quiz(
     ],
 )
 
-# %% quiz-tolerance
-Quiz(
-    "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
-    [
-        ("Yes", True, "Twice PyTorch's own error is allowed: at least 0.0012 here."),
-        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012 at least."),
-        (
-            "No, only exact answers count",
-            False,
-            "fp16 has no exact answer to give.",
-        ),
-    ],
-)
-
 # %% quiz-words
 Quiz(
     "A ledger watched your code and says: 16 MB were read. This number is …",
@@ -300,12 +207,9 @@ Quiz(
 )
 
 # %% next [markdown]
-# ## Your turn
+# ## What comes next
 #
-# Open `exercises/00_start_here.ipynb` and do **0.1**. It takes three minutes and
-# ends in your first green check.
-#
-# **Next:** lesson 01 builds attention in three lines. Before it tells you which
+# (No green check yet? `exercises/00_start_here.ipynb`, **0.1**.) Lesson 01 builds attention in three lines. Before it tells you which
 # of the three costs most, it asks you.
 #
 # **To read:**

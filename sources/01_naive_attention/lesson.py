@@ -7,7 +7,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 40 minutes of reading, 18 for the exercises.
+# **Time:** 43 minutes of reading, 18 for the exercises.
 
 # %% imports
 import math
@@ -24,6 +24,9 @@ from course_lib.widgets import Race
 
 # %% question [markdown]
 # ## The question
+#
+# *The cat did not eat, as it was ill.* Who was ill? You looked back from *it* to
+# *cat*. Attention is that look, with numbers.
 #
 # A language model reads a text as a row of *tokens*: words and pieces of words.
 # Let **N** be how many there are. In attention every token looks at every token.
@@ -70,7 +73,42 @@ dearest
 # products. It gives one number, a *score*: high means "this one is of interest
 # to me". From the scores come *weights*: positive numbers that sum to 1. The
 # result for the token is the mix of all values with these weights.
+
+# %% sentence [markdown]
+# ### Where Q, K and V come from
 #
+# Back to the cat. Each token arrives with a row of numbers, x: what the model knows of it so far.
+# Three matrices turn it into a query, a key and a value. A model learns them; the
+# ones below are made up, so that you can follow. x has two numbers: *is a living
+# being* and *stands for one*.
+
+# %% sentence-code
+words = "the cat did not eat as it was ill".split()
+x = np.zeros((9, 2))  # (N, 2)
+x[words.index("cat"), 0] = 3  # a being
+x[words.index("it"), 1] = 2  # stands for one
+
+w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
+w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
+q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
+s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
+p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # scores to weights: below
+it = words.index("it")
+print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
+
+# %% sentence-picture
+# @title A picture: at whom "it" looks
+from course_lib.figures.sentence import draw_sentence
+
+draw_sentence(words, p[it], it)
+
+# %% sentence-say [markdown]
+# *it* now carries the mark of a living being. (A real model adds this to x, so its own
+# mark is not lost.) The other eight queries are all zeros: they look for nothing, so
+# they look at everybody alike. (A real model has dozens of such lookers side by side,
+# its *heads*, and dozens of layers of them.)
+
+# %% by-hand-text [markdown]
 # ### A number by hand
 #
 # One token looks at two others. Its scores are **1** and **3**. The two values
@@ -109,43 +147,6 @@ with np.errstate(all="ignore"):
     safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
 print("without subtracting:", plain)
 print("with subtracting:   ", safe.round(4))
-
-# %% sentence [markdown]
-# ### Where Q, K and V come from
-#
-# *The cat did not eat, as it was ill.* Who was ill? You looked back from
-# *it* to *cat*. Attention is that look, with numbers.
-#
-# Each token arrives with a row of numbers, x: what the model knows of it so far.
-# Three matrices turn it into a query, a key and a value. A model learns them; the
-# ones below are made up, so that you can follow. x has two numbers: *is a living
-# being* and *stands for one*.
-
-# %% sentence-code
-words = "the cat did not eat as it was ill".split()
-x = np.zeros((9, 2))  # (N, 2)
-x[words.index("cat"), 0] = 3  # a being
-x[words.index("it"), 1] = 2  # stands for one
-
-w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
-w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
-q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
-s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
-p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # small scores: no maximum needed
-it = words.index("it")
-print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
-
-# %% sentence-picture
-# @title A picture: at whom "it" looks
-from course_lib.figures.sentence import draw_sentence
-
-draw_sentence(words, p[it], it)
-
-# %% sentence-say [markdown]
-# *it* now carries the mark of a living being. (A real model adds this to x, so its own
-# mark is not lost.) The other eight queries are all zeros: they look for nothing, so
-# they look at everybody alike. (A real model has dozens of such lookers side by side,
-# its *heads*, and dozens of layers of them.)
 
 # %% chart [markdown]
 # ## The seating chart
@@ -301,10 +302,10 @@ print(naive_four_trips.terms(n=3, d=2, b=2))
 # are both N.)
 #
 # With three guests the small crates are nearly half of the load. Now a real
-# size: N = 8192 tokens, 32 heads, d = 128, half precision. How large is P alone?
+# size: N = 16384 tokens, 16 heads, d = 128, half precision. How large is P alone?
 
 # %% p-size
-n, heads, d, b = 8192, 32, 128, 2
+n, heads, d, b = 16384, 16, 128, 2
 p_bytes = heads * n * n * b
 all_bytes = naive_four_trips.bytes(n=n, heads=heads, d=d, b=b)
 print(f"P:          {p_bytes / 1e9:6.2f} GB")
@@ -313,7 +314,7 @@ print(f"everything: {all_bytes / 1e9:6.2f} GB")
 print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 
 # %% p-size-text [markdown]
-# 4.3 GB for one matrix, in one layer of one model, for one text.
+# So much for one matrix, in one layer of one model, for one text.
 #
 # A number of bytes is complete only with three things: **what** is counted (one matrix,
 # or all its trips), how many **bytes per number**, and the **unit**. MB and GB are powers
@@ -569,8 +570,7 @@ peak.reveal(
 )
 
 # %% same-answer [markdown]
-# A skeptic asks: does the fused one compute the same at all? Compare both with
-# the float64 answer:
+# Does the fused one compute the same at all? Compare both with the float64 answer:
 
 # %% same-answer-code
 torch.manual_seed(0)
@@ -580,6 +580,49 @@ fused_attention = torch.nn.functional.scaled_dot_product_attention
 for attend in (naive_torch, fused_attention):
     error = abs(attend(q, k, v).numpy() - truth).max()
     print(f"{attend.__name__:30} is off by {error:.1e}")
+
+# %% right [markdown]
+# ## When is an answer right?
+#
+# Neither is exact: computers round. A number in *half precision* (fp16, 2 bytes)
+# keeps about three decimal digits. The nearest one to 1/3:
+
+# %% right-by-hand
+third = np.float16(1 / 3)
+print(f"fp16 has {float(third):.8f}, the error is {abs(1 / 3 - float(third)):.8f}")
+
+# %% right-plot
+# @title A picture: 1/3 among the numbers of fp16
+from course_lib.figures.half_precision import draw_third
+
+draw_third()
+
+# %% right-rule [markdown]
+# (Each line is a number that fp16 has. Between two lines there is none.)
+#
+# Thousands of such errors add up, or partly cancel, in your code and in anybody's.
+# How much is fair? The course asks PyTorch.
+#
+# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
+# > own plain attention is, **times two**, plus a very small number.
+#
+# *The truth* is computed in float64, with about 16 digits, from the same inputs.
+# *PyTorch's plain attention*, `naive_eager`, runs in the format of your code. *Times
+# two*, because sums in another order round differently. Shape and dtype must be right
+# as well, and no number NaN.
+
+# %% right-code
+from course_lib.judging.tolerance import allowed_error, as_float64
+
+for dtype in (torch.float32, torch.float16):
+    q, k, v = (torch.randn(300, 64).to(dtype) for _ in range(3))
+    truth, _ = attention_float64(q, k, v)
+    eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
+    error = abs(eager - truth).max()
+    allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
+    zeros = abs(truth).max()  # the error of an answer that is 0 everywhere
+    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be off by {allowed:.1e}", end="; ")
+    print(f"zeros would be off by {zeros:.1e}")
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -598,8 +641,8 @@ for attend in (naive_torch, fused_attention):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps; lesson 02 looks at what one does. So our "naive" runs are always
-#   eager.
+#   join steps; lesson 02 looks at what one does. So our runs are always eager, and from
+#   lesson 02 on *naive* means the four trips, *eager* the six.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
 
@@ -674,6 +717,20 @@ Quiz(
             "It decides whether it fits.",
         ),
         ("FLOPs per second", False, "This is a speed of arithmetic."),
+    ],
+)
+
+# %% quiz-tolerance
+Quiz(
+    "Your fp16 answer is off by 0.0009. PyTorch in fp16 is off by 0.0006. Right?",
+    [
+        ("Yes", True, "Twice PyTorch's own error is allowed: at least 0.0012 here."),
+        ("No, PyTorch is better", False, "Twice its error is allowed: 0.0012 at least."),
+        (
+            "No, only exact answers count",
+            False,
+            "fp16 has no exact answer to give.",
+        ),
     ],
 )
 

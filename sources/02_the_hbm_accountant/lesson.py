@@ -42,17 +42,17 @@ H100 = gpu("H100")
 #
 # In lesson 01 the chip was a **workshop**, and HBM the **warehouse** at the other
 # end of one road. Now we go in. There are many **desks**, and at each desk
-# **workers**: the arithmetic units. A desk is small. All desks share one **shelf**.
+# **hands**: the arithmetic units. A desk is small. All desks share one **shelf**.
 #
-# The workers are fast. If nothing lies on the desk, they stand and wait, and the
-# workshop does not get faster by hiring more of them. Programmers call such work
+# The hands are fast. If nothing lies on the desk, they are idle, and the
+# workshop does not get faster by hiring more. Programmers call such work
 # **memory-bound**.
 #
 # The translation, once and for all:
 #
 # | workshop | GPU |
 # |---|---|
-# | the workers at one desk | the arithmetic units of a *streaming multiprocessor* (SM); an H100 has 132 |
+# | the hands at one desk | the arithmetic units of a *streaming multiprocessor* (SM); an H100 has 132 |
 # | the desk | the SM's registers and shared memory, on the chip |
 # | the shelf | the L2 cache, on the chip |
 # | the warehouse | HBM, the large memory beside the chip |
@@ -84,14 +84,21 @@ places()
 # fit, not even into all of them together. So at most a part of S
 # can stay on the chip from one pass to the next: nearly every pass is a trip to or from
 # HBM. (How nearly, hardware counters say below.)
-#
+
+# %% to-scale
+# @title A picture: the memories of an H100 and one S, at one scale
+from course_lib.figures.memory_scale import draw_scale
+
+draw_scale(n=8192, b=2)
+
+# %% by-hand-more [markdown]
 # **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
 # floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
 #
 # 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte (both numbers divided by 10⁹).
 # (Bytes a second are the memory's *bandwidth*; 10¹² FLOPs a second are a TFLOP/s.)
 #
-# With fewer than 295 FLOPs per byte the workers wait. This number is called the
+# With fewer than 295 FLOPs per byte the hands are idle. This number is called the
 # **ridge**. You will see why in a picture below.
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
@@ -193,20 +200,20 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 8192, d = 128. Naive with four trips moves how many times the least?",
+    "N = 4096, d = 128. Naive with four trips moves how many times the least?",
     unit="x",
 )
 p_factor
 
 # %% factor-count
-shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
-naive = naive_four_trips.bytes(**shape_8192)
-least = flash_compulsory.bytes(**shape_8192)
-print("naive, four trips:", bytes_decimal(naive))
-print("the least:        ", bytes_decimal(least))
+shape_4096 = {"n": 4096, "d": 128, "heads": 8, "b": 2}
+four_trips = naive_four_trips.bytes(**shape_4096)
+once_each = flash_compulsory.bytes(**shape_4096)
+print("naive, four trips:", bytes_decimal(four_trips))
+print("the least:        ", bytes_decimal(once_each))
 
 # %% reveal-factor
-p_factor.reveal(naive / least, "8192 / 128 + 1.")
+p_factor.reveal(four_trips / once_each, "4096 / 128 + 1.")
 
 # %% accountant [markdown]
 # ## The instrument
@@ -216,6 +223,7 @@ p_factor.reveal(naive / least, "8192 / 128 + 1.")
 
 # %% accountant-widget
 HBMAccountant(
+    n=4096,
     models=["naive_four_trips", "eager_six_trips", "flash_compulsory"],
     heads=8,
 )
@@ -258,8 +266,7 @@ Quiz(
 # %% fewer-faster [markdown]
 # ## Are 97 times fewer bytes 97 times faster?
 #
-# The factor 65 was for four trips. Eager PyTorch makes six: 1.5 · 64 + 1 = 97
-# times the least.
+# At N = 8192 eager PyTorch, with its six trips, moves 1.5 · N/d + 1 = 97 times the least.
 
 # %% predict-speed
 p_speed = Predict(
@@ -283,20 +290,22 @@ p_speed
 # %% intensities
 from course_lib.accounting.traffic import attention_flops, intensity
 
+shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
+least = flash_compulsory.bytes(**shape_8192)
 flops = attention_flops(8192, 8192, 128, heads=8)
 work = {
     "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape_8192)),
-    "naive, 4 trips": intensity(flops, naive),
-    "the least": intensity(flops, least),
+    "naive, 4 trips": intensity(flops, naive_four_trips.bytes(**shape_8192)),
 }
-rows = [*work.items(), ("ridge of H100", H100.ridge)]
+rows = [*work.items(), ("ridge of H100", H100.ridge)]  # the least: put in N yourself
+work["the least"] = intensity(flops, least)
 Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 
 
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
 # the left the road decides: bandwidth × intensity, a slope. On the right the
-# workers decide, a flat roof: such work is **compute-bound**. They meet at the
+# hands decide, a flat roof: such work is **compute-bound**. They meet at the
 # ridge, 295.
 #
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
@@ -317,14 +326,14 @@ for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
     ("fused, measured", "the least", "flash_us"),
 ):
-    tflops = flops / at_8192[key] / 1e6  # FLOPs per us -> TFLOP/s
+    tflops = flops / at_8192[key] / 1e6  # FLOPs per µs -> TFLOP/s
     chart.add_measurement(label, intensity=work[name], tflops=tflops)
 chart
 
 # %% reveal-speed
 p_speed.reveal(
     at_8192["eager_us"] / at_8192["flash_us"],
-    f"Measured: {at_8192['eager_us']:.0f} us and {at_8192['flash_us']:.0f} us. Once "
+    f"Measured: {at_8192['eager_us']:.0f} µs and {at_8192['flash_us']:.0f} µs. Once "
     "the bytes are gone, the arithmetic is still there, and it has not become less.",
 )
 
@@ -378,8 +387,8 @@ display(times())
 at_512 = next(row for row in regimes["rows"] if row["n"] == 512)
 p_short.reveal(
     at_512["eager_us"] / at_512["flash_us"],
-    "Moving the bytes takes less than 10 us, and the GPU alone is busy for "
-    f"{at_512['eager_gpu_us']:.0f} and {at_512['flash_gpu_us']:.0f} us. What is left is "
+    "Moving the bytes takes less than 10 µs, and the GPU alone is busy for "
+    f"{at_512['eager_gpu_us']:.0f} and {at_512['flash_gpu_us']:.0f} µs. What is left is "
     "paperwork: what the host, the CPU, needs to write its orders.",
 )
 
@@ -392,9 +401,10 @@ draw_regimes()
 
 # %% plot-regimes-say [markdown]
 # On the left both measured lines rise little, and lie far above both dotted lines.
-# That is overhead, more than the least: four launches of 5 us are 20 us,
-# and eager took 112 us at N = 512. On the right fused runs parallel to the arithmetic, and
-# eager stays above its traffic line.
+# That is overhead, more than the least: four launches of 5 µs are 20 µs,
+# and eager took 112 µs at N = 512. On the right fused runs parallel to the arithmetic, and
+# eager stays above its traffic line. From 8192 to 16384 eager's bytes grow 4 times, its time
+# 2.8 times: so *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
 # column before it does not follow. So at short N **bytes decide nothing**. The GPU alone
@@ -404,8 +414,8 @@ draw_regimes()
 Quiz(
     "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
     options=[
-        ("A kernel that moves half of the bytes.", False, "They take 1 us."),
-        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 us."),
+        ("A kernel that moves half of the bytes.", False, "They take 1 µs."),
+        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs."),
         (
             "Fewer launches: one kernel for many small calls.",
             True,
@@ -416,13 +426,12 @@ Quiz(
 )
 
 # %% fusion [markdown]
-# ## Fusion: 6 trips, 4 trips, none
+# ## Fusion: what a compiler does about trips
 #
 # **Fusion** means: two operations become one kernel, and what passes from the
 # first to the second stays on the desk, instead of going to the warehouse and
 # back. A compiler can do that: `torch.compile` reads your PyTorch function and
-# writes kernels for it. What does it make of `eager` above? (The table below has it
-# twice: *as it comes*, and with one of its tricks switched off, *pattern off*.)
+# writes kernels for it. What does it make of `eager` above?
 
 # %% predict-compile
 p_compile = Predict(
@@ -446,8 +455,9 @@ p_compile.reveal(
 )
 
 # %% exhibit-say [markdown]
-# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (*SDPA flash*
-# is one of PyTorch's own fused kernels.)
+# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (The compiled
+# function stands there twice: *as it comes*, and with one of the compiler's tricks switched
+# off, *pattern off*. *SDPA flash* is one of PyTorch's own fused kernels.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
@@ -574,10 +584,8 @@ kernels()
 # - *Pattern off* has 1.5 times fewer bytes, as the model says, yet the time fell by a
 #   factor of 2. The compiler's softmax is another one than eager's, which is slow;
 #   nobody timed its kernels one by one.
-# - In the picture over N, from 8192 to 16384 eager's bytes grow 4 times, its time 2.8
-#   times. So there *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
-# - Nor is it always four launches against one: from N = 256 to 1024 this fused
-#   attention is two kernels. Lesson 10 says why.
+# - Nor is it always four launches against one: at N = 1024 the counters saw two kernels of
+#   this fused attention. Lesson 10 says why.
 
 # %% amdahl [markdown]
 # ### What share of a model is attention?

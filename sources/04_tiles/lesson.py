@@ -209,7 +209,7 @@ for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
     print(name, counts[name])
 p_causal.reveal(
     counts["visited_tiles"],
-    "4 on the diagonal and 6 below it. The other 6 are skipped: that is 37.5 %, not half.",
+    "4 on the diagonal and 6 below it. The other 6 are skipped.",
 )
 
 # %% causal-half [markdown]
@@ -321,7 +321,8 @@ p_block_k.reveal(
 #
 # The first FlashAttention paper had the loops the other way round: K/V tiles
 # outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
-# back for each K/V tile. FlashAttention-2 swapped them (its paper, section 3.2).
+# back for each K/V tile. FlashAttention-2 has the order of this lesson, which Phil
+# Tillet's Triton kernel had first (its paper, section 3.2, says so).
 
 # %% sram-text [markdown]
 # ## How large may a tile be?
@@ -605,9 +606,11 @@ calls(bounds_gb)
 # %% reveal-dram
 long_calls = [r for r in record["rows"] if r["n"] == 131072 and r["heads"] == 8]
 dram = {r["causal"]: max(r["dram_gb"]) for r in long_calls}
+low, high = bounds_gb(131072, causal=False)
 p_dram.reveal(
     dram[False],
-    "About 4 times the lower bound. The tile loads ask for 123 times what DRAM moved.",
+    f"{dram[False] / low:.1f} times the lower bound. The tile loads ask for "
+    f"{high / dram[False]:.0f} times what DRAM moved.",
 )
 
 # %% reveal-dram-causal
@@ -620,13 +623,13 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # %% dram-read [markdown]
 # Read the table from top to bottom.
 #
-# - **N = 8192, no mask.** K and V of all heads are 34 MB. They fit into L2. DRAM
+# - **N = 8192, no mask.** K and V of all heads are 32 MiB. They fit into L2. DRAM
 #   traffic is the lower bound, and a little less (a counter may miss what still lies in
 #   L2 when the kernel ends): "Q, K, V, O once" is true here, of PyTorch's kernel.
 #   (Not of every kernel: lesson 08 measures the course's own.)
-# - **N = 32768.** K and V are 134 MB and do not fit. Still, without a mask it is only
+# - **N = 32768.** K and V are 128 MiB and do not fit. Still, without a mask it is only
 #   1.5 times the bound. With a causal mask it is nearly 5 times.
-# - **N = 131072, causal.** K and V are 537 MB. Half of what tiles of 128 rows would load now
+# - **N = 131072, causal.** K and V are 512 MiB. Half of what tiles of 128 rows would load now
 #   reaches DRAM: 130 times the bound. (How many rows PyTorch's tiles have, we did not look
 #   up.) "Once" is far from true here.
 #
@@ -762,7 +765,7 @@ Table(columns, rows, dict.fromkeys(columns, ","), dict.fromkeys(columns[1:], "fl
 # %% optional-gqa-text [markdown]
 # **Grouped-query attention** (GQA): several query heads share one K/V head. K
 # and V in memory shrink by that factor. The tile loads do not, if each query
-# head has a program of its own: each loads its own copy. (They find it in L2.)
+# head has a program of its own: each loads its own copy.
 
 # %% optional-gqa
 shape = {"n": 8192, "d": 128, "heads": 32, "block_q": 128}

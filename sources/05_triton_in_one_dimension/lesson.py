@@ -44,17 +44,17 @@ print(headline())
 #
 # A printer copies **one letter** and sends it to all the workers of a company.
 # The letter is the same for everyone. It says: "Take your worker number.
-# Multiply it by 8. Start at that shelf and do the next 8 shelves."
+# Multiply it by 8. Start at that box and do the next 8 boxes."
 #
 # - The letter is the **kernel**: one Python function with `@triton.jit`.
 # - Each worker is a **program**. Its number is `tl.program_id(0)`.
 # - The number of workers is the **grid**, chosen at the launch:
 #   `kernel[(3,)](...)` starts three programs, numbered 0, 1 and 2.
-# - The 8 shelves are the **block**. A program handles all of them at once:
+# - The 8 boxes are the **block**. A program handles all of them at once:
 #   its variables are not numbers but whole blocks of numbers.
 #
-# The company has 21 shelves, so three workers are needed: 8 + 8 + 5. The last
-# one must know that three of its shelves do not exist.
+# The company has 21 boxes, so three workers are needed: 8 + 8 + 5. The last
+# one must know that three of its boxes do not exist.
 
 # %% draw-grid
 # @title A picture: 21 numbers and the programs that handle them

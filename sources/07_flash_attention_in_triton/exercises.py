@@ -355,8 +355,8 @@ check(my_flash_attention)
 
 # %% about-export [markdown]
 # That is FlashAttention. In JupyterLab's terminal, in the folder `notebooks`, `course export 7.4` writes your
-# kernel into one file that checks and times itself beside PyTorch's own on any NVIDIA GPU. Lesson
-# 07, *Your own mark*, runs it there.
+# kernel into one file that checks and times itself beside PyTorch's own, on an NVIDIA GPU with
+# compute capability 8.0 or newer (a T4: without bf16). Lesson 07, *Your own mark*, runs it there.
 
 # %% about-7-5 [markdown]
 # ## 7.5 Look at a score after all

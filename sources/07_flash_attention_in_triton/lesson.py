@@ -302,7 +302,8 @@ accountant
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
 # comparison must name the one it means: here FlashAttention-2 and the one from
-# cuDNN, NVIDIA's own library.
+# cuDNN, NVIDIA's own library. (If nobody names one: by its source of 2026, PyTorch tries
+# cuDNN first on an H100 or a B200, if it is newer than 9.15, and else FlashAttention-2.)
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100
@@ -340,9 +341,9 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # %% gpu-say [markdown]
 # Read four things from the chart and the tables.
 #
-# 1. **Memory:** naive grows like N², the others like N.
+# 1. **Memory:** eager (six trips) grows like N², the others like N.
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
-#    least bytes take 20 us, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 us.
+#    least bytes take 20 µs, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 µs.
 #    The kernel takes 704. What it waits for in the rest is the question of lesson 08.
 # 3. **Forty lines are enough.** At all three N this kernel is about a tenth faster than
 #    FlashAttention-2. cuDNN is well ahead of both.
@@ -379,7 +380,7 @@ if torch.cuda.is_available():
     backend = sdpa_books.crossings[0].op
     for name, call in ((whose, lambda: mine(*big)), (backend, lambda: sdpa(*big))):
         ms = triton.testing.do_bench(call, return_mode="median")
-        print(f"{name}: {1e3 * ms:.0f} us, {torch.cuda.get_device_name()}")
+        print(f"{name}: {1e3 * ms:.0f} µs, {torch.cuda.get_device_name()}")
 else:
     print("No GPU here: the bytes are exact, a time would mean nothing.")
 
@@ -422,7 +423,7 @@ Quiz(
 
 # %% quiz-fewer-flops
 Quiz(
-    "No mask. Why is the kernel faster than naive attention at long N?",
+    "No mask. Why is the kernel faster than eager attention at long N?",
     options=[
         (
             "It does fewer floating-point operations.",
@@ -436,9 +437,9 @@ Quiz(
             "much each saves is not measured here.",
         ),
         (
-            "It runs on tensor cores, and naive does not.",
+            "It runs on tensor cores, and eager does not.",
             False,
-            "Naive's two matmuls use them as well.",
+            "Eager's two matmuls use them as well.",
         ),
     ],
 )
@@ -459,8 +460,8 @@ Quiz(
 
 # %% quiz-rescale
 Quiz(
-    "The running max of a row goes from 3 to 5 with a new tile. Its l is 2.0 "
-    "and the new tile adds 1.0. What is the new l?",
+    "The running max of a row goes from 3 to 5 with a new tile. Its ℓ is 2.0 "
+    "and the new tile adds 1.0. What is the new ℓ?",
     answer=2.0 * np.exp(-2.0) + 1.0,
     tolerance=0.01,
     explanation="exp(3 - 5) * 2.0 + 1.0",
@@ -471,7 +472,7 @@ Quiz(
     "You need the weight of query 40 on key 7 for a picture. What do you do?",
     options=[
         (
-            "Fall back to naive attention for the whole layer.",
+            "Fall back to eager attention for the whole layer.",
             False,
             "It works, and writes N x N numbers to look at one.",
         ),

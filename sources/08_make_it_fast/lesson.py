@@ -18,7 +18,7 @@
 #
 # Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
 # that it must. Another kernel does the same FLOPs on the same GPU in about half
-# the time.
+# the time (*The ladder*, below, has both).
 #
 # **What is the slow one waiting for?**
 
@@ -38,15 +38,15 @@ H100 = gpu("H100")
 
 
 # %% picture [markdown]
-# ## The picture: one fast worker
+# ## The picture: fast hands and slow ones
 #
 # Go to one desk of lesson 02's workshop: one SM of the GPU (an H100 has 132). At it
-# sits one very fast worker: the *tensor cores*. They multiply tiles, and nothing
+# are very fast hands: the *tensor cores*. They multiply tiles, and nothing
 # else. Everything else is done by slower hands: fetching tiles, taking
 # exponentials, sorting out what is masked.
 #
-# A kernel is fast if the fast worker never stands still. There are four reasons to
-# stand still, and each step of this lesson removes a part of one:
+# A kernel is fast if the fast hands are never idle. There are four reasons to
+# be idle, and each step of this lesson removes a part of one:
 #
 # 1. **The tiles are not there yet**: they are still on their way.
 # 2. **The slow hands are not done**: exponentials, masks, addresses, the rescaling of O.
@@ -216,7 +216,8 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
 # A TFLOP/s figure for causal attention counts half of the FLOPs, whatever the kernel did; the
-# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. The step to rung 3, work
+# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN, here with 16 heads (lesson
+# 07's run had 8: compare within a run). The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
 #
 # What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.5 ms: do not rank
@@ -250,7 +251,7 @@ display(Table(columns, rows, formats, {"of all": "flash", "of those loaded": "na
 tiles = derived_counts(4096, 4096, 64, 64, causal=True)
 p_masked.reveal(
     100 * tiles["partial_tiles"] / tiles["visited_tiles"],
-    "One per tile of queries: 64 of 2080. Causal never saves quite half, either.",
+    "One per tile of queries: 64 of 2080.",
 )
 
 # %% rung-4
@@ -283,7 +284,7 @@ measured(6)
 # and P V of the tile *before*. It waits for the scores only; while it takes their
 # exponentials, P V still runs. The price is registers, for both tiles at once.
 #
-# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ l, whatever
+# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ ℓ, whatever
 # it is; it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8
 # above it, p is at most 2⁸, and while m stays O need not be rescaled.
 #
@@ -304,9 +305,9 @@ measured(8)
 
 # %% rung-8-say [markdown]
 # The three groups' products need four fifths of a tile's cycles, where rung 4's need
-# half. (The clocks make both kernels slower, by a tenth and by an eighth.) The wait for
-# P V is the shortest of the table, that for K less than a tenth of the cycles. Where rung 4
-# rescales its rows of O, rung 8 asks whether it must: less than half of the cycles.
+# half. (Below each table stands how much slower the clocks make the kernel.) The waits for
+# P V and for K are the shortest of the table. Where rung 4 rescales its rows of O, rung 8
+# asks whether it must: that takes less than half as many cycles.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -383,8 +384,7 @@ draw_spills()
 
 # %% t4-say [markdown]
 # A **T4** has tensor cores, and this Triton emits no instruction for them: there
-# `tl.dot` is ordinary multiply-adds, and operands that a tensor core would fetch
-# from shared memory sit in registers. Even 32 × 32 tiles can spill.
+# `tl.dot` is ordinary multiply-adds, and even 32 × 32 tiles can spill.
 
 # %% decide-heading [markdown]
 # ## Which attention should you call?
@@ -393,6 +393,7 @@ draw_spills()
 # |---|---|---|
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; which kernel it calls decides a factor of up to two (next row) |
 # | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
+# | the same, with FlashAttention-3 or 4 installed | `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`), then SDPA | its flash backend calls these instead; the second table has FA4 |
 # | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
 # | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
@@ -531,10 +532,13 @@ measured(3)
 # %% rung-4-change [markdown]
 # ### Rung 4, line by line
 #
-# Your 8.2b, as the ladder has it: `first_hidden` is your `boundary`.
+# It is your 8.2b, as the ladder has it: `first_hidden` is your `boundary`. Solve that first,
+# then write `True`.
 
 # %% rung-4-lines
-show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
+solved = False
+if solved:
+    show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)
 
 # %% rung-5-text [markdown]
 # ### Rung 5: tiles, warps and stages from a table
@@ -614,8 +618,7 @@ measured(7)  # 16 heads
 # %% rung-8-code-text [markdown]
 # ### Rung 8: its code, its groups
 #
-# Triton 3.6 could not do this on an H100 by itself (with our two loops its compiler
-# failed, with one the kernel was slower), so rung 8 is written in *Gluon*, a lower
+# Triton 3.6 could not do this on an H100 by itself, so rung 8 is written in *Gluon*, a lower
 # level of Triton, which still lives in `triton.experimental`: `gluon_forward.py`. Its warps
 # talk through *barriers* in shared memory: "this tile is full", "this tile may be
 # overwritten".
@@ -635,11 +638,9 @@ head = ("d", "groups", "keys", "overlap", "TFLOP/s")
 Table(head, rows, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
 
 # %% rung-8-groups-say [markdown]
-# At d = 128 three groups with 128 keys need more registers than there are; with 64 they fit.
-# At d = 64 they fit with 128, and the overlap inside gains nothing.
-#
-# Rung 6 at d = 64 has three *programs* on an SM, with 64 rows each. Each of them copies its
-# own K and V; three groups of one program share a copy.
+# At d = 128 the table has no three groups with 128 keys. At d = 64 they win, and the overlap
+# inside gains nothing. (Three groups of one program share a copy of K and V; of three
+# programs each makes its own.)
 
 # %% rung-8-lists-text [markdown]
 # **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
@@ -658,8 +659,8 @@ columns = ("N", "mask", "a tile each, µs", "lists, µs")
 Table(columns, rows, {"N": "d"} | dict.fromkeys(columns[2:], ",.0f"))
 
 # %% rung-8-lists-say [markdown]
-# Each time 16384 tokens, d = 96. With few keys beginning and ending is much of the work.
-# `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
+# Each time 16384 tokens, d = 96. Our reading: with few keys, beginning and ending is much of
+# the work. `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
 
 # %% fp8-text [markdown]
 # **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
@@ -738,10 +739,8 @@ for causal in (False, True):
 
 # %% noise-say [markdown]
 # They agree within a percent; they are the steadiest kernels of the table. These are
-# medians of 15 rounds in which all kernels took turns, in a new order each time. In an
-# earlier record, where the order was
-# fixed, the same two differed by 8 %; nobody found out why. So measure in turns, and
-# shuffle.
+# medians of 15 rounds in which all kernels took turns, in a new order each time: measure
+# in turns, and shuffle.
 
 # %% roofline-text [markdown]
 # ### Where do we stand under the roof?
@@ -783,7 +782,8 @@ chart
 # of 64 that is 128 divisions of each element of O in place of one.
 #
 # **Move 2: parallel over the sequence.** One program per head leaves most of
-# the GPU idle. One program per *tile of queries* does not.
+# the GPU idle. One program per *tile of queries* does not. (Tillet's Triton kernel
+# did this first, and swapped the loops, says the paper's section 3.2.)
 
 # %% predict-heads
 p_heads = Predict(
@@ -808,20 +808,18 @@ p_heads.reveal(
 )
 
 # %% moves-two [markdown]
-# **Move 3: split Q, not K, over the warps.** A program runs as several *warps*, groups of 32 threads, most often 4. How do
-# they share a tile of 64 queries and 64 keys?
+# **Move 3: split Q, not K, over the warps.** How do a program's four warps share a tile of
+# 64 queries and 64 keys?
 #
-# - **Split K** (the first version): each warp takes 16 *keys* for all 64 queries.
-#   Then each warp has a part of O for **every** query, and the four parts must be
-#   added up through shared memory, in every tile.
-# - **Split Q** (FlashAttention-2): each warp takes 16 *queries* for all 64 keys.
-#   A row belongs to one warp. Nothing is added up.
+# - **Split K** (the first version): each warp takes 16 *keys*, and has a part of O for
+#   **every** query. The parts are added up through shared memory, in every tile.
+# - **Split Q** (FlashAttention-2): each warp takes 16 *queries*. Nothing is added up.
 
 # %% split-q
-warps, block_q, d = 4, 64, 128
-parts = warps * block_q * d * 4  # each warp's part of O, fp32
-print(f"split K: {parts / 1024:.0f} KiB through shared memory per tile of keys")
-print("split Q: 0 KiB")
+# @title A picture: what each warp has of S and O
+from course_lib.figures.warps import draw_split
+
+draw_split(block_q=64, block_k=64, d=128)
 
 # %% moves-three [markdown]
 # In Triton you do not write this: the compiler shares out the tile.
@@ -905,8 +903,8 @@ for name, bank in (("plain", plain), ("swizzled", swizzled)):
     print(f"{name:9} most words asked of one bank: {np.bincount(bank).max()}")
 
 # %% banks-say [markdown]
-# Triton swizzles by itself, and so does the TMA unit. There is nothing for you to
-# write. If you ever write CUDA, there is.
+# In Triton the compiler decides how a tile lies in shared memory. There is nothing for
+# you to write. If you ever write CUDA, there is.
 
 # %% counters-heading [markdown]
 # ### Model, ledger, counters: one chart
@@ -917,7 +915,7 @@ for name, bank in (("plain", plain), ("swizzled", swizzled)):
 # - the **ledger** counts loads and stores of a kernel, exactly, at small N;
 # - **hardware counters** measure what went from DRAM, and what was asked of L2.
 #
-# First naive attention, kernel by kernel, N = 8192, 8 heads, d = 128.
+# First eager attention, kernel by kernel, N = 8192, 8 heads, d = 128.
 
 # %% naive-counters
 from course_lib.figures.naive_steps import formula_and_counters, six_trips_over_n
@@ -927,8 +925,8 @@ display(formula_and_counters(), six_trips_over_n())
 
 
 # %% flash-ledger-text [markdown]
-# From N = 4096 on naive attention does what the model says, to 4 %. Below, the L2
-# cache holds part of the N × N grids, and DRAM sees less. Now flash. At small N the ledger
+# From N = 4096 on eager attention does what the model says. Below, DRAM sees less; our
+# reading: L2 holds part of the N × N grids. Now flash. At small N the ledger
 # counts rung 3 here, on your machine; at large N the counters of the H100 speak,
 # for three kernels: PyTorch's FlashAttention-2 (*SDPA flash*), lesson 07's kernel
 # with its 64 query rows (*plain kernel*), and the course's public function
@@ -973,24 +971,26 @@ p_drift.reveal(
 )
 
 # %% drift-say [markdown]
-# What was **asked of L2** follows the upper line, the tile loads. What came from **DRAM**
-# begins near the lower line and leaves it as N grows. (One mark at N = 1024 lies at nearly
-# twice it; why, we did not measure.) Our reading of these rows, as in lesson 04:
+# What was **asked of L2** lies near the upper line, the tile loads, from N = 4096 on. What came
+# from **DRAM** leaves the lower line as N grows. (At N = 1024 one mark lies well above it. Why,
+# we did not measure.) Our reading of these rows, as in lesson 04:
 #
-# - **K and V outgrow L2.** One head's K and V at N = 131072 are 67 MB; this L2
-#   holds 50 MiB. A tile that was read is gone before the next program wants it,
+# - **K and V outgrow L2.** One head's K and V at N = 131072 are 64 MiB; this L2
+#   holds 50. A tile that was read is gone before the next program wants it,
 #   unless programs read the *same tile at the same time*.
-# - **Without a mask they do.** All programs of a head start together, at key 0,
-#   and march in step: one fetches, the others find it in L2. That does not explain
+# - **Without a mask they do**: one fetches, the others find it in L2. That does not explain
 #   everything: without a mask, programs of 8 heads side by side fetch 300 GB at
 #   N = 131072, and 41 GB if they walk their keys from the end.
-# - **Causal programs drift apart.** They have different lengths. When a short
-#   one ends, its SM starts another program, at key 0, while its neighbours are
-#   far along. Soon each reads somewhere else.
-#
-# At small N the counters can even show a little *less* than the lower line: what
-# was written last, a part of O, is still in L2 when the kernel ends.
-#
+# - **Causal programs drift apart.** When a short one ends, its SM starts another, at key 0,
+#   while its neighbours are far along:
+
+# %% drift-picture
+# @title A picture: programs in step, and programs that drift
+from course_lib.figures.drift import draw_drift
+
+draw_drift(tiles=12, sms=4)
+
+# %% order-say [markdown]
 # So the **order of programs** matters. Rung 8 takes only as many heads at a time
 # as L2 can hold K and V of, but always at least one, and the longest tiles first
 # (`work_item`). The next lines are of a kernel made for this question: rung 3's
@@ -1039,7 +1039,8 @@ beside_the_products()
 # %% regimes-say [markdown]
 # Up to about N = 1000 a call takes the time of starting it. There no rung of the
 # ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
-# Further down flash is faster, and what is left is arithmetic, so there the ladder decides.
+# Further down flash is faster, and takes a multiple of what the products alone need: there
+# the ladder decides.
 # (Eager's last step takes less than four times as long, for four times the work; why, we
 # did not measure.)
 

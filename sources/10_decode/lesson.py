@@ -205,7 +205,7 @@ print(f"weights   {2 * parameters / 2**30:3.0f} GiB, once for all requests")
 print(f"64 caches {caches / 2**30:3.0f} GiB, each for one request")
 one = measured.row(batch=1, n=65536, kv_heads=8)["median_us"]
 many = measured.row(batch=16, n=16384, kv_heads=8)["median_us"]
-print(f"attention, H100: 1 request of 65,536 keys {one:.0f} us, 16 of 16,384 {many:.0f} us")
+print(f"attention, H100: 1 request of 65,536 keys {one:.0f} µs, 16 of 16,384 {many:.0f} µs")
 
 # %% gqa-heading [markdown]
 # The last line is measured: 4 times the keys take about 4 times as long, batch or no batch. Time
@@ -239,7 +239,7 @@ mha, gqa = (measured.row(1, 65536, kv_heads)["median_us"] for kv_heads in (32, 8
 p_gqa.reveal(
     "bytes of K and V: 4 times fewer. The FLOPs stay",
     "Every query head still makes its own scores. Measured on an H100, 65,536 keys, d = 128, "
-    f"bf16: {mha:.0f} us with 32 K/V heads, {gqa:.0f} us with 8, {mha / gqa:.1f} times faster at "
+    f"bf16: {mha:.0f} µs with 32 K/V heads, {gqa:.0f} µs with 8, {mha / gqa:.1f} times faster at "
     "the same FLOPs. Decode was waiting for bytes.",
 )
 
@@ -641,7 +641,7 @@ print("laid end to end instead, request i begins at", starts.tolist())
 # You will meet two other names. If requests are laid end to end in one tensor, without padding, a
 # kernel is told where each begins: the last line above. FlashAttention's library calls that
 # **cu_seqlens** (cumulative sequence lengths), PyTorch *cu_seq_q* and *cu_seq_k*, in
-# *varlen_attn*. FlashInfer, a library of serving kernels, plans such a batch on the host first, so
+# `torch.nn.attention.varlen.varlen_attn` (2.13's also takes a number of splits). FlashInfer, a library of serving kernels, plans such a batch on the host first, so
 # that long requests get more programs, and then launches once.
 
 # %% align-heading [markdown]

@@ -18,7 +18,7 @@ from conftest import ROOT
 
 from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.traffic import attention_flops
+from course_lib.accounting.traffic import attention_flops, eager_six_trips
 from course_lib.authoring.percent import read_cells
 from course_lib.figures.timeline import cycles_of_a_tile
 
@@ -86,6 +86,31 @@ def long_call(causal: bool) -> float:
     return one("h100_dram_traffic", "dram_gb", n=131072, heads=8, causal=causal)[0]
 
 
+def dram_of(kernel: str, value: str = "dram_gb", n: int = 131072, causal: bool = True) -> Any:
+    return one("h100_dram_traffic", value, "sweep", kernel=kernel, n=n, causal=causal)
+
+
+def shuffled(longest_first: bool) -> float:
+    key = {"n": 131072, "causal": True, "together": 1, "from_end": False}
+    return one("h100_dram_traffic", "dram_gb", "orders", **key, longest_first=longest_first)
+
+
+def rescaling(kernel: str) -> float:
+    """Return the most cycles that a lane spends on rescaling O, or on asking whether it must."""
+    (row,) = rows("h100_timeline", kernel=kernel)
+    return max(one["cycles"] for one in row["medians"] if one["what"] == "rescales O")
+
+
+def slope_us(model: Any) -> float:
+    """Return the microseconds of a model's bytes at the nominal bandwidth, N = 8192, 8 heads."""
+    return model.bytes(n=8192, d=128, heads=8) / gpu("H100").hbm_gb_per_s / 1e3
+
+
+def line_2_share() -> float:
+    took = {r["step"]: r["median_us"] for r in rows("h100_naive_steps")}
+    return (took["/ sqrt(d)"] + took["softmax"]) / sum(took.values())
+
+
 def side_by_side(from_end: bool) -> float:
     key = {"n": 131072, "causal": False, "together": 8, "from_end": from_end}
     return one("h100_dram_traffic", "dram_gb", "orders", **key)
@@ -149,7 +174,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("02", "{:.3f} GB for the fused kernel", fused(FLASH, "dram_gb")),
     ("02", "its time {:.1f} times", us("eager_us", 16384) / us("eager_us", 8192)),
     ("02", "falls, from {:.1f} to {:.1f}", faster(8192), faster(16384)),
-    ("02", "eager took {:.0f} us at N = 512", us("eager_us", 512)),
+    ("02", "eager took {:.0f} µs at N = 512", us("eager_us", 512)),
     ("02", "{:.1f} times fewer bytes, as the model says",
      fused(EAGER, "dram_gb") / fused(OFF, "dram_gb")),
     ("02", "the time fell by a factor of {:.0f}", fused(EAGER, "us") / fused(OFF, "us")),
@@ -157,12 +182,26 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("04", "without a mask it is only {:.1f} times the bound", dram(FLASH, 32768, False)),
     ("04", "With a causal mask it is nearly {:.0f} times", dram(FLASH, 32768, True)),
     ("04", "reaches DRAM: {:.0f} times the bound", round(dram(FLASH, 131072, True), -1)),
-    ("04", "About {:.0f} times the lower bound", dram(FLASH, 131072, False)),
     ("04", "about {:.0f} times as much", round(long_call(True) / long_call(False), -1)),
+    ("04", "{} of what tiles of 128 rows would load now reaches DRAM",
+     {0.5: "Half"}.get(round(dram_of(FLASH) / dram_of(FLASH, "tile_loads_gb"), 1))),
+    ("02", "the counters saw {} kernels of this fused attention",
+     {2: "two"}.get(dram_of(FLASH, "kernels", 1024, causal=False))),
+    ("02", "gets {} of what the road allows", {0.5: "half"}.get(
+        round(slope_us(eager_six_trips) / us("eager_us", 8192), 1))),
+    ("02", "reaches {} of that roof", {0.35: "a third"}.get(
+        round(20 * products_us() / us("flash_us", 8192)) / 20)),
+    ("01", "is more than {} of the time", 
+     {0.75: "three quarters"}.get(line_2_share() // 0.05 / 20)),
+    ("07", "Tiles of 128 × 128 re-read half as much and take {} as long", {2.0: "twice"}.get(
+        round(forward("course_128x128") / forward("course_64x64")))),
+    ("08", "asks whether it must: that takes less than {} as many cycles", {True: "half"}.get(
+        rescaling("specialised") < rescaling("edge_masks") / 2)),
+    ("08", "it falls to a {}", {34: "thirtieth"}.get(round(shuffled(False) / shuffled(True)))),
     ("06", "on the H100 {:.6f}, so it cuts",
      load_measurements("h100_ceilings")["dot_errors"]["tf32_from_emulation"]),
-    ("07", "At N = 8192, by the data sheet, the least bytes take {:.0f} us", least_us()),
-    ("07", "take this GPU {:.0f} us. The kernel takes {:.0f}.", products_us(),
+    ("07", "At N = 8192, by the data sheet, the least bytes take {:.0f} µs", least_us()),
+    ("07", "take this GPU {:.0f} µs. The kernel takes {:.0f}.", products_us(),
      forward("course_64x64")),
     ("07", "is about {} faster than FlashAttention-2", {0.9: "a tenth"}.get(
         round(forward("course_64x64") / forward("sdpa_flash"), 1))),
@@ -195,10 +234,10 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
 SAID = {  # what CLOCKED finds and no record holds: lesson -> a pattern of the prose, its origin
     "02": {
         "least it costs is 5 microseconds": "nominal, LAUNCH_S",
-        "takes less than 10 us": "formula, N = 512",
-        "four launches of 5 us are 20 us": "nominal, LAUNCH_S",
-        "They take 1 us": "formula, N = 128",
-        "The FLOPs take 0.07 us": "formula, N = 128",
+        "takes less than 10 µs": "formula, N = 512",
+        "four launches of 5 µs are 20 µs": "nominal, LAUNCH_S",
+        "They take 1 µs": "formula, N = 128",
+        "The FLOPs take 0.07 µs": "formula, N = 128",
         "becomes 4 times faster": "an example",
         "97 times fewer bytes 97 times faster": "a question",
         "the whole is 1.33 times as fast": "Amdahl's formula",

@@ -44,6 +44,30 @@ def test_cell_exists(lesson: str, cell: str) -> None:
     assert re.search(rf"^# %% {cell}\b", LESSONS[lesson], re.M)
 
 
+def _places() -> list[tuple[str, str, list[int]]]:
+    """Return (lesson, cell of a table, where what it names begins), a cell with several names."""
+    found = []
+    for row in ROWS:
+        lesson = ""  # it may stand in the column before
+        for cell in row.split("|"):
+            places: dict[str, list[int]] = {}
+            for match in re.finditer(
+                rf"\b({'|'.join(LESSONS)})\b|\*([^*]{{6,}})\*(?!\*)|`([a-z]+(?:-[a-z]+)+)`", cell
+            ):
+                lesson = match[1] or lesson
+                name = rf"# ##+ {re.escape(match[2])}$" if match[2] else rf"# %% {match[3]}\b"
+                if not match[1] and lesson and (at := re.search(f"^{name}", LESSONS[lesson], re.M)):
+                    places.setdefault(lesson, []).append(at.start())
+            found += [(lesson, cell.strip()[:40], where) for lesson, where in places.items()]
+    return [one for one in found if len(one[2]) > 1]
+
+
+@pytest.mark.parametrize(("lesson", "cell", "places"), _places())
+def test_what_a_cell_names_stands_in_that_order(lesson: str, cell: str, places: list[int]) -> None:
+    """Names of one lesson in one cell of a table come as they come in the lesson."""
+    assert places == sorted(places), (lesson, cell)
+
+
 def test_exercises_exist() -> None:
     """Every exercise that the tables name is one."""
     numbers = "|".join(str(lesson.number) for lesson in all_lessons())

@@ -20,11 +20,13 @@ from course_lib.figures import (
     counters,
     decode,
     dram,
+    drift,
     forward,
     fusion,
     half_precision,
     hierarchy,
     ladder,
+    memory_scale,
     naive_steps,
     pages,
     regimes,
@@ -36,6 +38,7 @@ from course_lib.figures import (
     training,
     trips,
     visits,
+    warps,
 )  # fmt: skip
 
 RUNGS = ["1 by_mask", "8 specialised"]
@@ -64,6 +67,9 @@ FIGURES = {
     "third": half_precision.draw_third,
     "charts": lambda: chart.draw_charts(3, 6),
     "trips": trips.draw_trips,
+    "scale": lambda: memory_scale.draw_scale(8192, 2),
+    "warps": lambda: warps.draw_split(64, 64, 128),
+    "drift": lambda: drift.draw_drift(8, 4),
     "steps": lambda: naive_steps.draw_steps(STEPS),
     "regimes": regimes.draw_regimes,
     "programs": lambda: blocks.draw_programs(21, 8),
@@ -139,6 +145,9 @@ def test_a_table_has_rows_in_both_forms(name):
         (sentence.draw_sentence, (["a", "it"], [0.8, 0.2], 1), (["a", "b"], [0.3, 0.7], 0),
          ("80% of its weight to 'a'", "70% of its weight to 'b'")),
         (staircase.draw_staircase, (6, 10, 2, 4, 1), (6, 4, 2, 4, 0), ("from 8 on", "from 0 on")),
+        (memory_scale.draw_scale, (8192, 2), (4096, 2), ("is larger", "is smaller")),
+        (warps.draw_split, (64, 64, 128), (64, 64, 128, 8), ("128 KiB", "256 KiB")),
+        (drift.draw_drift, (12, 4), (12, 3), ("3.6 tiles", "2.9 tiles")),
         (visits.draw_visits, (seen(4), 16, 4), (seen(8), 32, 4), ("62%", "56%")),
     ],
 )  # fmt: skip
@@ -171,3 +180,8 @@ def test_empty_seats_are_counted_and_the_faster_run_is_named():
     run = served()
     slow = replace(run, seconds=2 * run.seconds)
     assert "2.0 times" in serving.draw_memory({"a": slow, "b": run}).finding
+
+
+def test_programs_of_one_length_walk_as_one_and_a_free_sm_takes_the_next():
+    assert drift.read_at_a_time(drift.walks([5] * 6, 3), 3) == 1
+    assert [walk[0][0] for walk in drift.walks([1, 2, 3], 2)] == [0, 0, 1]
