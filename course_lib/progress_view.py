@@ -26,23 +26,23 @@ _SHEET = f"""<style>
 .fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
   border-top: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
 .fac-path li:last-child::before {{ right: calc(100% - 14px); }}
-.fac-path li.fac-done::before {{ border-color: {hex_of("right")}; }}
+.fac-path li.fac-done::before {{ border-color: currentColor; }}
 .fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
   border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
   border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
-.fac-path .fac-done > b {{ border-color: {hex_of("right")}; background: {hex_of("right")};
-  color: #111; }}
+.fac-path .fac-done > b {{ border-color: currentColor;
+  background: color-mix(in srgb, currentColor 18%, transparent); }}
 .fac-path .fac-turn::before {{ mask: linear-gradient(90deg, #000 45%, transparent 95%); }}
 .fac-path li.fac-on::before {{ left: -16px; mask: linear-gradient(90deg, transparent, #000 16px); }}
-.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("flash")} 60%, currentColor); }}
+.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
-  box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
+  box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px;
   max-width: calc(24px * var(--fac-dots)); }}
 .fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
-.fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
+.fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
 .fac-path i.fac-next {{ border-color: var(--fac-next); background: var(--fac-next); width: 17px;
   height: 17px; }}
 .fac-path li > div {{ min-height: 4.3em; }}

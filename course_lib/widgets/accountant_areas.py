@@ -61,12 +61,10 @@ def draw_areas(
     tall = max(trip["y"] + trip["tall"] for lane in lanes for trip in lane)
     for number, (lane, name) in enumerate(zip(lanes, names, strict=True)):
         for trip in lane:
-            score = trip["tensor"] in SCORES
             place = (number * step + trip["x"], trip["y"])
-            paint = hex_of("s" if score else trip["tensor"])
-            hatch = "//" if score else None
+            paint = hex_of("s" if trip["tensor"] in SCORES else trip["tensor"])
             axes.add_patch(Rectangle(
-                place, trip["wide"], trip["tall"], facecolor=paint, hatch=hatch, linewidth=0.5
+                place, trip["wide"], trip["tall"], facecolor=paint, linewidth=0.5
             ))  # fmt: skip
         name = name.replace(" (", "\n(")
         axes.text(number * step, -0.03 * tall, name, va="bottom", fontsize=9)

@@ -10,7 +10,7 @@ from typing import Any
 from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
-_TRUTH, _GUESS, _LINE = hex_of("right"), hex_of("flash"), hex_of("other")
+_TRUTH, _GUESS, _LINE = "currentColor", hex_of("hand"), hex_of("other")
 _RING = f"color-mix(in srgb, {_GUESS} 75%, currentColor)"  # lighter in the dark
 _HEAD = f'<small style="display:block;font-weight:650;color:{_RING}">⚑ What you predicted</small>'
 _FRAME = "box-sizing:border-box;max-width:48em;margin:6px 2px"
@@ -105,7 +105,7 @@ class Comparison:
             ]  # fmt: skip
             happened = option in self.answers
             colour = _TRUTH if happened else _LINE
-            look = f"border:{1 + happened}px solid {colour}" + f";background:{_TRUTH}2e" * happened
+            look = f"border:{1 + happened}px solid {colour}" + ";background:color-mix(in srgb, currentColor 5%, transparent)" * happened
             if marks:
                 look += f";box-shadow:inset 0 0 0 1px {_RING}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)

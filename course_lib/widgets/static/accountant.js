@@ -199,12 +199,12 @@ function render({ model, el }) {
     }, h("summary", {}, "how it adds up"), formula);
     made.node.append(fold);
     const trips = m.terms.map((term) => {
-      const name = data.scores[term.tensor], hatch = name ? s("path", { class: "fac-hatch" }) : "";
+      const name = data.scores[term.tensor];
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
       const says = s("text", { class: `fac-trip fac-on-${name ? "s" : term.tensor}` }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
       const letter = name ? "" : s("text", { class: `fac-trip fac-letter fac-name-${term.tensor}` }, term.tensor.toUpperCase());
-      made.marks.append(rect, hatch, says, letter);
-      return { rect, hatch, says, letter };
+      made.marks.append(rect, says, letter);
+      return { rect, score: Boolean(name), says, letter };
     });
     const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(", "));
     made.marks.append(scores);
@@ -341,14 +341,14 @@ function render({ model, el }) {
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
     }
-    function place({ rect, hatch, says }, at) {
+    function place({ rect, score, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      if (!hatch) write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
+      if (!score) write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "shape-rendering": w < 4 ? "crispEdges" : "auto", "stroke-width": w < 4 ? 0 : 0.5 });
-      if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t, 18));
+
       says.setAttribute("visibility", named ? "visible" : "hidden");
       if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
     }

@@ -309,12 +309,12 @@ function render({ model, el }) {
       for (const t of has) {
         const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
         const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? "fac-edge" : "fac-tile-pale"} fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${`fac-fill-s ${phase ? "fac-edge" : "fac-tile-pale"}`} fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
         add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
         at += size + 0.7 * fs;
       }
       if (kind && kind !== "values") {
-        add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-pale", style: `fill:${picture.hatch}`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add("s", "rect", { class: `fac-fill-s ${phase ? "fac-edge" : "fac-tile-pale"}`, x: at, y: top + 1.6 * fs, width: size, height: size });
         add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
       const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q)} × ${Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
