@@ -20,6 +20,8 @@ def variables() -> dict[str, str]:
     for name, meaning in MEANINGS.items():
         means[f"--fac-{name}"] = f"var(--fac-{meaning.hue})"
         means[f"--fac-{name}-text"] = f"var(--fac-{meaning.hue}-text)"
+    lit = f"color-mix(in srgb, {HUES[MEANINGS['hand'].hue].hex} 62%, #ffffff)"
+    means["--fac-d-hand"] = lit  # beside a dark one a browser paints a slider's track white
     return {**hues, **text, **means}
 
 
