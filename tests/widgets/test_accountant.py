@@ -162,7 +162,9 @@ def test_heads_and_kv_heads_can_change_together():
 
 
 def shown_bytes(page) -> list[str]:
-    return page.locator(".fac-bar .fac-bytes span, .fac-bar .fac-share-other span").all_inner_texts()
+    return page.locator(
+        ".fac-bar .fac-bytes span, .fac-bar .fac-share-other span"
+    ).all_inner_texts()
 
 
 def ratios(page) -> list[str]:
