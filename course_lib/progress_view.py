@@ -20,37 +20,39 @@ _SHEET = f"""<style>
 .fac-path p {{ margin: 4px 0 18px; }}
 .fac-path p strong {{ font-size: 1.25em; }}
 .fac-path a {{ color: inherit; }}
+.fac-path p strong > a {{ text-decoration: none; display: inline-block; padding: 1px 10px 2px;
+  border-radius: 6px; border: 2px solid {hex_of("hand")}; background: {hex_of("hand")}1f; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
   grid-template-columns: repeat(var(--fac-across), 1fr); gap: 18px 0; }}
 .fac-path li {{ position: relative; padding: 0 10px 0 0; margin: 0; font-size: 13px; }}
 .fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
   border-top: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
 .fac-path li:last-child::before {{ right: calc(100% - 14px); }}
-.fac-path li.fac-done::before {{ border-color: {hex_of("right")}; }}
+.fac-path li.fac-done::before {{ border-color: currentColor; }}
 .fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
   border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
   border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
-.fac-path .fac-done > b {{ border-color: {hex_of("right")}; background: {hex_of("right")};
-  color: #111; }}
+.fac-path .fac-done > b {{ border-color: currentColor;
+  background: color-mix(in srgb, currentColor 22%, var(--jp-layout-color0, Canvas)); }}
 .fac-path .fac-turn::before {{ mask: linear-gradient(90deg, #000 45%, transparent 95%); }}
 .fac-path li.fac-on::before {{ left: -16px; mask: linear-gradient(90deg, transparent, #000 16px); }}
-.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("flash")} 60%, currentColor); }}
+.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
-  box-shadow: 0 0 0 3px {hex_of("flash")}55; }}
+  box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px;
   max-width: calc(24px * var(--fac-dots)); }}
 .fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
-.fac-path i.fac-passed {{ background: {hex_of("right")}; border-color: {hex_of("right")}; }}
+.fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
 .fac-path i.fac-next {{ border-color: var(--fac-next); background: var(--fac-next); width: 17px;
   height: 17px; }}
-.fac-path li > div {{ min-height: 4.3em; }}
+.fac-path li > div {{ margin-bottom: 6px; }}
 .fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
 @container (max-width: 600px) {{
   .fac-path ol {{ grid-template-columns: 1fr; gap: 0; }}
-  .fac-path li {{ display: grid; grid-template-columns: 38px 1fr auto; align-items: center;
-    min-height: 34px; padding: 0; }}
+  .fac-path li {{ display: grid; grid-template-columns: 38px auto 1fr; column-gap: 8px;
+    align-items: center; min-height: 34px; padding: 0; }}
   .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
     border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
   .fac-path li:is(.fac-turn, .fac-on)::before {{ left: 13px; mask: none; }}
@@ -58,7 +60,7 @@ _SHEET = f"""<style>
   .fac-path li:first-child::before {{ top: 14px; }}
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
-  .fac-path li > div {{ min-height: 0; }}
+  .fac-path li > div {{ margin: 0; }}
   .fac-path small {{ display: inline; }}
   .fac-path .fac-done small {{ display: none; }}
 }}
@@ -157,7 +159,7 @@ def _stop(
     here = following is not None and following.lesson == lesson.number
     kind = ("fac-here" if here else "" if ahead else "fac-done") + turn
     title = html.escape(lesson.title)
-    left = _duration(sum(e.minutes for e in ahead)) if ahead else "done"
+    left = f"{_duration(sum(e.minutes for e in ahead))} left" if ahead else "done"
     dots = "".join(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises

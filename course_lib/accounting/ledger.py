@@ -141,7 +141,7 @@ class Ledger:
         )._repr_html_()
 
     def to_figure(self) -> Figure:
-        """Draw the books as bars in MB, a tensor's reads solid, what was written to it hatched."""
+        """Draw the books as bars in MB, a tensor's reads solid, what was written to it outlined."""
         from course_lib.style.books import draw_books
 
         return draw_books(self.rows())

@@ -28,7 +28,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline, as wide as naive's prediction.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (8.6, 3.1), narrow_height=1.9)
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (8.6, 2.85), narrow_height=2.0)
     figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
@@ -48,9 +48,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
         axes.plot([x, x, x + 2 * limit, x + 2 * limit], [0, limit, limit, 0],
                   color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
         says = f"limit {bytes_binary(limit_bytes)}"
-        if any(record.out_of_memory for record in records):  # the room below the line is free
-            _say(axes, says, (x, limit), (0.4, -0.35), size * 0.85, va="top")
-        else:
+        if not any(record.out_of_memory for record in records):  # what ran out says it
             _say(axes, says, (x + 2 * limit, limit), (0, 0.35), size * 0.85, ha="right")
     last = [record for record in records if record.n in lengths[-1:]]
     _say_how_much_less(axes, last, x, top, size)
@@ -59,13 +57,13 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
         _say(axes, method, (-0.12 * top, 0), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
     _say(axes, "N =", (-0.12 * top, -0.08 * top), (0, -1.65), size, ha="right", va="top")
-    axes.set(xlim=(-0.69 * top, right), ylim=(-0.5 * top, 1.35 * top), aspect="equal", anchor="NW")
+    axes.set(xlim=(-0.69 * top, right), ylim=(-0.46 * top, 1.34 * top), aspect="equal", anchor="NW")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(
-        "an area: bytes measured; a dot: bytes counted by the ledger", loc="left", fontsize=size,
+        "filled: measured; outlined: needed; dot: counted by the ledger", loc="left", fontsize=size,
         fontweight="normal",
     )  # fmt: skip
     return figure
@@ -77,7 +75,7 @@ def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, top: float, si
     if peaks.get("naive") and peaks.get("fused"):
         says = f"{peaks['naive'] / peaks['fused']:.0f} × less"
         look = {"color": text_colour(_COLOURS["fused"]), "fontweight": "bold", "va": "top"}
-        _say(axes, says, (x, -0.04 * top), (5.4, -0.7), size * 0.85, **look)
+        _say(axes, says, (x, -0.04 * top), (4.6, -0.45), size * 1.25, **look)
 
 
 def _say(
@@ -116,9 +114,8 @@ def _draw_area(
         _hatch_excess(axes, x, (wide, tall), limit, colour)
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
-        inside = record.out_of_memory and limit > wide / 4  # the limit's name goes past the middle
-        high = 0.65 * limit if inside else tall
-        axes.plot([x + wide / 2] * 2, [0, high], color=PAGE_INK, linewidth=size / 14)
+        inside = record.out_of_memory and limit > wide / 4
+        axes.plot([x + wide / 2] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
     if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
             spot = (x + wide * (0.25 + 0.5 * i), 0.32 * tall)
@@ -130,7 +127,10 @@ def _draw_area(
     if not record.out_of_memory:
         says = says.removesuffix(f" {unit}")
     else:
-        says = f"needs {says}: out of memory" if 2 * side > 0.9 * top else "out of\nmemory"
+        allowed = f"limit {bytes_binary(round(2 * limit**2))}"
+        needs = says.removesuffix(" MiB") if allowed.endswith(" MiB") else says
+        long = f"needs {needs}, dotted {allowed}: out of memory"
+        says = long if 2 * side > 0.9 * top else f"out of\nmemory,\n{allowed}"
     over = bool(record.out_of_memory)  # its words are wider than it: they end where it ends
     spot, off = (x + over * wide, y + tall if naive else y), (0.2 * (not over), 0.55)
     _say(axes, says, spot, off if naive else (off[0], -off[1]), size * 0.85,

@@ -39,7 +39,7 @@ def rc_params() -> dict[Any, Any]:
         **dict.fromkeys(ink.split(), PAGE_INK),
         **dict.fromkeys(clear.split(), "none"),
         **dict.fromkeys(sizes.split(), FONT_SIZE),
-        "axes.prop_cycle": cycler(color=[hue.hex for hue in HUES.values()]),
+        "axes.prop_cycle": cycler(color=[hex_of(name) for name in HUES if name != "violet"]),
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,

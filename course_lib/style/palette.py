@@ -3,7 +3,7 @@
 The hues are Okabe and Ito's, made for all kinds of colour vision. A mark (line, area, dot) wears
 the hue itself. Small text wears the hue mixed into the page's ink, so it follows the theme: with
 the shares below it keeps a contrast of 4.5 on every ground of `GROUNDS` (WCAG 2.1, 1.4.3). Sky and
-yellow are pale on white: an area in them has an edge of ink.
+yellow are pale on white: an area in them has an edge of ink. Violet is no data's: it is the hand's.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ class Hue:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a hue stands for, everywhere; a hatched one has stripes of the page in it."""
+    """What a hue stands for, everywhere. Stripes stand for what is wasted or is not there."""
 
     hue: str
     says: str
-    hatched: bool = False
 
 
 HUES = MappingProxyType(
@@ -38,19 +37,20 @@ HUES = MappingProxyType(
         "sky": Hue("#56b4e9", 0.5),
         "yellow": Hue("#f0e442", 0.4),
         "grey": Hue("#8a8a8a", 0.5),
+        "violet": Hue("#8250f0", 0.55),
     }
 )
 
 MEANINGS = MappingProxyType(
     {
-        "naive": Meaning("vermilion", "naive attention, and what is wrong"),
-        "flash": Meaning("blue", "FlashAttention, and what is under the hand"),
+        "naive": Meaning("vermilion", "naive attention"),
+        "flash": Meaning("blue", "FlashAttention"),
         "q": Meaning("sky", "the queries Q"),
         "k": Meaning("green", "the keys K"),
         "v": Meaning("purple", "the values V"),
         "o": Meaning("yellow", "the output O"),
-        "s": Meaning("vermilion", "the scores S: naive's cost", hatched=True),
-        "right": Meaning("green", "what is true: an answer, a truth"),
+        "s": Meaning("vermilion", "the scores S: naive's cost"),
+        "hand": Meaning("violet", "handles, sliders, focus, what is chosen or guessed: no data"),
         "other": Meaning("grey", "what else there is to compare with"),
     }
 )

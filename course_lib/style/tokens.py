@@ -20,6 +20,8 @@ def variables() -> dict[str, str]:
     for name, meaning in MEANINGS.items():
         means[f"--fac-{name}"] = f"var(--fac-{meaning.hue})"
         means[f"--fac-{name}-text"] = f"var(--fac-{meaning.hue}-text)"
+    lit = f"color-mix(in srgb, {HUES[MEANINGS['hand'].hue].hex} 62%, #ffffff)"
+    means["--fac-d-hand"] = lit  # beside a dark one a browser paints a slider's track white
     return {**hues, **text, **means}
 
 
@@ -31,25 +33,17 @@ def css() -> str:
         themes[f"--fac-{letter}-ink"] = INK[theme]
         themes[f"--fac-{letter}-bg"], themes[f"--fac-{letter}-panel"] = GROUNDS[theme][:2]
     lines = [f"  {name}: {value};" for name, value in {**themes, **variables()}.items()]
-    stripes = [
-        f".fac .fac-{name}-area {{ background: repeating-linear-gradient(135deg, "
-        f"var(--fac-{name}) 0 5px, var(--fac-bg) 5px 7px); }}"
-        if meaning.hatched
-        else f".fac .fac-{name}-area {{ background: var(--fac-{name}); }}"
-        for name, meaning in MEANINGS.items()
-    ]
-    return "\n".join([f"/* {_NOTE} */", ".fac {", *lines, "}", *stripes]) + "\n"
+    areas = [f".fac .fac-{name}-area {{ background: var(--fac-{name}); }}" for name in MEANINGS]
+    return "\n".join([f"/* {_NOTE} */", ".fac {", *lines, "}", *areas]) + "\n"
 
 
 def javascript() -> str:
-    """Return the constants for what draws on a canvas: colours, hatches, marks of provenance."""
+    """Return the constants for what draws on a canvas: colours, marks of provenance."""
     colours = {name: HUES[meaning.hue].hex for name, meaning in MEANINGS.items()}
-    hatched = [name for name, meaning in MEANINGS.items() if meaning.hatched]
     return "\n".join(
         [
             f"// {_NOTE}",
             f"const COLOUR = {json.dumps(colours)};",
-            f"const HATCHED = {json.dumps(hatched)};",
             f"const PROVENANCE = {json.dumps(dict(PROVENANCE))};",
             "",
         ]

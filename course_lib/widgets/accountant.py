@@ -45,6 +45,7 @@ NAMES = {
     "flash_compulsory": "flash (compulsory)",
     "flash_tile_loads": "flash (tile loads)",
 }
+_ORDER = ("flash_compulsory", "flash_tile_loads", "naive_four_trips", "eager_six_trips")
 MEANS = {name: "flash" if name.startswith("flash") else "naive" for name in MODELS}
 LINES = {"naive_four_trips": "-", "eager_six_trips": "--",
          "flash_compulsory": ":", "flash_tile_loads": "-"}  # fmt: skip
@@ -82,7 +83,8 @@ class HBMAccountant(CourseWidget):
     """Bytes to and from HBM for one forward pass of attention, by several models at once.
 
     Args:
-        models: names in `traffic.MODELS` (or the models), from the left; all by default.
+        models: names in `traffic.MODELS` (or the models), from the left, a lower bound before all;
+            by default all, from the least that they move.
         preset: a name in `PRESETS` to start from.
         **shape: n, d, heads, kv_heads, layers, batch, block_q, block_k, dtype, causal, gpu.
 
@@ -127,7 +129,8 @@ class HBMAccountant(CourseWidget):
         presenter: bool = False,
         **shape: Any,
     ) -> None:
-        self.models = [_model(model) for model in (MODELS if models is None else models)]
+        asked = [_model(model) for model in (_ORDER if models is None else models)]
+        self.models = sorted(asked, key=lambda model: model.kind != "lower bound")
         if not self.models:
             raise ValueError("models must name at least one model, got none.")
         if preset not in PRESETS:

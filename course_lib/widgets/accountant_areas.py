@@ -33,17 +33,19 @@ def areas(model: Model, values: Mapping[str, int]) -> list[dict[str, Any]]:
 def placed(areas: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the trips with the x and y where they lie: two columns, and the strips beside them.
 
-    The trips of one tensor of scores lie side by side, and the next tensor's below them.
+    The trips of one tensor of scores lie side by side, and the next tensor's below them. Strips
+    that lie (N < d) are piled up instead: one column is drawn larger than four side by side.
     """
     columns, depths, column = [0.0, 0.0], [0.0, 0.0], 0
     high = [trip for trip in areas if trip["kind"] != "strip"]
     for number, trip in enumerate(high):
         columns[number % 2] = max(columns[number % 2], trip["wide"])
-    x, found = sum(columns), []
+    x, y, found = sum(columns), 0.0, []
+    lying = any(trip["kind"] == "strip" and trip["wide"] > trip["tall"] for trip in areas)
     for trip in areas:
         if trip["kind"] == "strip":
-            found.append({**trip, "x": x, "y": 0.0})
-            x += trip["wide"]
+            found.append({**trip, "x": x, "y": y})
+            x, y = (x, y + trip["tall"]) if lying else (x + trip["wide"], y)
         else:
             found.append({**trip, "x": column * columns[0], "y": depths[column]})
             depths[column] += trip["tall"]
@@ -61,12 +63,10 @@ def draw_areas(
     tall = max(trip["y"] + trip["tall"] for lane in lanes for trip in lane)
     for number, (lane, name) in enumerate(zip(lanes, names, strict=True)):
         for trip in lane:
-            score = trip["tensor"] in SCORES
             place = (number * step + trip["x"], trip["y"])
-            paint = hex_of("s" if score else trip["tensor"])
-            hatch = "//" if score else None
+            paint = hex_of("s" if trip["tensor"] in SCORES else trip["tensor"])
             axes.add_patch(Rectangle(
-                place, trip["wide"], trip["tall"], facecolor=paint, hatch=hatch, linewidth=0.5
+                place, trip["wide"], trip["tall"], facecolor=paint, linewidth=0.5
             ))  # fmt: skip
         name = name.replace(" (", "\n(")
         axes.text(number * step, -0.03 * tall, name, va="bottom", fontsize=9)

@@ -10,10 +10,17 @@ from typing import Any
 from course_lib.style.palette import hex_of
 from course_lib.widgets.asking import is_number, rich, said
 
-_TRUTH, _GUESS, _LINE = hex_of("right"), hex_of("flash"), hex_of("other")
+_TRUTH, _GUESS, _LINE = "currentColor", hex_of("hand"), hex_of("other")
+_WORDS = f"color-mix(in srgb, {_GUESS} 55%, currentColor)"
+_TINT = "color-mix(in srgb, currentColor 5%, transparent)"
 _RING = f"color-mix(in srgb, {_GUESS} 75%, currentColor)"  # lighter in the dark
-_HEAD = f'<small style="display:block;font-weight:650;color:{_RING}">⚑ What you predicted</small>'
-_FRAME = "box-sizing:border-box;max-width:48em;margin:6px 2px"
+# Sizes and gaps are the question's, so that nothing jumps where the one stands below the other.
+_HEAD = (
+    '<small style="display:block;font-size:13px;line-height:19px;margin-bottom:2px;'
+    f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
+)
+_FRAME = "box-sizing:border-box;max-width:48em;margin:8px 2px"
+_CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
@@ -81,10 +88,14 @@ class Comparison:
             f'<td style="text-align:left">{rich(value)}</td></tr>'
             for label, value in self.lines()
         )
-        why = f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        asked = f'<p style="margin:0 0 12px;font-size:1.13em"><b>{rich(self.question)}</b></p>'
-        shown = self._cards() or (self._line() or f"<table>{rows}</table>") + why
+        line, why = self._line(), f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
+        if line:
+            why = f"<p><b>{self._verdict()}</b> {rich(self.explanation)}</p>"
+        look = "margin:0 0 12px;font-size:17px;line-height:24px"
+        asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
+        shown = self._cards() or (line or f"<table>{rows}</table>") + why
         shown = (_HEAD + asked) * bool(self.question) + shown
+        shown = shown.replace("<code>", f'<code style="{_CODE}">')
         shown = f'<div style="{_FRAME}">{shown}</div>'  # as wide as the question
         if self.predictions:
             return shown
@@ -100,12 +111,13 @@ class Comparison:
         cards = ""
         for letter, option in zip(ascii_lowercase, self.options, strict=False):
             marks = [
-                f"◀ {name.lower()}" for name, guess in zip(names, said_before, strict=False)
+                f'<b style="color:{_WORDS}">◀ {name.lower()}</b>'
+                for name, guess in zip(names, said_before, strict=False)
                 if guess == option
-            ]  # fmt: skip
+            ]
             happened = option in self.answers
             colour = _TRUTH if happened else _LINE
-            look = f"border:{1 + happened}px solid {colour}" + f";background:{_TRUTH}2e" * happened
+            look = f"border:{1 + happened}px solid {colour}" + f";background:{_TINT}" * happened
             if marks:
                 look += f";box-shadow:inset 0 0 0 1px {_RING}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
@@ -115,21 +127,16 @@ class Comparison:
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
-                f"<span>{text}</span><span>{' '.join(marks)}</span>{why}</div>"
+                f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
+                f"{' '.join(marks)}</span>{why}</div>"
             )
-        return cards + self._told()
+        return cards
 
-    def _told(self) -> str:
-        """Return one sentence: which card was said, and which it is."""
-        if not self.predictions:
-            return ""
-        letter = dict(zip(self.options, ascii_lowercase, strict=False))
-        guess, right = self.predictions[-1], [letter[answer] for answer in self.answers]
-        if guess in self.answers:
-            return f"<p>You said {letter[guess]}, and so it is.</p>"
-        return (
-            f"<p>You said {letter.get(guess, rich(str(guess)))}; it is {' and '.join(right)}.</p>"
-        )
+    def _verdict(self) -> str:
+        """Return how the guess, or the first and the last one, did: "4 times too low."."""
+        judged = [text.rsplit(", ", 1)[1] for _, text in self.lines()[:-1]]
+        text = judged[0] if len(judged) == 1 else f"at first {judged[0]}, at last {judged[1]}"
+        return f"{text[0].upper()}{text[1:]}."
 
     def _line(self) -> str:
         """Return the truth and each guess as flags on one line; "" where one has no place on it.
@@ -146,8 +153,8 @@ class Comparison:
             return ""
         low = min(-1, *(math.floor(math.log10(x)) for x in known))
         high = max(4, *(math.ceil(math.log10(x)) for x in known))
-        names = ["you"] if len(guesses) == 1 else ["you at last", "you first"]
-        flags = [(self.answers[0], guesses[-1], f"{label}: {truth}", _TRUTH, "#111")] + [
+        names = ["You"] if len(guesses) == 1 else ["You at last", "You first"]
+        flags = [(self.answers[0], guesses[-1], f"{label}: {truth}", _TRUTH, "")] + [
             (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
             for guess, name in zip(guesses[::-1], names, strict=True)
         ]
@@ -157,7 +164,6 @@ class Comparison:
             _flag(100 * (math.log10(value) - low) / (high - low), value > other, row, foot, *look)
             for row, (value, other, *look) in enumerate(flags)
         ]
-        judged = "".join(f"<div>{name}: {rich(text)}.</div>" for name, text in said_before)
         every = -(-(high - low) // 8)
         powers = range(low, high + 1, every)
         ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
@@ -171,7 +177,7 @@ class Comparison:
             f'<div style="position:relative;height:{foot + 36 + 20 * (self.unit == "×")}px;'
             f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
             f"{''.join(ticks)}{''.join(words) * (self.unit == '×')}{gap}"
-            f"{''.join(shown)}</div>{judged}"
+            f"{''.join(shown)}</div>"
         )
 
 
@@ -188,7 +194,8 @@ def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, 
     right = at + needs <= 100 if right else at < needs
     side, x, round_ = ("left", at, "0 6px 6px 0") if right else ("right", 100 - at, "6px 0 0 6px")
     pole = f"position:absolute;{side}:{x:.4g}%;top:{30 * row}px;height:{foot - 30 * row + 8}px"
-    cloth = f"background:{colour};color:{ink};padding:1px 10px;border-radius:{round_}"
+    cloth = f"background:{colour};color:{ink}" if ink else "box-shadow:inset 0 0 0 2px"
+    cloth = f"{cloth};padding:1px 10px;border-radius:{round_}"
     return (
         f'<div style="{pole};border-{side}:3px solid {colour};margin-{side}:-1.5px">'
         f'<div style="{cloth};line-height:24px;white-space:nowrap;font-weight:650">'
@@ -225,7 +232,7 @@ def _sense(at: float, foot: int, words: str) -> str:
 
 def _tick(at: float, foot: int, power: int) -> str:
     """Return a tick of the line and its number below it."""
-    number = f"{10.0**power:g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
+    number = f"{10.0**power:,.10g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
     place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{_ON_ITS_TICK}"
     tick = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:1px;height:8px;background:{_LINE}"
     return f'<div style="{tick}"></div><div style="{place}">{number}</div>'

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from course_lib import store
-from course_lib.style.look import styled
+from course_lib.style.look import PAGE_INK, styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
 from course_lib.widgets.asking import (
@@ -261,7 +261,7 @@ def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: 
             )
             label.set_in_layout(False)  # a long one does not squeeze the bars
             if right:
-                bars[i].set(color=hex_of("green"), hatch="//")
+                bars[i].set(color=PAGE_INK)
     else:
         values = Counter(votes)
         if len(values) <= 12:  # few different answers: one bar each, evenly spaced
@@ -269,11 +269,11 @@ def _histogram(question: Predict, votes: list[Any], ignored: list[str], answer: 
             bars = axes.bar([f"{x:g}" for x in shown], [values[x] for x in shown], width=0.7)
             axes.bar_label(bars)
             if answer in values:
-                bars[shown.index(answer)].set(color=hex_of("green"), hatch="//")
+                bars[shown.index(answer)].set(color=PAGE_INK)
         else:
             axes.hist(votes, bins=_bins(axes, votes, answer), edgecolor=hex_of("grey"))
             if answer is not None:
-                axes.axvline(answer, color=hex_of("green"), linestyle="--")
+                axes.axvline(answer, color=PAGE_INK, linestyle="--")
         axes.set_xlabel(f"answer{f' ({question.unit})' if question.unit else ''}")
         axes.set_ylabel("how many")
         axes.yaxis.get_major_locator().set_params(integer=True)

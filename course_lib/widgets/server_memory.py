@@ -58,7 +58,10 @@ FACTS = (
     ("step", " ms", "longest step for a token"),
     ("out", "", "times thrown out"),
 )
-"""What a run comes to: a key of `condense`, its unit, and what it is; the picture says them too."""
+"""What a run comes to: a key of `condense`, its unit, and what it is.
+
+The picture says the first and the third, what is folded the others.
+"""
 
 Condensed = dict[str, Any]
 

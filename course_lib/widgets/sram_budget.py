@@ -182,8 +182,7 @@ class SramBudget(CourseWidget):
         left = 0.0
         for name, n_bytes in self.buffer_bytes().items():
             kib, tensor = n_bytes / 1024, "other" if name == "m, l" else name[0].lower()
-            hatched = {"fill": False, "hatch": "///"} if tensor == "s" else {}
-            axes.barh(0, kib, left=left, color=hex_of(tensor), edgecolor=hex_of(tensor), **hatched)
+            axes.barh(0, kib, left=left, color=hex_of(tensor), edgecolor=hex_of(tensor))
             if tensor != "other":
                 axes.text(left + kib / 2, 0.42, tensor.upper(), ha="center", va="bottom")
             left += kib

@@ -762,13 +762,13 @@ chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 for block_q, way in ((64, "1 by_mask"), (192, "8 specialised")):
     same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
     intensity = same.intensity("flash prefill, tile loads")
-    chart.add_measurement(f"rung {way[0]}", intensity=intensity, tflops=tflops(way))
+    chart.add_measurement(way[2:], intensity=intensity, tflops=tflops(way))
 chart
 
 
 # %% roofline-say [markdown]
-# Both diamonds lie *above* the slope. That is no error: the slope is HBM's, and
-# the L2 cache answers most of the loads. From rung 1 to rung 8 there is less than
+# By the bytes counted both would lie *above* the slope. The slope is HBM's, and the
+# L2 cache answers most of the loads: the arrows. From rung 1 to rung 8 there is less than
 # a factor of two, and above rung 8 there is less than a half left.
 
 # %% moves [markdown]

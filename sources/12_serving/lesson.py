@@ -275,7 +275,7 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. Beside each lane: the
+# Full is what is needed, striped what is held for nothing, dotted the pool. Under *more*: the
 # *longest first-token wait* is how long the unluckiest request waited for its first token, the
 # *longest step for a token* the longest step in which somebody's answer was computed, and *times
 # thrown out* is how often a request lost its pages before it had ended.

@@ -45,17 +45,17 @@ def predicted(guess: Any, truth: Any, **question: Any) -> Any:
     return predict.comparison(truth, "It reads and writes all `N x N` scores, three times.")
 
 
-def answered(quiz: widgets.Quiz) -> widgets.Quiz:
-    """Return the quiz with a wrong answer given."""
-    quiz.chosen, quiz.tries = [0], 1
+def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
+    """Return the quiz with an answer given."""
+    quiz.chosen, quiz.tries = [option], 1
     return quiz
 
 
 def measured() -> widgets.RooflineChart:
     """Return the chart of lesson 08: two measured marks above the slope."""
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
-    chart.add_measurement("rung 1", intensity=64, tflops=400)
-    chart.add_measurement("rung 8", intensity=127, tflops=686)
+    chart.add_measurement("by_mask", intensity=64, tflops=400)
+    chart.add_measurement("specialised", intensity=127, tflops=686)
     return chart
 
 
@@ -89,6 +89,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS),
     "Quiz": lambda: widgets.Quiz("What does softmax do to HBM?", _QUIZ),
     "Quiz-after": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ)),
+    "Quiz-right": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ), 1),
     "progress": half_way,
     "peak_memory": lambda: demo.peak_memory().to_figure(),
 }

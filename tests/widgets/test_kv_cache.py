@@ -61,9 +61,9 @@ def test_bad_values_get_one_sentence(act, error, sentence):
 def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     page = mount(KVCacheCalculator(), width=320)
     check_page(page)
-    assert "128 KiB a token, 1 GiB a request of 8192 tokens" in page.inner_text(".fac")
+    assert "128 KiB a token, 1 GiB a request of 8192 tokens" in page.inner_text(".fac-stage-words")
     fit = KVCacheCalculator().requests()
-    assert f"{fit} requests fit on 1 × H100" in page.inner_text(".fac")
+    assert f"1 × H100, 79.2 GiB: {fit} requests fit" in page.text_content(".fac-stage")
     page.get_by_role("combobox", name="Model").select_option("Llama-3-70B")
     assert "do not fit on 1 × H100" in page.inner_text(".fac")
     page.get_by_text("more: ").click()
@@ -135,7 +135,20 @@ def test_a_longer_brick_is_a_longer_text_and_fewer_fit(mount):
     page.mouse.move(x + (x - page.locator(".fac-kv-weights").bounding_box()["width"]), y)
     page.mouse.up()
     assert page.evaluate("facModel.get('n')") == 16384
-    assert f"{KVCacheCalculator(n=16384).requests()} requests fit" in page.inner_text(".fac")
+    assert f"{KVCacheCalculator(n=16384).requests()} requests fit" in page.text_content(
+        ".fac-stage"
+    )
+
+
+@pytest.mark.browser
+def test_a_press_on_another_way_stores_it_so(mount):
+    page = mount(KVCacheCalculator(), width=1280, reduced=True)
+    for name, trait, want in (("MHA", "kv_heads", 32), ("MQA", "kv_heads", 1)):
+        row = page.locator(".fac-kv-store").filter(has_text=f"store it so: {name}")
+        row.click(position={"x": 200, "y": 12})
+        assert page.evaluate(f"facModel.get('{trait}')") == want
+    want = KVCacheCalculator(kv_heads=1).requests()
+    assert f": {want} requests fit" in page.text_content(".fac-stage")
 
 
 def test_an_h100_is_what_a_program_sees_of_it():

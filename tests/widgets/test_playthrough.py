@@ -72,7 +72,7 @@ class Hands:
 
 def roofline(hands: Hands) -> None:
     """A T4 has its ridge elsewhere; N moves the points, the batch does not."""
-    hands.at("GPU", "t").reads("T4 needs 203 FLOP/byte").types("N", "512").has(n=512)
+    hands.at("GPU", "t").reads("T4 needs 203 FLOP for each byte").types("N", "512").has(n=512)
     hands.at("more", "Enter").slides("batch", "End").has(batch=4096, n=512)
 
 
@@ -95,7 +95,7 @@ def cache(hands: Hands) -> None:
     """A model that one GPU cannot hold, and the second GPU that it takes."""
     hands.at("Model", *"Llama-3-7").reads("do not fit on 1 × H100")
     hands.at("more", "Enter").slides("GPUs", "ArrowRight").has(gpus=2)
-    hands.reads("requests fit on 2 × H100")
+    hands.reads("2 × H100, 158.4 GiB: ")
 
 
 def pages(hands: Hands) -> None:

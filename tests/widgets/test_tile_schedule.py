@@ -160,9 +160,11 @@ def test_tiles_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
     page.locator(".fac-cell[data-at='6']").click()
     assert page.evaluate("facModel.get('step')") == 6
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
-    assert counts.all_text_contents()[:3] == ["×3", "×2", "×1"]  # K tiles 0, 1, 2
+    assert counts.all_text_contents()[:3] == ["read ×3", "×2", "×1"]  # K tiles 0, 1, 2
     assert "12 of 16" in page.text_content(".fac-stage")  # rows of Q
     assert "24 of 40 (×2.5)" in page.text_content(".fac-stage")  # rows of K
+    assert "16 scores here" in page.text_content(".fac-stage")
+    assert page.locator(".fac-stage text").filter(has_text="skipped").count() == 1
     assert (
         page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1 + 1
     )  # rows 0 to 2, the desk, the count

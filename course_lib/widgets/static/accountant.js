@@ -42,8 +42,10 @@ export function areas(model, values) {
 export function placed(trips) {
   const columns = [0, 0], depths = [0, 0], high = trips.filter((trip) => trip.kind !== "strip");
   high.forEach((trip, i) => (columns[i % 2] = Math.max(columns[i % 2], trip.wide)));
-  let x = columns[0] + columns[1], column = 0;
+  const lying = trips.some((trip) => trip.kind === "strip" && trip.wide > trip.tall); // N < d: one column, drawn larger
+  let x = columns[0] + columns[1], y = 0, column = 0;
   return trips.map((trip) => {
+    if (trip.kind === "strip" && lying) return { ...trip, x, y: (y += trip.tall) - trip.tall };
     if (trip.kind === "strip") return { ...trip, x: (x += trip.wide) - trip.wide, y: 0 };
     const at = { ...trip, x: column * columns[0], y: depths[column] };
     depths[column] += trip.tall;
@@ -71,12 +73,8 @@ export function crossover(model, shape) {
   return square ? rest / square : null;
 }
 
-/** "65 times the bytes of", "as many bytes as". */
-export function timesWords(ratio) {
-  return Math.abs(ratio - 1) < 0.005 ? "as many bytes as" : `${times(ratio)} times the bytes of`;
-}
-
-const times = (ratio) => short(ratio, ratio >= 100 ? 3 : 2);
+/** How many times as much: 1.2, 65, 123. */
+export const times = (ratio) => short(ratio, ratio >= 100 ? 3 : 2);
 
 /** A share in whole percent that says 100 only of the whole. */
 function percent(share) {
@@ -101,10 +99,10 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
-const HANDLE = 17; // pixels: from the corner of a small S to its handle
+const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
-const LIMITS = { overhead: ["the launches", "set"], traffic: ["traffic", "sets"], arithmetic: ["arithmetic", "sets"] };
-const KINDS = { "lower bound": "FlashAttention, at the least", "upper bound": "FlashAttention, if no cache helps" };
+const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
+const KINDS = { "lower bound": "the least: inputs and output once", "upper bound": "if no cache helps", predicted: "S and P, stored and loaded", "as run": "and S once more, to scale it" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -158,15 +156,16 @@ function render({ model, el }) {
   part("accountant-gqa", fields[3].node);
 
   // The picture: a lane a model, every area at one scale --------------------------------------------
-  const words = h("p", { class: "fac-words fac-of-areas" });
+  const words = h("p", { class: "fac-words fac-finding" });
   const lanes = data.models.map(modelLane);
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
   const lead = s("path", { class: "fac-axis-line" }); // from a small S to its handle
+  const drag = s("text", { class: "fac-trip fac-left" }, "drag: N");
   const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
   const arrows = s("path");
-  handled.svg.append(ghost, around, lead, knob, arrows);
+  handled.svg.append(ghost, around, lead, drag, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
@@ -179,14 +178,15 @@ function render({ model, el }) {
     part("accountant-over-n", h("div", {}, plot, counters)));
   const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
-  root(model, el, stage, legend, part("accountant-words", words),
+  root(model, el, part("accountant-words", words), stage, legend,
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), ratio = h("em", {}), says = h("small", {}), moved = h("div", { class: `fac-share fac-share-${color}` }), time = h("div", { class: "fac-share" }), marks = s("g", {});
+    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), marks = s("g", {}), paced = h("span", {});
+    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, h("small", {}, "bytes"), h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, h("small", {}, "time"), paced);
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, value, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, value, ratio, says, moved, time, svg, marks };
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
+    return { node, value, rest, ratio, says, moved, time, paced, svg, marks };
   }
 
   function modelLane(m) {
@@ -199,12 +199,12 @@ function render({ model, el }) {
     }, h("summary", {}, "how it adds up"), formula);
     made.node.append(fold);
     const trips = m.terms.map((term) => {
-      const name = data.scores[term.tensor], hatch = name ? s("path", { class: "fac-hatch" }) : "";
+      const name = data.scores[term.tensor];
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
       const says = s("text", { class: `fac-trip fac-on-${name ? "s" : term.tensor}` }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
       const letter = name ? "" : s("text", { class: `fac-trip fac-letter fac-name-${term.tensor}` }, term.tensor.toUpperCase());
-      made.marks.append(rect, hatch, says, letter);
-      return { rect, hatch, says, letter };
+      made.marks.append(rect, says, letter);
+      return { rect, score: name, says, letter };
     });
     const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(", "));
     made.marks.append(scores);
@@ -252,10 +252,11 @@ function render({ model, el }) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 ? totals[i] / totals[bound] : 0));
     sayMoved(totals);
-    sayTimes(totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s)));
+    const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
+    sayTimes(paces);
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawAreas(shape, values);
-    write(words, inWords(totals, flops, chip));
+    write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
     voice.say(words.textContent);
@@ -263,13 +264,14 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.ratio, ratio && lanes.length > 1 ? (l.model.kind === "lower bound" ? "the lower bound" : `${times(ratio)} × the bound`) : "");
+      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
+      l.often = ratio && lanes.length > 1 ? `, ${times(ratio)} ×` : "";
       write(l.says, KINDS[l.model.kind] ?? l.model.kind);
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
         const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}, ${percent((p.bytes * layers) / total)}`));
-        const limits = `${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(termBytes(l.model.footprint, values), 1024)}`;
+        const limits = `${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(termBytes(l.model.footprint, values), 1024)}${shape.causal ? "; FLOPs are halved for causal, as papers do" : ""}`;
         l.formula.replaceChildren(h("li", {}, l.model.describes), ...each, h("li", {}, limits));
       };
       l.spell();
@@ -281,16 +283,19 @@ function render({ model, el }) {
     const most = Math.max(...totals, ...shown.extras.map((l) => l.entry.bytes));
     const all = [...lanes.map((l, i) => [l, totals[i]]), ...shown.extras.map((l) => [l, l.entry.bytes])];
     for (const [l, total] of all) {
-      l.moved.style.setProperty("--fac-share", `max(2px, ${(100 * total) / most}%)`);
+      l.moved.style.setProperty("--fac-share", `max(3px, ${(100 * total) / most}%)`);
     }
   }
 
   /** The least time of each lane as a bar of one scale, with what decides it. */
   function sayTimes(paces) {
-    const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
+    const least = paces.map((p) => p[p.limit]), most = Math.max(...least), hurried = paces.every((p) => p.limit === "overhead");
+    stage.classList.toggle("fac-by-launches", hurried); // then time is what differs
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
-      write(l.time, `time ≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
+      if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
+      write(l.rest, hurried ? l.often : "");
+      write(l.paced, `${hurried ? "" : `≥ ${milliseconds(1000 * least[i])}: `}${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });
@@ -311,7 +316,7 @@ function render({ model, el }) {
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
     const scale = Math.min((column - 1.5 * line) / broad, (big ? 436 : 330) / deep);
     const px = (x) => x * scale;
-    const talls = rooms.map((found, i) => px(extent(found, "y")) + (lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + (lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
@@ -335,29 +340,38 @@ function render({ model, el }) {
         if (letter) renew(letter, under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
         if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
       });
-      const below = trips.find((at) => at.kind === "strip" && px(at.wide) >= LETTER);
-      if (squares.length) renew(l.scores, { x: px(shape.n) < 24 ? px(shape.n) + HANDLE + 13 : 0, y: Math.max(px(extent(squares, "y")) + line - 1, below ? px(below.tall) + 2 * line : 0), visibility: inside(squares[0]) ? "hidden" : "visible" });
+      if (squares.length) renew(l.scores, { x: 0, y: Math.max(px(extent(squares, "y")) + line - 1 + (l === handled ? 24 : 0), px(extent(trips, "y")) + line - 1), visibility: trips.every((at, i) => at.kind !== "square" || inside(at) || fitting(at, l.trips[i].score)) ? "hidden" : "visible" });
+    }
+    function lying(at) {
+      return at.N_q < at.d;
+    }
+    /** Whether a small tile has room for its letter. */
+    function fitting(at, score) {
+      return Boolean(score) && px(at.tall) > 17 && px(at.wide) > 5.6 * score.length;
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
     }
-    function place({ rect, hatch, says }, at) {
+    function place({ rect, score, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      if (!hatch) write(says, `read ${at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`);
+      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
+      write(says, named ? full : score ?? "");
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "shape-rendering": w < 4 ? "crispEdges" : "auto", "stroke-width": w < 4 ? 0 : 0.5 });
-      if (hatch) hatch.setAttribute("d", hatching(px(at.x), px(at.y), w, t, 18));
-      says.setAttribute("visibility", named ? "visible" : "hidden");
-      if (named) renew(says, { x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
+      const fits = named || fitting(at, score);
+      says.setAttribute("visibility", fits ? "visible" : "hidden");
+      if (fits) renew(says, { style: named ? "" : `font-size:${Math.min(13, w / (0.7 * score.length))}px;stroke-width:0`, x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
     }
-    const corner = px(shape.n);
-    const held = corner < 24 ? corner + HANDLE : corner; // a small S lies beside its handle, not under it
-    renew(around, { width: corner, height: corner, visibility: corner < 24 ? "hidden" : "visible" });
-    renew(lead, { d: corner < held ? `M${corner} ${corner}L${held} ${held}` : "" });
-    renew(knob, { cx: held, cy: held });
-    renew(arrows, way({ cx: held, cy: held, class: "corner" }));
+    const corner = px(shape.n), small = corner < SMALL, own = trips(handled, values).filter((at) => at.kind === "square");
+    const foot = { x: px(own.length ? extent(own, "x") : shape.n), y: px(own.length ? extent(own, "y") : shape.n) }; // of the block of scores
+    const held = small ? { cx: Math.max(10, foot.x - 10), cy: foot.y + 16 } : { cx: corner, cy: corner };
+    renew(around, { width: small ? foot.x : corner, height: small ? foot.y : corner });
+    renew(lead, { d: small ? `M${held.cx} ${foot.y}v8` : "" });
+    renew(drag, { x: held.cx + 13, y: held.cy + 5, class: small ? "fac-trip fac-left" : "fac-trip fac-left fac-on-s", visibility: small && lying(values) ? "hidden" : "visible" });
+    renew(knob, held);
+    renew(arrows, way({ ...held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
@@ -368,7 +382,7 @@ function render({ model, el }) {
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    write(scaleText, `${values.H > 1 || get("layers") > 1 ? `Numbers: all ${values.H} heads${get("layers") > 1 ? ` and ${get("layers")} layers` : ""}. Areas: one of them. ` : ""}Here S is ${shape.n} × ${shape.n} numbers, a strip ${shape.n} × ${shape.d}. Bars: bytes in colour, time in grey. Drag the corner of S.`);
+    write(scaleText, `${values.H > 1 || get("layers") > 1 ? "Areas: one head of one layer. " : ""}S is ${shape.n} × ${shape.n} numbers, Q, K, V and O ${shape.n} × ${shape.d}.`);
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }
@@ -414,7 +428,7 @@ function render({ model, el }) {
     for (const l of lanes) {
       let sum = 0;
       l.turns.forEach((term, turn) => {
-        for (const node of Object.values(l.trips[term])) if (node) node.style.display = turn < laid ? "" : "none";
+        for (const node of Object.values(l.trips[term])) if (node?.style) node.style.display = turn < laid ? "" : "none";
         if (turn < laid) sum += termBytes(l.model.terms[term], values) * layers;
         if (turn === laid - 1 && timer) l.trips[term].rect.animate([{ opacity: 0, transform: "translateY(-24px)" }, { opacity: 1, transform: "none" }], 300);
       });
@@ -423,30 +437,17 @@ function render({ model, el }) {
     }
   }
 
-  /** Every model beside ``base``: two are a sentence, more are a list. */
-  function comparison(totals, base) {
-    const { label } = data.models[base], others = data.models.map((m, i) => [m.label, totals[i]]).filter((_, i) => i !== base);
-    const [[name, total]] = others;
-    if (others.length === 1) return `${capital(name)} moves ${timesWords(total / totals[base])} ${label}: ${bytesText(total)} against ${bytesText(totals[base])}.`;
-    const often = (ratio) => (Math.abs(ratio - 1) < 0.005 ? "as many" : `${times(ratio)} times as many`);
-    const each = others.map(([other, bytes], i) => `${other} ${i ? "" : "moves "}${often(bytes / totals[base])}`);
-    return `${capital(label)} moves ${bytesText(totals[base])}; ${each.join(", ")}.`;
-  }
-
-  function inWords(totals, flops, chip) {
-    const least = data.models.findIndex((m) => m.kind === "lower bound");
-    const most = totals.indexOf(Math.max(...totals));
-    const base = least < 0 ? totals.indexOf(Math.min(...totals)) : least;
-    const launches = (i) => get("layers") * data.models[i].launches;
-    const found = (i) => pace(flops, totals[i], launches(i), chip, data.launch_s);
-    const dear = found(most), dearest = data.models[most].label, ms = (seconds) => milliseconds(1000 * seconds);
-    const first = most === base
-      ? `Every model here says ${bytesText(totals[base])}.`
-      : comparison(totals, base);
-    const second = `On ${chip.name} the traffic of ${dearest} takes ${ms(dear.traffic)} at least, the arithmetic ${ms(dear.arithmetic)}, ${launches(most)} kernel launch${launches(most) === 1 ? "" : "es"} ${ms(dear.overhead)}.`;
-    const other = found(base).limit, [what, set] = LIMITS[dear.limit];
-    const then = most === base ? "" : ` there, and ${other === dear.limit ? `for ${data.models[base].label} too` : `${LIMITS[other][0]} for ${data.models[base].label}`}`;
-    return `${first} ${second} ${capital(what)} ${set} the pace${then}.${get("causal") ? " (FLOPs are halved for causal, as papers do.)" : ""}`;
+  /** What is to be seen, in one sentence: how much more than it must, and what sets the pace. */
+  function inWords(totals, paces, chip) {
+    const bound = data.models.findIndex((m) => m.kind === "lower bound"), base = bound < 0 ? totals.indexOf(Math.min(...totals)) : bound;
+    const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
+    const label = capital(data.models[told].label), { limit } = paces[told];
+    const count = (i) => get("layers") * data.models[i].launches, launches = (i) => `${count(i)} launch${count(i) === 1 ? "" : "es"}`, ms = (i) => milliseconds(1000 * paces[i][paces[i].limit]);
+    if (limit === "overhead") return `${label}: ${launches(told)}, ${ms(told)}${told === base ? "" : `; ${data.models[base].label}: ${ms(base)}`}. At N = ${get("n")} launches set the pace on ${chip.name}, not bytes.`;
+    const pace = `${LIMITS[limit]} the pace.`;
+    if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${pace}`;
+    const often = Math.abs(totals[told] / totals[base] - 1) < 0.005 ? "as much as" : `${times(totals[told] / totals[base])} × what`;
+    return `${label} moves ${often} ${bound < 0 ? `${data.models[base].label} moves` : "it must"}; on ${chip.name} ${pace}`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

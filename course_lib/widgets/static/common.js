@@ -42,6 +42,13 @@ function rich(text) {
   return String(text).replace(/\b([A-Z]|\d+) x (?=([A-Z]|\d+|d)\b)/g, "$1 × ").split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
+/** Text in which B_q is B with a small q: `below` makes the letter and what stands behind it. */
+function subscripted(text, below = (letter, rest) => [h("sub", {}, letter), rest]) {
+  if (!text.includes("_")) return [text];
+  const [first, ...others] = text.split(/(?<=\b[A-Za-z])_(?=[a-z]{1,3}\b)/);
+  return [first, ...others.flatMap((part) => below(part.match(/^[a-z]+/)[0], part.replace(/^[a-z]+/, "")))].filter(Boolean);
+}
+
 /** The root of a widget, wearing the theme; follows `presenter`. */
 function root(model, el, ...children) {
   const node = h("div", { class: "fac" }, ...children);
@@ -191,7 +198,7 @@ function field(label, places, read, write) {
   const id = freshId("field");
   const said = h("div", { class: "fac-said", role: "status" });
   const slider = h("input", { type: "range", min: 0, max: places.length - 1, step: 1, "aria-label": label, oninput: () => set(places[Number(slider.value)]) });
-  const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", onchange: () => take(), onkeydown: (e) => e.key === "Enter" && take() });
+  const box = h("input", { id, type: "text", inputmode: "numeric", autocomplete: "off", "aria-label": label.includes("_") ? label : null, onchange: () => take(), onkeydown: (e) => e.key === "Enter" && take() });
   const take = () => set(parseNumber(box.value)); // JupyterLab keeps Enter from becoming a change
   const set = (value) => {
     const wrong = write(value) ?? "";
@@ -211,7 +218,7 @@ function field(label, places, read, write) {
     slider.value = near < 0 ? places.length - 1 : near;
     slider.setAttribute("aria-valuetext", String(value));
   };
-  return { node: h("div", { class: "fac-field" }, h("label", { for: id }, label), slider, box, said), follow };
+  return { node: h("div", { class: "fac-field" }, h("label", { for: id }, subscripted(label)), slider, box, said), follow };
 }
 
 const powersOfTwo = (least, most) => Array.from({ length: Math.log2(most / least) + 1 }, (_, i) => least * 2 ** i);

@@ -52,7 +52,7 @@ function scene(parent) {
     return node;
   };
   const say = (node, tag, content) => {
-    if (tag === "text") node.textContent = content;
+    if (tag === "text") node.replaceChildren(...subscripted(content, lower));
     else if (node.firstChild) node.firstChild.textContent = content;
     else node.append(s("title", {}, content));
   };
@@ -70,7 +70,7 @@ function scene(parent) {
 /** A picture in CSS pixels: `draw(width, font size)` at the start, when its width changes and when it is called. */
 function stage(model, name, draw, ...layers) {
   const pattern = freshId("hatch");
-  const svg = s("svg", { class: "fac-stage", role: "img" }, s("defs", {}, s("pattern", { id: pattern, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { class: "fac-fill-s", width: 4.5, height: 7 }))), layers);
+  const svg = s("svg", { class: "fac-stage", role: "img" }, s("defs", {}, s("pattern", { id: pattern, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { class: "fac-stripe", width: 1.6, height: 7 }))), layers);
   const node = part(name, h("div", { class: "fac-stage-box" }, svg));
   const now = () => {
     width ||= node.clientWidth; // looked at once, for a look costs a layout; the observer tells the rest
@@ -126,6 +126,9 @@ function chip(add, key, text, x, y, fs, cls = "") {
   add(`${key} chip`, "rect", { class: `fac-chip ${cls}`, x: x - w / 2, y: y - 0.55 * fs, width: w, height: 1.1 * fs, rx: 0.55 * fs });
   add(key, "text", { class: `fac-t-small fac-t-chip ${cls}`, x, y: y + 0.31 * fs, "text-anchor": "middle" }, text);
 }
+
+/** A letter below the line in SVG, and what follows it on the line again. */
+const lower = (letter, rest) => [s("tspan", { dy: "0.3em", "font-size": "75%" }, letter), rest && s("tspan", { dy: "-0.225em" }, rest)];
 
 /** The width of a line of text, near enough to place it. */
 const wide = (text, size) => 0.6 * size * text.length;

@@ -19,6 +19,7 @@ export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name)
 
 const GIB = 1024, ROWS = 8, MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
+const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
 
 function render({ model, el }) {
   const data = model.get("data");
@@ -40,7 +41,7 @@ function render({ model, el }) {
   const picture = stage(model, "kv-box", drawBox, layers[0]), others = stage(model, "kv-variants", drawVariants, layers[1]);
   const marks = key();
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  root(model, el, picture.node, marks, others.node, words, h("div", { class: "fac-fields" }, fields.n.node, preset.row, gpu.row),
+  root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
   function draw() {
@@ -63,6 +64,7 @@ function render({ model, el }) {
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
+    words.classList.toggle("fac-hear", free >= 0 && now.batch <= fit); // then the picture says it all
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
     const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
@@ -74,11 +76,13 @@ function render({ model, el }) {
         add("beyond", "rect", { class: "fac-kv-over", x: 1 + wall, y: top, width: -free * all, height: tall }, `too much, ${bytesText(-free, GIB)}`);
         add("ends", "text", { class: "fac-t-name", x: Math.max(1 + wall, wide("memory ends", fs)), y: top - 0.45 * fs, "text-anchor": "end" }, "memory ends");
       }
+      if (free <= 0) add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
       if (free > 0) {
         torn = bricks(add, place, free, brick, fit, fs);
+        add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
         ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, free);
         const top1 = Math.min(brick / free, 1) * ROWS, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
-        const says = `request 1: N = ${now.n} tokens, ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
+        const says = width < 440 ? `request 1: N = ${now.n}, ${bytesText(brick, GIB)}` : `request 1: N = ${now.n} tokens × ${bytesText(perToken, GIB)} = ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
         add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
@@ -86,7 +90,6 @@ function render({ model, el }) {
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });
       }
-      add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
       if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.6 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: 0.6 * fs, y: top + (1.4 + 1.3 * i) * fs }, says));
     });
     const half = bytesText((fit * brick) / 2, GIB), rest = free - fit * brick, over = free < 0 ? -free : brick - free;
@@ -145,14 +148,18 @@ function render({ model, el }) {
     const all = Object.entries(data.variants).sort(([, a], [, b]) => size(b) - size(a)), sizes = all.map(([, variant]) => size(variant)), most = sizes[0];
     const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
+    const at0 = (i) => first + i * line + (narrow ? 1.15 * fs : 0);
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, `Bytes of K and V a request${narrow ? "" : ", stored differently, and how many fit"}`);
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, `The same request, stored otherwise${narrow ? "" : "; press one to store it so"}`);
       all.forEach(([name, variant], i) => {
-        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "";
-        const at = first + i * line + (narrow ? 1.15 * fs : 0), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;
+        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "", high = (narrow ? 0.95 : 1.15) * fs, y0 = at0(i) + (narrow ? 0.3 : 0.15) * fs;
+        const at = at0(i), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;
         add(`name ${name}`, "text", { class: bold, x: 1, y: narrow ? at : at + 1.1 * fs }, narrow ? `${name}: ${what}` : name);
-        add(`bar ${name}`, "rect", { class: own ? "fac-kv-bar fac-fill-flash" : "fac-kv-bar fac-fill-other", x: left, y: at + (narrow ? 0.3 : 0.15) * fs, width: w, height: (narrow ? 0.95 : 1.15) * fs }, what);
-        add(`says ${name}`, "text", { class: own ? "fac-t-name" : "fac-t-small", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, narrow ? fits : `${fits}: ${what}`);
+        add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
+        if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
+        add(`says ${name}`, "text", { class: own ? "fac-t-name" : narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, narrow ? fits : `${fits}: ${what}`);
+        const change = STORES[name]?.(now);
+        if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 0, y: at0(i) - (narrow ? 1.15 : 0.15) * fs, width, height: line, rx: 5 }, `store it so: ${name}`, () => put(model, change));
       });
     });
     return first + 0.4 * fs + sizes.length * line;

@@ -4,7 +4,7 @@ function render({ model, el }) {
   const options = model.get("options");
   const said = h("div", { role: "status", "aria-live": "polite" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", class: "fac-act", onclick: keep, disabled: true }, "Keep my prediction");
+  const button = h("button", { type: "button", class: "fac-act", onclick: keep, hidden: true }, "Keep my prediction");
 
   function keep() {
     const answer = entry.read();
@@ -14,8 +14,8 @@ function render({ model, el }) {
   }
 
   const ready = () => {
-    button.disabled = entry.empty();
-    if (model.get("answer") == null) write(said, button.disabled ? entry.hint : "");
+    button.hidden = entry.empty();
+    if (model.get("answer") == null) write(said, button.hidden ? entry.hint : "");
   };
 
   function tell() {
@@ -30,7 +30,7 @@ function render({ model, el }) {
   entry.onEnter(keep);
   model.on("change:answer", tell);
   root(model, el, h("fieldset", { class: "fac-quiz fac-predict", oninput: ready, onkeyup: ready },
-    h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), entry.node, h("div", { class: "fac-row" }, button, said)));
+    h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), entry.node, h("div", { class: "fac-row fac-acts" }, button, said)));
   ready();
   tell();
 }
@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: "Choose one first, or press its letter.",
+    hint: "Choose one, or press its letter.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -68,11 +68,26 @@ function number(model, say) {
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   const rule = h("div", { class: "fac-line" }, flag, line, ticks);
-  const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
+  // Until there is a guess the flag lies beside the box: on the line it would stand on a number.
+  const parked = h("span", { class: "fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me");
+  const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), parked, h("span", { class: "fac-or" }, "or"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];
   const tidy = (x) => Number(x.toPrecision(2)); // 0.3, where floats say 0.30000000000000004
   const places = () => Array.from({ length: ends()[1] - ends()[0] }, (_, i) => near.map((x) => tidy(x * 10 ** (ends()[0] + i)))).flat().concat(10 ** ends()[1]);
   const nearest = (value) => places().reduce((a, c) => (Math.abs(Math.log(c / value)) < Math.abs(Math.log(a / value)) ? c : a));
+
+  function drag(event) {
+    event.preventDefault();
+    const { left, width } = line.getBoundingClientRect(), foot = 11, [low, high] = ends();
+    const move = (e) => {
+      const at = Math.max(0, Math.min(1, (e.clientX - left - foot) / (width - 2 * foot)));
+      plant(nearest(10 ** (low + at * (high - low))));
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    const end = () => ["pointermove", "pointerup", "pointercancel"].forEach((name) => removeEventListener(name, name === "pointermove" ? move : end));
+    addEventListener("pointermove", move);
+    for (const name of ["pointerup", "pointercancel"]) addEventListener(name, end);
+  }
 
   function plant(value) {
     input.value = value;
@@ -86,18 +101,19 @@ function number(model, say) {
     [line.min, line.max] = [low, high];
     line.value = power;
     rule.classList.toggle("fac-unset", !(value > 0));
+    parked.hidden = value > 0;
     const at = (power - low) / (high - low);
     rule.style.setProperty("--at", at);
     rule.classList.toggle("fac-flip", at > 0.6); // room for its words
-    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "your guess? Press on the line";
-    line.setAttribute("aria-valuetext", value > 0 ? flag.textContent : "no guess yet");
+    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "";
+    line.setAttribute("aria-valuetext", flag.textContent || "no guess yet");
   }
 
   function rules(low, high) {
     const at = (power) => (100 * (power - low)) / (high - low), every = Math.ceil((high - low) / 8), powers = Array.from({ length: high - low + 1 }, (_, i) => low + i);
     const d = powers.flatMap((p) => (p < high ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1]).map((x) => `M${at(p + Math.log10(x)).toFixed(2)} 0v${x === 1 ? 8 : 4}`)).join("");
     const named = powers.filter((p) => (p - low) % every === 0);
-    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p < 6 && p > -5 ? short(tidy(10 ** p)) : ["10", h("sup", {}, short(p))])));
+    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p < 6 && p > -5 ? tidy(10 ** p).toLocaleString("en", { maximumFractionDigits: 6 }) : ["10", h("sup", {}, short(p))])));
     if (unit === "×") ticks.append(...[[low, "less"], [0, "the same"], [high, "more"]].map(([p, words]) => h("span", { class: "fac-sense", style: `left:${at(p)}%` }, words)));
   }
 
@@ -114,7 +130,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: "Set a guess first: press on the line, or type.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: "", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

@@ -30,23 +30,23 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz");
+  const name = freshId("quiz"), HINT = several ? "More than one is right: choose, or press their letters." : "Press one, or its letter and Enter.";
   const rows = options.map((option) => {
-    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onkeydown: (e) => e.key === "Enter" && check() });
-    const why = h("div", {});
+    const why = h("div", {}); // a press of the pointer is the answer; keys move over the cards, so they check by Enter
+    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onclick: (e) => e.detail && !several && !why.childNodes.length && check(), onkeydown: (e) => e.key === "Enter" && check() });
     const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
-  const result = h("div", { role: "status", "aria-live": "polite" }, several ? "Choose, or press their letters." : "Choose one, or press its letter.");
-  const button = h("button", { type: "button", class: "fac-act", onclick: check, disabled: true }, "Check");
+  const result = h("div", { role: "status", "aria-live": "polite" }, HINT);
+  const button = h("button", { type: "button", class: "fac-act", onclick: check, hidden: true }, "Check");
 
   function clear() {
     ready();
-    result.textContent = "";
+    result.textContent = button.hidden ? HINT : "";
     for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
   }
 
-  const ready = () => (button.disabled = !rows.some((row) => row.input.checked));
+  const ready = () => (button.hidden = !rows.some((row) => row.input.checked));
 
   function check() {
     const chosen = rows.filter((row) => row.input.checked);
@@ -59,7 +59,7 @@ function choices(model) {
     const places = model.get("chosen");
     rows.forEach((row, i) => (row.input.checked = places.includes(i)));
     const chosen = rows.filter((row) => row.input.checked);
-    button.disabled = true; // until another is chosen
+    button.hidden = true; // until another is chosen
     for (const row of rows) {
       row.why.replaceChildren();
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
@@ -73,8 +73,7 @@ function choices(model) {
 
   model.on("change:tries", show);
   if (model.get("tries")) show();
-  const hint = several ? h("div", { class: "fac-soft" }, "More than one is right.") : null;
-  return h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, hint, rows.map((row) => row.node), h("div", { class: "fac-row" }, button, result));
+  return h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result));
 }
 
 function number(model) {

@@ -110,33 +110,13 @@ function raceCanvas(get) {
   }
 
   // The pictures: what stays on a layer, what moves on top
-  const hatch = {};
   let pen, ground;
   function paint(g, tensor, x, y, w, tall, alpha = 1) {
     g.globalAlpha = alpha;
-    const second = isScore(tensor) && tensor !== "s";
     g.fillStyle = colourOf(tensor);
-    if (isScore(tensor)) { // a tint below the hatch, or its ground would look like nothing there
-      g.globalAlpha = 0.35 * alpha;
-      g.fillRect(x, y, w, tall);
-      [g.globalAlpha, g.fillStyle] = [alpha, (hatch[second] ??= stripes(second))];
-    }
+    if (isScore(tensor) && tensor !== "s") g.globalAlpha = 0.7 * alpha; // P is S made over: the same hue, paler
     g.fillRect(x, y, w, tall);
     g.globalAlpha = 1;
-  }
-  function stripes(second) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 8;
-    const g = tile.getContext("2d");
-    g.strokeStyle = COLOUR.s;
-    g.lineWidth = second ? 4 : 2.6;
-    for (const shift of [-8, 0, 8]) {
-      g.beginPath();
-      g.moveTo(shift, second ? 8 : 0);
-      g.lineTo(shift + 8, second ? 0 : 8);
-      g.stroke();
-    }
-    return canvas.getContext("2d").createPattern(tile, "repeat");
   }
   const pixels = () => Math.min(2, devicePixelRatio || 1);
   function blank() {

@@ -18,7 +18,7 @@ const aboveSlope = (m, chip) => m.tflops > attainable(m.intensity, chip) && m.tf
 const LENGTHS = powersOfTwo(64, 2 ** 20), BLOCKS = powersOfTwo(16, 1024);
 // What each view drags and where its points stand in the list: of the kernels, flash's two bounds and
 // one query row; of the dial, prefill, the point that is dragged, and one query row.
-const LOADS = 2, LEAST = 3, ROOMY = 1000;
+const LOADS = 2, LEAST = 3, ROOMY = 900;
 const VIEWS = {
   kernels: { bar: [2, 3], decode: 4, knobs: [["n", 3], ["block_q", 2]], fields: ["n", "block_q"] },
   dial: { bar: [2, 0], decode: 2, knobs: [["queries", 1]], fields: ["queries", "kv_heads"] },
@@ -38,9 +38,9 @@ function render({ model, el }) {
   const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
   const layers = [s("g"), s("g")], [under, over] = layers.map(scene);
   const picture = stage(model, "roofline-plot", drawPlot, ...layers);
-  const words = h("p", { class: "fac-stage-words" }), voice = announcer();
+  const words = h("p", { class: "fac-finding" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
   let axes = null;
-  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
+  root(model, el, words, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
     more("the other sizes", h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
 
   function draw() {
@@ -68,7 +68,7 @@ function render({ model, el }) {
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, held = view.knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
+    const dial = view === VIEWS.dial, long = width >= 700, held = view.knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
     const free = points.filter((p, i) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
@@ -82,35 +82,41 @@ function render({ model, el }) {
       else {
         const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
         const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
-        const level = top + 0.45 * (floor - top), high = top + (marks.some((m) => aboveSlope(m, chip)) ? 5.2 : 1.3) * fs; // names stand there
+        const level = top + 0.45 * (floor - top), high = top + (marks.some((m) => aboveSlope(m, chip)) ? 6.2 : 1.3) * fs; // names stand there
         add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: width < ROOMY ? high : level }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
-        if (width >= 700) add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, `ridge: ${short(ridge, 3)} FLOP/byte`);
+        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `balance: ${short(ridge, 3)}` : `balance point: ${short(ridge, 3)} FLOP for each byte`);
         const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
         if (best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
       }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
+      if (dial && long && held[0].x * 4 < ridge) add("drag", "text", { class: "fac-t-soft", x: X(held[0].x) - 0.9 * fs, y: Y(held[0].y) - 0.75 * fs, "text-anchor": X(held[0].x) < from + 4 * fs ? "start" : "end" }, "drag ↗");
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
       else add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
-      free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.7 * fs}v${1.4 * fs}` }));
+      free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       marks.forEach((m, i) => {
         const [x, y] = [X(m.intensity), Y(m.tflops)], r = 0.6 * fs, above = aboveSlope(m, chip), on = X((m.tflops * 1e3) / chip.hbm_gb_per_s);
-        const knob = held.map((p) => X(p.x)).find((at) => Math.abs(at - on) < 1.3 * fs), head = (knob ?? on) - 0.65 * fs; // not under a handle
-        if (above && knob == null) add(`true ${i}`, "path", { class: "fac-roof-true", d: `M${on} ${y - 0.6 * r}l${0.6 * r} ${0.6 * r}l${-0.6 * r} ${0.6 * r}l${-0.6 * r} ${-0.6 * r}z` });
-        add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x} ${y}H${head}m-6 -4l6 4l-6 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
-        add(`mark ${i}`, "path", { class: "fac-measured", d: `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z` }, m.label);
+        const diamond = (x, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, head = on - r - 2;
+        add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x + 0.6 * r} ${y}H${head}m-5 -4l5 4l-5 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
+        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, 0.6 * r) }, "by the bytes that were counted");
+        add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(above ? on : x, above ? 1.15 * r : r) }, m.label);
       });
       name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
-      for (const [trait, i] of view.knobs) hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x));
+      const onRoof = marks.filter((m) => aboveSlope(m, chip)).map((m) => X((m.tflops * 1e3) / chip.hbm_gb_per_s));
+      for (const [trait, i] of view.knobs) hold(add, onRoof.some((at) => Math.abs(at - X(points[i].x)) < 1.3 * fs) ? 1.9 * fs : 0, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x));
     });
     return floor + 2.9 * fs;
   }
 
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
   const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
-  const hold = (add, trait, p, { X, Y, fs }, choose) => add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
+  /** A handle on the roof, or `lower` beneath it, so that it hides no measured mark. */
+  const hold = (add, lower, trait, p, { X, Y, fs }, choose) => {
+    if (lower) add(`stem ${trait}`, "path", { class: "fac-roof-stem", d: `M${X(p.x)} ${Y(p.y)}v${lower}` });
+    add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y) + lower, r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
+  };
 
   function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed) {
     for (let p = low; p <= high; p += 1) {
@@ -122,8 +128,8 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte${width >= 440 ? ", as beside the marks" : ""}; both axes logarithmic`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s${!timed ? ", at most" : width >= 360 ? " (line: at most; ◆: timed)" : " (◆: timed)"}`);
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log)");
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ timed" : ", at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -131,8 +137,8 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    const parts = [`× ${short(times, 3)}${width >= 440 ? " to the ridge" : ""}`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
-    const rows = !far ? [`ridge ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
+    const parts = [`× ${short(times, 3)} to balance`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
+    const rows = !far ? [`balance: ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
     rows.forEach((row, i) => add(`ridge name ${i}`, "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + (0.3 + 1.3 * (i + 1 - rows.length)) * fs }, row));
   }
 
@@ -140,51 +146,72 @@ function render({ model, el }) {
   function stops(add, points, { X, Y, fs, ridge, chip }) {
     const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => Math.abs(X(x) - X(points[0].x)) > fs);
     add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
-    const said = at.filter(({ x }, i) => X(x) + 2.4 * fs < X(ridge) && i % Math.ceil((2.2 * fs) / (X(2) - X(1))) === 1 % Math.ceil((2.2 * fs) / (X(2) - X(1))) && Math.abs(X(x) - X(points[1].x)) > fs);
-    said.forEach(({ queries, x }, i) => add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + 0.5 * fs, y: Y(attainable(x, chip)) + 0.95 * fs }, `${queries}${i === Math.min(1, said.length - 1) ? " queries" : ""}`));
+    const apart = X(2) - X(1), every = Math.ceil((2.2 * fs) / apart);
+    const said = at.filter(({ x }, i) => X(x) < X(ridge) + 1 && (i % every === 1 % every || X(x) + 2.4 * fs > X(ridge)) && Math.abs(X(x) - X(points[1].x)) > fs);
+    for (const { queries, x } of said) {
+      const last = X(x) + 3 * fs > X(ridge); // left of the roof, for the line of the balance stands on the right
+      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (last ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (last ? -0.1 : 0.95) * fs, "text-anchor": last ? "end" : "start" }, String(queries));
+    }
+    const two = said.findIndex(({ x }, i) => said[i + 1] && X(x) > X(points[1].x) + fs && every === 1), from = said[Math.max(two, 0)];
+    if (two >= 0) add("twice", "text", { class: "fac-t-soft", x: X(from.x) + 0.5 * apart - 0.4 * fs, y: Y(attainable(from.x * 1.41, chip)) - 0.6 * fs, "text-anchor": "middle" }, "×2");
   }
 
-  /** Names beside what they name, in the first of the ways that covers no mark. */
+  /** Names beside what they name: what has no room there stands beyond the line of the balance, at the end of a thin line. */
   function name(add, points, marks, at) {
-    const { X, Y, fs } = at, covered = (l) => marks.some((m) => X(m.intensity) > l.left - fs && X(m.intensity) < l.left + l.size + fs && Math.abs(Y(m.tflops) - l.row) < fs);
-    const ways = [[true, 1], [true, 0], [false, 0], [false, 2]].slice(at.width < 700 ? 2 : at.width < ROOMY ? 1 : 0).map((way) => laid(points, marks, at, ...way));
-    for (const l of ways.find((names) => !names.some(covered)) ?? ways.at(-1))
+    const { fs } = at;
+    for (const l of laid(points, marks, at)) {
+      if (l.lead) add(`lead ${l.text.split(":")[0]}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
       add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
+    }
+    const above = marks.filter((m) => aboveSlope(m, data.gpus[get("gpu")]));
+    if (above.length) add("served", "text", { class: "fac-t-soft", x: at.from + 0.6 * fs, y: at.Y(Math.min(...above.map((m) => m.tflops))) + 1.8 * fs }, at.width < 700 ? "→ caches served the rest" : "◇ by the bytes counted → ◆ as it was: caches served the rest");
   }
 
-  /** Right of the slope and under the roof, a row each; left of it what was measured above it, and, if `turned`, what has room there: 1 but flash, 2 all. */
-  function laid(points, marks, { X, Y, fs, ridge, from, floor, end }, long, turned) {
-    const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), steep = (Y(1) - Y(2)) / (X(2) - X(1));
-    const point = (p) => ({ text: says(p, long), cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge, turned: turned > Number(p.colour === "flash") && p.x < ridge });
-    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, cls: "fac-t-name", x: X(m.intensity), y: Y(m.tflops), above: aboveSlope(m, chip) });
-    const sized = [...points.map(point), ...marks.map(timed)].map((l) => {
-      const size = wide(l.text, 0.92 * fs);
-      return { ...l, size, above: l.above || (l.turned && l.x - fs - size > from) };
-    });
+  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
+    const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
+    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
+    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, colour: "other", cls: "fac-t-name", x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
+    const sized = [...points.map(point), ...marks.map(timed)].map((l) => ({ ...l, size: wide(l.text, (l.flat ? 0.95 : 0.86) * fs) }));
     const right = sized.filter((l) => !l.above).map((l) => {
-      const under = l.flat || l.x + 1.1 * fs + l.size > end, x = Math.min(under ? Math.max(l.x - l.size / 2, X(ridge)) : l.x + 1.1 * fs, end - l.size);
-      return { ...l, left: x, y: Math.max(l.y + (under ? 1.4 : 0.45) * fs, peak + (X(ridge) - x) * steep + 0.8 * fs) }; // not on the slope
+      if (l.flat) return { ...l, left: Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: Math.max(l.y, peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
+      const x = l.x + 1.1 * fs;
+      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: l.y + 0.45 * fs };
+      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.5 * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
     });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: l.x - fs - l.size, ends: true }));
-    return [[right, floor - fs], [left, floor]].flatMap(([side, most]) => {
-      const rows = spread(side.map((l) => l.y), side.map(() => 1.3 * fs), 0, most);
-      return side.map((l, i) => ({ ...l, row: rows[i] }));
-    });
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: Math.max(from + 4, l.x - 0.8 * fs - l.size), ends: true }));
+    const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
+    const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + fs && Math.abs(m.y - row) < 1.1 * fs);
+    let edge = 0;
+    for (const l of right.sort((a, b) => a.y - b.y)) {
+      if (l.lead || l.flat) for (l.y = Math.max(l.y, edge); hits(l, l.y); l.y += 0.2 * fs);
+      if (l.lead || l.flat) edge = l.y + 1.3 * fs;
+      l.row = l.y;
+    }
+    const rows = spread(left.map((l) => l.y), left.map(() => 1.35 * fs), 0, floor);
+    left.forEach((l, i) => (l.row = rows[i]));
+    return [...right, ...left];
   }
 
   /** What stands beside a point: a name and its FLOPs per byte. */
   function says(p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    const known = { "you are here": `${group} head${group === 1 ? "" : "s"} × ${queries} quer${queries === 1 ? "y" : "ies"}${long ? " for each K/V head" : ""}`, "flash prefill, tile loads": `flash at worst${long ? `, B_q = ${get("block_q")}` : ""}`, "flash prefill, compulsory": `flash at best${long ? `, N = ${get("n")}` : ""}` };
-    return `${known[p.label] ?? (long ? p.label : p.label.replace("naive, ", ""))}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
+    const known = {
+      "you are here": `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}`,
+      "flash prefill, tile loads": long ? `flash at worst, B_q = ${get("block_q")}` : "flash worst",
+      "flash prefill, compulsory": long ? `flash at best, N = ${get("n")}` : "flash best",
+      "naive, eager as run": long ? "naive, as run" : "as run", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
+    };
+    return `${known[p.label] ?? p.label}: ${short(p.x, 3)}${view === VIEWS.dial && (long || p.label === "you are here") ? " FLOP/byte" : ""}`;
   }
 
   function write(points, marks, elsewhere, ridge, chip) {
-    words.textContent = `${get("gpu")} needs ${short(ridge, 3)} FLOP/byte to be busy with arithmetic.`;
-    if (view === VIEWS.dial) words.textContent += ` ${get("heads")} query heads ÷ ${get("kv_heads")} K/V heads: groups of ${get("heads") / get("kv_heads")}. Here ${short(100 * Math.min(1, points[1].x / ridge), 2)} % of the peak at most; each dot: twice the queries.`;
-    else if (points[LOADS].x < ridge && points[LEAST].x > ridge) words.textContent += " Flash lies between its two bounds: what L2 serves decides.";
-    if (marks.some((m) => aboveSlope(m, chip))) words.textContent += " Arrows: caches served bytes that were counted, so fewer came from HBM; the true point is ◇.";
-    if (elsewhere.length) words.textContent += ` ◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.`;
+    const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
+    const best = marks.reduce((a, b) => (b.tflops > (a?.tflops ?? 0) ? b : a), null);
+    words.textContent = view === VIEWS.dial
+      ? points[1].x >= ridge ? `With ${many} a request ${get("gpu")} can reach its peak: arithmetic sets the pace.` : `With ${many} a request ${get("gpu")} reaches ${most} % of its peak at most.`
+      : marks.length ? `${best.label} reaches ${short(best.tflops, 3)} of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}.`
+      : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${short(points[LOADS].x, 3)} to ${short(points[LEAST].x, 3)}.`;
+    note.textContent = elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "";
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
 

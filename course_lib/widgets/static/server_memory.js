@@ -12,69 +12,80 @@ function render({ model, el }) {
     put(model, { [name]: value });
   }));
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
-  const words = h("p", { class: "fac-stage-words" }), voice = announcer();
-  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-empty", "held and wasted"], ["fac-key-dots", "all rows of the pool"], ["fac-server-key", "256 rows: drag to change the pool"]);
-  root(model, el, picture.node, marks, words, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), voice.node);
+  const voice = announcer(), rest = h("table", { class: "fac-server-rest" });
+  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-empty", "held and wasted"]);
+  marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
+  const fold = more("waits, steps, who is thrown out", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
+  const tell = unfolded(fold, drawRest);
+  let heldAt = null; // pages and pointer where the drag of the pool began
+  root(model, el, picture.node, marks, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), fold, voice.node);
 
+  const SHOWN = [0, 2]; // of the facts: tokens a second, and what is wasted
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
   const runs = () => Object.entries(data.lanes).map(([name, lane]) => [name, runAt(lane, settings())]);
 
   function draw() {
     for (const f of fields) f.follow();
     const speeds = runs().map(([name, run]) => `${name} ${run.speed}`);
-    words.textContent = `Tokens a second: ${speeds.join(", ")}. Simulated by a cost model of an H100, not measured.`;
     picture.draw();
-    voice.say(words.textContent);
+    tell();
+    voice.say(`Tokens a second: ${speeds.join(", ")}.`);
+  }
+
+  /** What is not in the picture: the other facts, a row a policy. */
+  function drawRest() {
+    const others = data.facts.filter((_, i) => !SHOWN.includes(i)), told = (run) => facts(run).filter((_, i) => !SHOWN.includes(i));
+    rest.replaceChildren(h("tr", {}, h("th", {}), others.map(([, , what]) => h("th", { scope: "col" }, what))),
+      ...runs().map(([name, run]) => h("tr", {}, h("th", { scope: "row" }, name), told(run).map(([value]) => h("td", {}, value)))));
   }
 
   /** What a run comes to: pairs of a value and what it is. */
   const facts = (run) => data.facts.map(([name, unit, what]) => [`${run[name]}${unit}`, what]);
 
-  /** Lanes of one clock; their height is the pool, and the bar at the left shows how much 256 rows of it are. */
+  /** Lanes of one clock; their height is the pool, whose line is dragged. */
   function drawPicture(width, fs) {
-    const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700;
-    const left = 4.8 * fs, across = width - left - (narrow ? 1 : 19 * fs), tall = 5.5 * fs, head = (narrow ? 3.9 : 2.8) * fs;
-    const columns = width < 470 ? 1 : 2, each = head + tall + (narrow ? 1.9 + 1.2 * Math.ceil(data.facts.length / columns) : 1.65) * fs;
+    const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700, tight = width < 440;
+    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18 * fs), tall = 5.5 * fs, head = (narrow ? 3.9 : 2.8) * fs;
+    const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const above = (narrow ? 4 : 2.8) * fs, bottom = above + all.length * each;
+    const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: columns > 1 ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : `Same memory, ${gain} times the speed`);
+      add("title", "text", { class: tight ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : `Same memory, ${gain} times the speed`);
       lines(add, "asked", narrow ? asked : [asked.join("; ")], 1, 2.5 * fs, fs);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];
-        add(`name ${name}`, "text", { class: "fac-t-name", x: narrow ? 1 : left, y: y - head + 1.1 * fs }, name);
-        lines(add, `what ${name}`, narrow ? what : [what.join("; ")], narrow ? 1 : left, y - head + 2.25 * fs, fs);
+        add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
+        lines(add, `what ${name}`, narrow ? what : [what.join("; ")], 1, y - head + 2.25 * fs, fs);
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
-        lines(add, `rows ${name}`, [String(rows), "rows"], left - 0.5 * fs, y + 0.4 * fs, fs, "end");
-        const says = `all ${data.requests} answered after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long;
+        const says = narrow ? `done after ${short(run.seconds, 3)} s` : `all ${data.requests} answered after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
         add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${1.3 * fs}` });
-        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : Math.min(end + 0.4 * fs, width - long), y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
-        if (narrow) drawFacts(add, name, run, columns, 1, y + tall + 2.4 * fs, width / columns, fs);
-        else drawFacts(add, name, run, 1, left + across + 1.5 * fs, y + 0.4 * fs, 0, fs);
+        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : end + 0.4 * fs, y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
+        if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
+        else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      drawScale(add, rows, { y: above + head, tall, left, fs });
+      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
       for (let t = 0; t <= slowest; t += every) {
         const x = left + (across * t) / slowest, last = t + every > slowest;
         add(`tick ${t.toFixed(1)}`, "path", { class: "fac-axis-strong", d: `M${x.toFixed(1)} ${bottom}v5` });
-        add(`time ${t.toFixed(1)}`, "text", { class: "fac-t-small", x: Math.min(x, width - (last ? 2.2 : 0) * fs), y: bottom + 1.4 * fs, "text-anchor": "middle" }, `${short(t, 2)}${last ? " s" : ""}`);
+        add(`time ${t.toFixed(1)}`, "text", { class: "fac-t-small", x: Math.min(x, width - (last ? 2.2 : 0) * fs), y: bottom + 1.4 * fs, "text-anchor": t ? "middle" : "start" }, `${short(t, 2)}${last ? " s" : ""}`);
       }
     });
     return bottom + 1.9 * fs;
   }
 
   /** Small lines of text, one under the other. */
-  const lines = (add, key, texts, x, y, fs, anchor = "start") => texts.forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-small", x, y: y + i * 1.1 * fs, "text-anchor": anchor }, text));
+  const lines = (add, key, texts, x, y, fs) => texts.forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-soft", x, y: y + i * 1.15 * fs }, text));
 
-  /** The facts of a run in columns; each value ends where what it is begins. */
-  function drawFacts(add, name, run, columns, x, y, apart, fs) {
-    facts(run).forEach(([value, what], i) => {
-      const at = x + (i % columns) * apart + 3.9 * fs, under = y + Math.floor(i / columns) * 1.2 * fs;
-      add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i || columns > 1 ? "fac-t-name" : "fac-t-big"}`, x: at, y: under, "text-anchor": "end" }, value);
-      add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + 0.45 * fs, y: under }, what);
+  /** How fast, and how much is wasted: one under the other, or side by side. */
+  function drawFacts(add, name, run, x, y, beside, fs) {
+    SHOWN.map((place) => facts(run)[place]).forEach(([value, what], i) => {
+      const at = x + (beside ? i * 15.5 : 0) * fs, under = y + (beside ? 0 : 2 * i) * fs, room = (0.6 + (i ? 0.85 : 1.05) * value.length) * fs;
+      add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-big" : "fac-server-speed"}`, x: at, y: under }, value);
+      add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + (beside ? room : 4.7 * fs), y: under }, what);
     });
   }
 
@@ -89,15 +100,14 @@ function render({ model, el }) {
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
   }
 
-  /** A bar of 256 rows at the first lane: its end is dragged, and the pool is as many of them as fit. */
-  function drawScale(add, rows, { y, tall, left, fs }) {
-    const x = left - 0.9 * fs, bar = (tall * 256) / rows, end = y + tall - Math.min(bar, tall);
-    add("scale", "path", { class: "fac-server-scale", d: `M${x - 4} ${y + tall}h8M${x} ${y + tall}V${end}` });
-    add("scale says", "text", { class: "fac-t-small", x: x - 0.8 * fs, y: y + tall - 1.2 * fs, "text-anchor": "end" }, "256");
-    add("scale rows", "text", { class: "fac-t-small", x: x - 0.8 * fs, y: y + tall - 0.1 * fs, "text-anchor": "end" }, "rows");
-    add("knob", "circle", { class: "fac-knob fac-down", cx: x, cy: end, r: 0.45 * fs }, "drag: pages of the pool", (px, py) => {
-      const now = (tall * 256) / Math.max(1, y + tall - py) / data.page_size;
-      put(model, { pages: nearest(data.places.pages, now) });
+  /** The handle of the pool, on its line: a step up is a pool twice as large. While it is held it follows the hand. */
+  function drawPool(add, rows, { x, y, fs, says }) {
+    const step = 1.5 * fs, moved = heldAt && picture.svg.facHeld ? step * Math.log2(get("pages") / heldAt.pages) : 0;
+    if (!picture.svg.facHeld) heldAt = null;
+    add("pool says", "text", { class: "fac-t-small fac-t-name", x: x - 0.9 * fs, y: y - 0.55 * fs, "text-anchor": "end" }, says);
+    add("knob", "circle", { class: "fac-knob fac-down", cx: x - 0.2 * fs, cy: y - moved, r: 0.52 * fs }, "drag: pages of the pool", (px, py) => {
+      heldAt ??= { pages: get("pages"), y: py };
+      put(model, { pages: nearest(data.places.pages, heldAt.pages * 2 ** ((heldAt.y - py) / step)) });
     });
   }
 

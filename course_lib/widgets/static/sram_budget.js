@@ -134,8 +134,7 @@ function render({ model, el }) {
     for (const [name, bytes] of Object.entries(buffers)) {
       const x = px(from), w = px(from + bytes) - x, kind = lettered(name), staged = name.includes("stages") ? get("stages") : 1;
       spans[kind] = { from, x, w };
-      const paint = kind === "s" ? `fill:${picture.hatch}` : "";
-      add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, style: paint, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
+      add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
       const [left, right] = gap(x, w, where === "shared" ? walls.map(({ limit }) => px(limit)) : []), free = right - left; // no wall through a name

@@ -130,20 +130,19 @@ function render({ model, el }) {
   const layers = [part("schedule-grid", s("g")), s("g")], [grids, desk] = layers.map(scene);
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
-  const words = h("p", { class: "fac-stage-words" });
+  const words = h("p", { class: "fac-stage-words" }), finding = h("p", { class: "fac-finding" });
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null, stepsAt = { width: 0, tall: 0 };
+  let drawn = null, stepsAt = { width: 0, lines: 0, tall: 0 };
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
-  const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true), mark("fac-skip", "skip: never touched"),
-    h("span", {}, h("b", {}, "×3 "), "on a tile: loaded 3 times from HBM"));
+  const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true));
   const counted = unfolded(fold, drawTable);
   const steps_ = h("div", { class: "fac-tile-steps" }, words, part("schedule-steps", bar.node));
-  root(model, el, h("div", { class: "fac-tile-top" }, picture.node, marks, steps_),
+  root(model, el, finding, h("div", { class: "fac-tile-top" }, picture.node, marks, steps_),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
@@ -154,13 +153,21 @@ function render({ model, el }) {
     fields.window.node.hidden = now.mask !== "window";
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
-    [marks.children[3].hidden, marks.children[4].hidden] = [!kinds.has("partial"), !kinds.has("skip")];
-    marks.lastChild.style.visibility = step ? "" : "hidden"; // nothing is loaded yet; its room stays
+    marks.lastChild.hidden = !kinds.has("partial");
     write(words, sentence(now, step));
+    write(finding, found(now));
     bar.follow(words.textContent);
     picture.draw();
     counted();
     voice.say(words.textContent);
+  }
+
+  /** What the whole walk comes to. */
+  function found(now) {
+    const end = (known.end ??= loads(now, all().length, all())), often = short(end.k / (now.kv_heads * now.n_k), 2);
+    const reads = `each row of K and V is read ${often === "1" ? "once" : often === "2" ? "twice" : `${often} times`}`;
+    if (now.schedule === "naive") return "S is written to HBM, and read again";
+    return `S is never in HBM; ${reads}${now.mask !== "everything" ? " on average" : ""}`;
   }
 
   /** The naive kernels skip nothing: they mask. */
@@ -200,16 +207,18 @@ function render({ model, el }) {
     const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
     const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
-    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
+    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], lift = now.heads === 1 ? 1.2 * fs : 0; // no name above one head
     grids((add) => state.forEach((head, number) => {
-      const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall;
+      const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall - lift;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall, between = !beside && !piles; // then the buttons stand where the grid is looked at
+    const below = Math.ceil(now.heads / across) * tall - lift, between = !beside && !piles; // then the buttons stand where the grid is looked at
     steps_.classList.toggle("fac-tile-between", between);
     steps_.style.top = `${below}px`;
-    if (between && stepsAt.width !== width) stepsAt = { width, tall: steps_.offsetHeight };
-    const at = beside ? { x: used, y: 1.3 * fs } : { x: 0, y: below + stepsAt.tall + 1.2 * fs };
+    if (between !== steps_.contains(marks)) between ? steps_.prepend(marks) : steps_.before(marks);
+    const lines = Math.ceil((words.textContent.length * 0.55 * fs) / width);
+    if (between && (stepsAt.width !== width || stepsAt.lines !== lines)) stepsAt = { width, lines, tall: steps_.offsetHeight };
+    const at = beside ? { x: used, y: 1.3 * fs - lift } : { x: 2, y: below + stepsAt.tall + 0.4 * fs };
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: width - at.x, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
@@ -238,7 +247,7 @@ function render({ model, el }) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
-        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, `×${times}`);
+        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
       }
       for (let tile = 0; tile < many; tile += 1) number_(t, tile, span(t, tile));
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
@@ -246,7 +255,6 @@ function render({ model, el }) {
       else add(`${key} ${t}`, "text", { class: "fac-t-name", x: p.x + strip / 2, y: gy + gh + 1.1 * fs, "text-anchor": "middle" }, t.toUpperCase());
       if (most > 1 && !counts(p)) add(`${key} ${t} times`, "text", { class: "fac-t-small", x: t === "q" ? p.x + strip + 2 : gx + gw + gap, y: t === "q" ? gy + gh + 1.1 * fs : p.y + strip / 2 + 0.35 * fs }, `read ×${most}`);
     }
-    if (now.heads === 1) add(`${key} hbm`, "text", { class: "fac-t-name", x: 1, y: y + 0.85 * fs }, `S, the grid, is ${now.schedule === "naive" ? "written to HBM, and read again" : "never stored in HBM"}`);
     const work = (all()[Math.max(0, step - 1)] ?? []).filter(([, , at]) => at === number), coming = step ? "" : "fac-tile-first";
     for (const [phase, , , i, j] of work) { // what comes from HBM now, or will first
       for (const t of ON_DESK[phase].filter((t) => t !== "o")) add(`${key} ${t} ${t === "q" ? i : j} now`, "rect", { class: `fac-tile-now ${coming}`, ...boxOf(span(t, t === "q" ? i : j)) });
@@ -261,6 +269,11 @@ function render({ model, el }) {
         const says = String(head.first.get(`${i} ${j}`) ?? ""); // when it comes, or came
         if (says && w > wide(says, fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : `fac-tile-at ${at ? "fac-t-small" : "fac-t-soft"}`, x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
       }
+    }
+    const gaps = Array.from({ length: tQ }, (_, i) => [i, Array.from({ length: tK }, (_, j) => j).filter((j) => kindOf(now, i, j) === "skip")]).filter(([, found]) => found.length && found.at(-1) - found[0] + 1 === found.length);
+    if (gaps.length) { // once, across the longest run of tiles that nobody touches
+      const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
+      if (b.x + b.w - a.x > wide("skipped", fs) && q.h > 1.2 * fs) add(`${key} skipped`, "text", { class: "fac-t-soft", x: (a.x + b.x + b.w) / 2, y: q.y + q.h / 2 + 0.32 * fs, "text-anchor": "middle" }, "skipped");
     }
     for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
     if (isDecode(now) && gh / now.n_q > 6) {
@@ -314,10 +327,10 @@ function render({ model, el }) {
         at += size + 0.7 * fs;
       }
       if (kind && kind !== "values") {
-        add("s", "rect", { class: phase ? "fac-edge" : "fac-tile-pale", style: `fill:${picture.hatch}`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add("s", "rect", { class: `fac-fill-s ${phase ? "fac-edge" : "fac-tile-pale"}`, x: at, y: top + 1.6 * fs, width: size, height: size });
         add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
-      const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q)} × ${Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
+      const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
       const says = !phase ? "step 1 brings these here" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
       add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
       drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
@@ -329,7 +342,7 @@ function render({ model, el }) {
   function drawCounts(add, now, step, { x, y, w, fs }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
-    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(...Object.keys(there).flatMap((t) => [end[t], there[t]]));
+    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
     add("counts", "text", { class: "fac-t-name", x, y }, "rows between HBM and the desks, so far");
     Object.entries(there).forEach(([t, rows], i) => {
       const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (×${short(end[t] / rows, 2)})` : "";
