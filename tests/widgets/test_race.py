@@ -254,8 +254,8 @@ def test_off_the_screen_nothing_is_drawn(mount):
     page = mount(Race(speed=1))
     page.evaluate(
         """() => { document.body.style.paddingBottom = '3000px'; globalThis.drawn = 0;
-           const draw = CanvasRenderingContext2D.prototype.drawImage;
-           CanvasRenderingContext2D.prototype.drawImage = function (...a) {
+           const draw = CanvasRenderingContext2D.prototype.clearRect;
+           CanvasRenderingContext2D.prototype.clearRect = function (...a) {
              globalThis.drawn += 1; return draw.apply(this, a); }; }"""
     )
     page.get_by_role("button", name="Play").click()
@@ -345,7 +345,7 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
 def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
     page = mount(Race(1024, 128, 128, 128, at=0.3, caches=True), width=1140)
     held = """() => { const b = document.querySelector('.fac-race-desk').getBBox();
-      const canvas = document.querySelector('canvas'), k = canvas.width / canvas.clientWidth;
+      const canvas = document.querySelector('.fac-race-moves'), k = canvas.width / canvas.clientWidth;
       const inside = [b.x + 3, b.y + 5, 12, b.height - 10].map((x) => x * k);
       const { data } = canvas.getContext('2d').getImageData(...inside);
       return data.some((x, i) => i % 4 === 3 && x); }"""
@@ -404,7 +404,7 @@ def test_nothing_flies_while_it_does_not_play(mount):
     """In a still picture a tile half way would stand on rows that are not its own."""
     page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
     filled = """() => { const [s] = [...document.querySelectorAll('.fac-race-edge')].slice(4);
-      const b = s.getBBox(), canvas = document.querySelector('canvas');
+      const b = s.getBBox(), canvas = document.querySelector('.fac-race-laid');
       const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
       const inside = [b.x, b.y + b.height / 8 + 4, b.width, b.height / 2].map((x) => x * k);
       const { data } = g.getImageData(...inside), orange = (x, i) => i % 4 === 3 && x > 250;

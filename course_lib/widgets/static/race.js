@@ -7,11 +7,11 @@ const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode",
 const clamp = (x) => Math.max(0, Math.min(1, x));
 
 function render({ model, el }) {
-  const get = (name) => model.get(name), race = raceCanvas(get), { canvas, data, b, chip, wall, slots, place, blank } = race;
+  const get = (name) => model.get(name), race = raceCanvas(get), { layer, canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
   let width = 0, clock = 0, playing = 0, visible = true;
   const over = s("svg", { class: "fac-race-over", role: "img" });
-  const stage = part("race-picture", h("div", { class: "fac-race" }, canvas, over));
+  const stage = part("race-picture", h("div", { class: "fac-race" }, layer, canvas, over));
   const head = h("p", { class: "fac-race-title" }), words = h("p", { class: "fac-race-words fac-soft" }), voice = announcer();
 
   // Words, lines and handles stand above the canvas, in SVG
@@ -110,6 +110,7 @@ function render({ model, el }) {
       s("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}${planted ? `M${x - 5} ${y + tape + 7}l5 -6l5 6z` : ""}` }), grab,
       s("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), lane.flagText]));
   }
+  race.again = () => draw();
   function draw() {
     if (!visible || !race.box) return;
     race.draw(clock, !playing || reducedMotion());
@@ -246,6 +247,7 @@ function render({ model, el }) {
   const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
+  for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
   root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, seekBar))), h("div", { class: "fac-row fac-race-n" }, mine(fields.n.node), caches.row), rest, voice.node);
 
   function follow() {

@@ -47,7 +47,7 @@ function deskOf(text, lane, race, get) {
 /** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
 function raceCanvas(get) {
   const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
-  const canvas = h("canvas", { class: "fac-race-canvas", "aria-hidden": "true" }), layer = document.createElement("canvas");
+  const [layer, canvas] = ["laid", "moves"].map((what) => h("canvas", { class: `fac-race-canvas fac-race-${what}`, "aria-hidden": "true" })); // one above the other
   const race = { lanes: [], axis: 1, end: 1, box: null, difference: null };
 
   // Data: lanes on the clock
@@ -83,7 +83,7 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 6.6 * fs; // a number stands at a tape's head
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? (caches ? 258 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
     const headH = 3.4 * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 0);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
@@ -134,6 +134,11 @@ function raceCanvas(get) {
     g.fillRect(x, y, w, tall);
     g.globalAlpha = 1;
   }
+  function look() {
+    const { color, outlineColor } = getComputedStyle(canvas), other = pen !== color || ground !== outlineColor;
+    [pen, ground] = [color, outlineColor];
+    return other;
+  }
   const pixels = () => Math.min(2, devicePixelRatio || 1);
   function blank() {
     const k = pixels();
@@ -142,8 +147,8 @@ function raceCanvas(get) {
       if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
       c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
     }
-    const look = getComputedStyle(canvas);
-    [pen, ground] = [look.color, look.outlineColor];
+    if (pen) requestAnimationFrame(() => look() && race.again()); // a new theme; asked now, it would cost a look at all that is new
+    else look();
     layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
@@ -210,7 +215,6 @@ function raceCanvas(get) {
       if (lane.done > start) ink(lane, start);
     }
     g.clearRect(0, 0, race.box.width, race.box.height);
-    g.drawImage(layer, 0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       const at = slots(lane), top = lane.desk, now = [], desk = get("caches"), px = race.box.tw / race.axis;
       for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
@@ -259,5 +263,5 @@ function raceCanvas(get) {
       lane.current = first;
     }
   }
-  return Object.assign(race, { canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
+  return Object.assign(race, { layer, canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
 }

@@ -61,7 +61,7 @@ function coarse(program) {
 
 /** What of a move must cross HBM: rows not seen before; of what is written and read, what L2 has no room for. */
 function leastOf(kernels, l2) {
-  const size = {}, loaded = new Set(), seen = {}, moves = kernels.flat(2);
+  const size = {}, loaded = new Set(), seen = {}, whole = {}, moves = kernels.flat(2);
   let rows = 0;
   for (const m of moves) {
     if (m[3] === "store") size[m[0]] = (size[m[0]] ?? 0) + m[4];
@@ -70,11 +70,13 @@ function leastOf(kernels, l2) {
   }
   return ([tensor, [first, end], , , bytes]) => {
     if (size[tensor] && loaded.has(tensor)) return bytes * (Math.max(0, size[tensor] - l2) / size[tensor]);
+    const all = (whole[tensor] ??= [first, first]); // rows that were all seen: most moves lie in them
+    if (first >= all[0] && end <= all[1]) return 0;
     const marks = (seen[tensor] ??= new Uint8Array(rows)).subarray(first, end);
-    if (!marks.includes(0)) return 0; // as for most moves: rows are read again and again
     let fresh = 0;
     for (const mark of marks) fresh += 1 - mark;
     marks.fill(1);
+    if (first <= all[1] && end >= all[0]) whole[tensor] = hull(all, [first, end]);
     return (bytes * fresh) / (end - first);
   };
 }
