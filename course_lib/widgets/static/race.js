@@ -22,6 +22,7 @@ function render({ model, el }) {
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
+    stage.style.setProperty("--fac-size", `${race.box.fs}px`);
     over.replaceChildren(...race.lanes.flatMap(frame), ...tapeScale(text, race));
     plant();
     blank();
