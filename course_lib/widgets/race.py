@@ -40,6 +40,8 @@ class Race(CourseWidget):
         at_once: programs that run side by side.
         gpu: a name in `hardware.GPUS`: bandwidth, L2, shared memory of one SM.
         dtype: ``"fp16"``, ``"bf16"`` or ``"fp32"``.
+        caches: draw the L2 cache, the desk (one SM's shared memory) and, below each tape, what of
+            it must cross HBM; else tiles go from HBM straight onto the tape.
         lanes: which, from the left: ``"naive"``, ``"flash"``; a replay has ``"replay"`` and
             ``"beside"`` too.
         eager: an `EagerLedger` of the naive code; its operators are the naive lane's kernels.
@@ -72,6 +74,7 @@ class Race(CourseWidget):
     at = traitlets.Float(0.0, min=0.0, max=1.0).tag(sync=True)
     flag = traitlets.Float(-1.0, min=-1.0, max=1.0).tag(sync=True)
     lanes: traitlets.List = traitlets.List(["naive", "flash"]).tag(sync=True)
+    caches = traitlets.Bool(False).tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(
@@ -87,7 +90,7 @@ class Race(CourseWidget):
         whose: str = TITLES["replay"],
         **settings: Any,
     ) -> None:
-        known = {"at_once", "causal", "decode", "gpu", "dtype", "speed", "at", "flag", "presenter"}
+        known = {"at_once", "causal", "decode", "gpu", "dtype", "speed", "at", "flag", "caches", "presenter"}
         if unknown := set(settings) - known:
             raise ValueError(f"Race has no setting {sorted(unknown)[0]!r}.")
         if not lanes or set(lanes) - {"naive", "flash", *(replays or {})}:

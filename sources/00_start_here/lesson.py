@@ -24,12 +24,12 @@
 # Here is the whole course in one picture. Q, K and V are what goes in, O is the
 # answer. Attention in three lines writes down two more matrices, S and P, far larger
 # than these, and fetches them again. FlashAttention does not. Each coloured tile
-# travels between the large memory (HBM) on top and the desk below, where the chip
-# computes, and every byte that travels is laid on a tape.
+# travels between the large memory (HBM), drawn here, and the chip that computes,
+# and every byte that travels is laid on a tape.
 #
 # Drag the flag to where you think FlashAttention's tape will end. Then press
-# *Play*. You need not understand every word in it yet. (Leave the thin tape
-# aside until lesson 04.)
+# *Play*. You need not understand every word in it yet. (Caches and desks come in
+# lesson 02.)
 
 # %% race
 from course_lib.widgets import Race

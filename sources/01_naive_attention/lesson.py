@@ -389,8 +389,8 @@ trips.reveal(
 #
 # (Nothing here was timed. The order of the pieces and the clock are a model's: bytes
 # divided by the H100's *bandwidth*, how many bytes its memory moves in a second. The
-# two boxes below are memories on the chip: lesson 02. The ledger counts what each line
-# asks for. A chip could keep so small an S in one of these boxes; a large S not.)
+# ledger counts what each line asks for. A chip could keep so small an S in a memory of
+# its own; a large S not: lesson 02.)
 
 # %% race
 Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")

@@ -568,7 +568,7 @@ Quiz(
 # the least. HBM sees something between the two: lesson 04.
 
 # %% race
-Race(1024, 128, 128, 128)
+Race(1024, 128, 128, 128, caches=True)
 
 # %% compile-more [markdown]
 # ### More about the compiler and the measured times

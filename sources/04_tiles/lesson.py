@@ -448,7 +448,7 @@ carried
 # attention at the same scale. Count how often the walk passes K.
 
 # %% race
-Race.replay(carried, beside="naive", whose="the program that carries")
+Race.replay(carried, beside="naive", whose="the program that carries", caches=True)
 
 # %% model-meets-ledger-text [markdown]
 # Lesson 02 left these repeated loads out. Here is the model for them: the

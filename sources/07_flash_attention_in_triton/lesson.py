@@ -385,7 +385,7 @@ else:
     print("No GPU here: the bytes are exact, a time would mean nothing.")
 
 # %% own-race
-Race.replay(books, beside=causal, causal=True, whose=whose)
+Race.replay(books, beside=causal, causal=True, whose=whose, caches=True)
 
 # %% shown [markdown]
 # ## What was shown, and what was not

@@ -195,7 +195,7 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     press(page, "fork A")
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
-    assert "Page 0 was shared: copied to page 4 first." in page.inner_text(".fac")
+    assert "Page 0 was shared: before C's token it was copied to page 4." in page.inner_text(".fac")
     assert page.locator(".fac-pages-copy").count() == 1
     press(page, "free A")
     assert set(frame_of(page)["tables"]) == {"B", "C"}
@@ -261,11 +261,13 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
 
 @pytest.mark.browser
 def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mount):
-    """B's last token has a mark that can be seen, and a letter; what is free says how much."""
+    """The letters stand outside the slots, which are few; what is free says how much."""
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=480, reduced=True)
+    letters = page.locator(".fac-stage text").all_text_contents()
+    for name in "ABCD":
+        assert letters.count(name) == 2, "above its pages, and left of what would be reserved"
+    assert "… 207 free pages …" in letters
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
-    letters = page.locator(".fac-t-chip").all_text_contents()
-    assert letters.count("B") == 2 + 1  # its pages, and what would be reserved
-    assert "207 free pages, 160 of them not drawn" in letters
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert min(narrow) >= 3
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
@@ -282,11 +284,38 @@ STRUCK = """() => [...document.querySelectorAll('.fac-pages-link')].flatMap((lin
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-@pytest.mark.parametrize("settings", [{"chosen": "B"}, {"lengths": LENGTHS, "reserve": 1024}])
-def test_a_line_to_a_page_runs_over_nothing_else(mount, width, settings):
-    page = mount(PageTable(**settings), width=width, reduced=True)
+def test_a_line_to_a_page_runs_over_nothing_else(mount, width):
+    page = mount(PageTable(chosen="B"), width=width, reduced=True)
     assert page.locator(".fac-pages-link").count() > 0
     assert page.evaluate(STRUCK) == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, width):
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
+    title = page.locator(".fac-pages-title")
+    said = "Pages: {} % of the held memory is empty. One reserved block each: 82 %"
+    assert title.inner_text() == said.format("3.8")
+    page.get_by_label("slots of a page").first.press("End")
+    assert title.inner_text() == said.format("16")
+    # room at the right holds both as bars of one scale
+    assert page.locator(".fac-pages-full").count() == (2 if width == 1280 else 0)
+
+
+OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text')]
+  .filter((t) => t.textContent.trim()).map((t) => [t.textContent, t.getBoundingClientRect()]);
+  return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
+    q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4)
+    .map(([b]) => [a, b])); }"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("settings", [{}, {"lengths": LENGTHS, "reserve": 1024}])
+def test_no_word_lies_on_another(mount, width, settings):
+    page = mount(PageTable(**settings), width=width, reduced=True)
+    assert page.evaluate(OVERLAPS) == []
 
 
 @pytest.mark.browser

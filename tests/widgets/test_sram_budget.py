@@ -65,13 +65,14 @@ def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page)
     budget.add_compiled("A100", shared=98304, registers=255, spills=120)
     page = mount(budget, width=320)
     check_page(page)
-    assert "it fits on A100-80, H100, B200" in page.inner_text(".fac")
+    title = page.locator(".fac-sram-title")
+    assert title.inner_text() == "This tile needs 161 KiB: fits A100-80, H100, B200; not T4, L4"
     assert "96 KiB shared, 255 registers a thread, 120 B spilled" in page.inner_text(".fac")
     assert page.locator(".fac-measured").count() == 1
     page.get_by_label("B_q, query rows").first.press("ArrowLeft")
     budget.block_q = 64
     total = sum(budget.buffer_bytes().values()) / 1024
-    assert f"takes {total:.4g} KiB" in page.inner_text(".fac")
+    assert title.inner_text().startswith(f"This tile needs {total:.4g} KiB: fits ")
     assert "read 128 times" in page.inner_text(".fac")
     page.get_by_label("Layout").select_option("kernel")
     page.get_by_text("more: ").click()
@@ -98,15 +99,31 @@ def test_every_kib_has_the_same_width_on_one_axis(mount, width):
     rooms = page.locator(".fac-sram-wall").evaluate_all("ns => ns.map(n => n.getBBox().x)")
     assert [round(x / pixels) for x in rooms] == pytest.approx([64, 99, 163, 227], abs=2)
     total = sum(shared.values()) / 1024
-    over = page.locator(".fac-sram-over").evaluate_all("ns => ns.map(n => n.getBBox().width)")
-    assert over == pytest.approx([pixels * (total - kib) for kib in (64, 99, 163, 227)], abs=2)
-    assert page.locator(".fac-sram-spill").count() == 1
+    over = page.locator(".fac-sram-spill").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    assert over == pytest.approx([pixels * (total - 227)], abs=2)
+    said = page.locator(".fac-sram-table tbody tr").all_inner_texts()
+    for row, kib in zip(said, (64, 99, 163, 227), strict=True):
+        assert f"✗ {total - kib:g} KiB over" in row
+
+
+@pytest.mark.browser
+def test_the_title_says_how_much_is_too_much_and_each_wall_whether_it_holds(mount):
+    page = mount(SramBudget(block_q=256, block_k=256), width=480)
+    assert page.locator(".fac-sram-title").inner_text() == (
+        "This tile needs 386 KiB: 159 KiB too much for every GPU here"
+    )
+    page.get_by_label("B_q").first.press("ArrowLeft")
+    page.get_by_label("B_k").first.press("ArrowLeft")
+    marks = page.locator(".fac-stage text").all_text_contents()
+    assert [mark for mark in marks if mark[0] in "✓✗"] == [
+        "✗ T4", "✗ L4", "✓ A100-80", "✓ H100, B200",
+    ]  # fmt: skip
 
 
 @pytest.mark.browser
 def test_the_edges_of_q_and_k_are_dragged(mount):
     page = mount(SramBudget(), width=1280, reduced=True)
-    for trait, by, want in (("block_q", 130, 256), ("block_k", -35, 64)):
+    for trait, by, want in (("block_q", 130, 256), ("block_k", -50, 64)):
         box = page.locator(f".fac-knob-{trait}").bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         page.mouse.move(x, y)

@@ -163,15 +163,16 @@ def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
     check_page(page)
     text = lambda: page.inner_text(".fac")  # noqa: E731
     drawn = lambda: page.text_content(".fac-stage")  # noqa: E731
-    assert "no key seen yet." in text()
-    assert "pile B" in drawn()
+    assert "no key seen yet" in text()
+    assert "tile B" in drawn()
     next_button = page.get_by_role("button", name="Next")
     for _ in range(13):
         next_button.click()
-    assert "line 6 of 7" in text()
+    assert page.locator(".fac-step-title").inner_text() == "ℓ gets the weights of tile B: 1.05 more"
+    assert "Tile 2 of 2:" in text()
     assert "0.135335 · 1.13534 + 1.04979 = 1.20344" in text()
     assert page.locator(".fac-step-plate.fac-folded").count() == 1
-    assert "pile A ✓" in drawn()
+    assert "tile A ✓" in drawn()
     assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
     next_button.click()
     next_button.click()
@@ -403,7 +404,7 @@ def test_scores_and_piles_by_keyboard(mount):
     page.keyboard.press("Shift+ArrowRight")
     assert page.evaluate("facModel.get('order')") == [1, 0]
     focus = page.evaluate("[document.activeElement.ariaLabel, document.activeElement.ariaValueNow]")
-    assert focus == ["score of key 1, pile A", "2.7"]
+    assert focus == ["score of key 1, tile A", "2.7"]
 
 
 @pytest.mark.browser

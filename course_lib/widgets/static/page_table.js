@@ -83,9 +83,10 @@ function render({ model, el }) {
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
   const layers = [s("g"), s("g"), s("g")], [cards, links, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
-  const words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  const marks = key(["fac-key-empty", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-copy", "page copied"]);
-  root(model, el, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
+  const title = h("p", { class: "fac-pages-title" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
+  const marks = key(["fac-key-empty", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-fork", "fork: one more request on the same pages"], ["fac-key-fork", "free: it ends and gives its pages back"]);
+  for (const mark of [...marks.children].slice(3)) mark.firstChild.remove();
+  root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
   let held = null, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
@@ -121,6 +122,8 @@ function render({ model, el }) {
     if ([...request.node.options].map((x) => x.value).join() !== names.join()) request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
+    const c = counts(now, get("page_size"), get("reserve"));
+    write(title, `Pages: ${percent(c.empty, c.slots)} of the held memory is empty. One reserved block each: ${percent(c.unused, c.reserved)}`);
     write(words, tell(now));
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
@@ -132,7 +135,7 @@ function render({ model, el }) {
   function tell(now) {
     const c = counts(now, get("page_size"), get("reserve")), last = [], shared = c.tokens - c.slots + c.empty;
     if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
-    if (now.copied) last.push(`Page ${now.copied[0]} was shared: copied to page ${now.copied[1]} first.`);
+    if (now.copied) last.push(`Page ${now.copied[0]} was shared: before ${now.wrote ? `${now.wrote[0]}'s` : "the"} token it was copied to page ${now.copied[1]}.`);
     if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
     return `${last.join(" ")} ${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
   }
@@ -140,24 +143,28 @@ function render({ model, el }) {
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
-    [marks.children[2].hidden, marks.children[3].hidden] = [!now.wrote, !now.copied];
+    marks.children[2].hidden = !now.wrote;
+    for (const mark of [...marks.children].slice(3)) mark.hidden = replayed;
     const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : 1.8) * fs, gap = lines > 4 ? 2 : 0.8 * fs, across = Math.ceil(get("slots") / lines);
     const ends = {};
     let y = 0;
-    cards((add) => (y = drawTables(add, now, name, width, fs, ends)));
+    cards((add) => {
+      const free = drawTables(add, now, name, width, fs, ends);
+      if (width - free > 22 * fs) drawWaste(add, c, free + 3 * fs, width - 1, fs);
+    });
+    y = (2 + 2 * Object.keys(now.tables).length) * fs;
     const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1, below = y, grid = { left, top: y + (numbered ? 2.9 : 2) * fs, tall, gap, slot: (width - left - 1) / across, across };
+    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1.4 * fs, below = y, grid = { left, top: y + (numbered ? 3.9 : 1.8) * fs, tall, gap, slot: (width - left - 1) / across, across };
     memory((add) => {
-      add("pages", "text", { class: "fac-t-big", x: 1, y: 1.1 * fs }, `pages of ${get("page_size")}: ${percent(c.empty, c.slots)} empty`);
-      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.6 * fs;
-      add("reserved", "text", { class: "fac-t-big", x: 1, y: top - 0.5 * fs }, `${get("reserve")} reserved for each: ${percent(c.unused, c.reserved)} empty`);
+      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.4 * fs;
+      add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `One block of ${get("reserve")} slots for each`);
       add("a row", "text", { class: "fac-t-soft", x: width - 1, y: top - 0.5 * fs, "text-anchor": "end" }, `${across} a row`);
       y = drawReserved(add, now, { ...grid, gap: Math.min(gap, 0.35 * fs), top }, lines, fs);
     });
     links((add) => {
-      for (const { from, to, place } of Object.values(ends).filter((end) => end.from && end.to)) {
+      for (const { from, to, place } of Object.values(ends).filter((end) => !numbered && end.from && end.to)) {
         const x = from[0] + 0.25 * fs, half = below + fs; // down between the columns, then to its page, behind those above it
-        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top - (numbered ? 0.4 * fs : 0)}V${to[1]}` });
+        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top}V${to[1]}` });
       }
     });
     return y + 0.2 * fs;
@@ -170,6 +177,7 @@ function render({ model, el }) {
     const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 8.8 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
     const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell; // where no line to a page goes down
+    [["request", 0.4 * fs], ["its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: 1.2 * fs }, says));
     Object.entries(now.tables).forEach(([x, table], i) => {
       const y = 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
@@ -190,7 +198,19 @@ function render({ model, el }) {
         add(`says ${says} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
       }
     });
-    return 2 * fs + Object.keys(now.tables).length * row;
+    return end + 2 * fs + tools;
+  }
+
+  /** What is held by either way, to one scale: filled, and empty. */
+  function drawWaste(add, c, x, right, fs) {
+    const px = (right - x) / Math.max(c.slots, c.reserved, 1);
+    [["in pages", c.slots, c.empty], ["one block each", c.reserved, c.unused]].forEach(([says, all, empty], i) => {
+      const y = (2.3 + 3.6 * i) * fs, full = (all - empty) * px;
+      add(`waste ${i} says`, "text", { class: "fac-t-small", x, y: y - 0.45 * fs }, `${says}: ${plural(all, "slot")} held, ${empty} of them empty`);
+      add(`waste ${i} full`, "rect", { class: "fac-pages-full", x, y, width: full, height: 1.5 * fs });
+      add(`waste ${i} empty`, "path", { class: "fac-pages-empty", d: empty * px > 1 ? hatching(x + full, y, empty * px, 1.5 * fs, 7) : "" });
+      add(`waste ${i}`, "rect", { class: "fac-outline", x, y, width: all * px, height: 1.5 * fs });
+    });
   }
 
   /** Once a press, though the pointer moves. */
@@ -228,13 +248,21 @@ function render({ model, el }) {
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
       if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
-      if (wide > 4 * fs) chip(add, `number ${page}`, `${page} ${who.join(" ")}${who.length > 1 && wide > 10 * fs ? ", shared" : ""}`, x + wide - (wide > 10 * fs && who.length > 1 ? 3.4 : 1.5) * fs, y + tall / 2, fs); // at the right end: tokens begin at the left
-      else if (many * wide > 1.4 * fs && page !== now.wrote?.[1] && (page % each === 0 || c.filled[page] < size || String(holding[page - 1]) !== String(who))) {
-        chip(add, `number ${page}`, who.length > 1 ? `×${who.length}` : who[0], x + Math.max(wide, 1.4 * fs) / 2, y + tall / 2, fs); // whose the next pages are
+      if (wide > 4 * fs) {
+        const text = wide > 10 * fs ? `page ${page}: ${who.join(", ")}${who.length > 1 ? " share it" : ""}` : `${page} ${who.join(" ")}`;
+        chip(add, `number ${page}`, text, x + wide - 0.31 * fs * text.length - 0.6 * fs, y + tall / 2, fs); // at the right end: tokens begin at the left
       }
     }
     if (wide <= 4 * fs) {
-      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 0.35 * fs, "text-anchor": "middle" }, String(page));
+      // whose the pages are, above the first row; a later row that one fills has its letter at the right
+      const firsts = {};
+      for (let page = 0; page < Math.min(each, shown); page += 1) for (const who of holding[page] ?? []) firsts[who] ??= place(page)[0] + wide / 2;
+      const names = Object.keys(firsts), places = spread(names.map((x) => firsts[x]), names.map(() => 1.5 * fs), left, left + each * wide);
+      names.forEach((x, i) => {
+        add(`lead ${x}`, "path", { class: "fac-pages-lead", d: `M${places[i]} ${top - 0.85 * fs}L${firsts[x]} ${top - 1}` });
+        add(`letter ${x}`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: places[i], y: top - 1.05 * fs, "text-anchor": "middle" }, x);
+      });
+      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 2.25 * fs, "text-anchor": "middle" }, String(page));
       for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
@@ -255,7 +283,7 @@ function render({ model, el }) {
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
-    if (used < rows) chip(add, "unused", `${plural(pages() - c.pages, "free page")}${rows < whole ? `, ${pages() - shown} of them not drawn` : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
+    if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")}${rows < whole ? " …" : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
@@ -266,6 +294,7 @@ function render({ model, el }) {
       const from = y2 < y1 ? y1 : y1 + tall, lane = edge + ((down ? -1 : 1) * gap) / 2, tip = edge + (down ? 5 : -5);
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
       add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
+      if (gap > 0.7 * fs) chip(add, "copied", "copied", (x1 + x2) / 2, lane, fs);
     }
     return bottom;
   }
@@ -298,7 +327,7 @@ function render({ model, el }) {
         continue;
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
-      if (tall > fs) pieces(from, from + room, (px, y, w, line) => w > fs && line === Math.floor(from / across) && chip(add, `kept name ${x} ${line}`, x, px + 0.8 * fs, y + tall / 2, fs));
+      pieces(from, from + 1, (px, y) => add(`kept name ${x}`, "text", { class: x === chosen(now) ? "fac-t-name" : "fac-t-small", x: px - 0.5 * fs, y: y + tall / 2 + 0.32 * fs, "text-anchor": px > left + fs ? "start" : "end" }, x));
       pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;

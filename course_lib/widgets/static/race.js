@@ -3,16 +3,16 @@
 const SIZES = powersOfTwo(64, 16384).flatMap((n) => (n < 16384 ? [n, 1.5 * n] : [n]));
 const TILES = powersOfTwo(16, 256), DIMS = powersOfTwo(32, 256), SPEEDS = powersOfTwo(1, 64);
 const PROGRAMS = [...powersOfTwo(1, 128), 132];
-const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data"];
+const SETTINGS = ["n", "d", "block_q", "block_k", "at_once", "causal", "decode", "gpu", "dtype", "lanes", "data", "caches"];
 const clamp = (x) => Math.max(0, Math.min(1, x));
 
 function render({ model, el }) {
-  const get = (name) => model.get(name), race = raceCanvas(get), { canvas, data, b, chip, wall, slots, place, blank } = race;
+  const get = (name) => model.get(name), race = raceCanvas(get), { layer, canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
   let width = 0, clock = 0, playing = 0, visible = true;
   const over = s("svg", { class: "fac-race-over", role: "img" });
-  const stage = part("race-picture", h("div", { class: "fac-race" }, canvas, over));
-  const words = h("p", { class: "fac-race-words" }), voice = announcer();
+  const stage = part("race-picture", h("div", { class: "fac-race" }, layer, canvas, over));
+  const head = h("p", { class: "fac-race-title" }), words = h("p", { class: "fac-race-words fac-soft" }), voice = announcer();
 
   // Words, lines and handles stand above the canvas, in SVG
   const text = (x, y, cls, content = "", more = {}) => s("text", { x, y, class: cls, ...more }, content);
@@ -22,71 +22,50 @@ function render({ model, el }) {
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
-    stage.parentElement?.classList.add("fac-race-laid");
-    stage.parentElement?.classList.toggle("fac-race-stacked", race.box.stacked);
-    over.replaceChildren(...race.lanes.flatMap(frame));
-    race.lanes.forEach(marks);
+    stage.style.setProperty("--fac-size", `${race.box.fs}px`);
+    over.replaceChildren(...race.lanes.flatMap(frame), ...tapeScale(text, race));
+    plant();
     blank();
     draw();
   }
   function frame(lane, number) {
-    const { fs, lw, shelf, H, deskH, tape, thin, scale, base, stacked } = race.box, { x, y, bill, l2, desk } = lane, naive = lane.name === "naive";
-    const last = number === race.lanes.length - 1, tag = lane.name === "replay" || lane.name === "beside" ? "fac-race-tag fac-race-real" : "fac-race-tag";
+    const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
-      text(x, stacked ? y + 1.2 * fs : 1.2 * fs, "fac-race-head", [data().titles[lane.name], s("tspan", { class: tag, dx: 10 }, lane.badge)]),
-      s("rect", { class: "fac-race-panel", x, y: y + shelf, width: lw, height: H + 4.8 * fs, rx: 6 }),
-      text(x + lw - 0.9 * fs, y + shelf + 0.3 * fs, "fac-race-small fac-race-name", "HBM", { "text-anchor": "end" }), // Q stands at the left
+      text(x, y + 1.2 * fs, "fac-race-head", title),
+      text(x + lw, y + 1.75 * fs, "fac-race-score", [(lane.outText = s("tspan", { class: "fac-race-out" })), " of O written"], { "text-anchor": "end" }),
+      (lane.statusText = text(x, y + 2.95 * fs, "fac-race-small")),
+      s("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
+      text(x + lw - 0.7 * fs, panel + 1.25 * fs, "fac-race-soft", "HBM", { "text-anchor": "end" }),
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {
       const ghost = t === "s" && !naive;
       nodes.push(s("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
-      nodes.push(text(p.x + p.w / 2, p.y - 0.65 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
-      nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
-      if (ghost) nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
+      nodes.push(text(p.x + p.w / 2, p.y - 0.5 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
+      if (!ghost) nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
+      else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    nodes.push((lane.timesText = text(x + 0.9 * fs, lane.at.k.y + H + 2.3 * fs, "fac-race-soft")), (lane.deskText = text(x + 2, desk + deskH + 1.1 * fs, "fac-race-soft")));
-    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), { s: S } = lane.at, by = S.y + H + 2.3 * fs;
-    nodes.push(s("path", { class: "fac-race-line", d: `M${S.x} ${by - 5}v5h${bar * scale}v-5` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
-    nodes.push(...l2Band(text, lane, race, get));
-    // the desk: one wall, and what goes over it
-    const w = wall(), at = slots(lane), used = at.s.x + at.s.w - x, lens = base / 512;
-    nodes.push(s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
-    nodes.push(text(x, desk - 0.55 * fs, "fac-race-soft", `desk: one SM's shared memory, ${chip().shared / 1024} KiB (${get("gpu")})${lens > 1 ? `, at ${lens} × the scale above` : ""}`));
-    if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.1 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
-    const full = used > w + 20, kib = Object.values(at).reduce((sum, p) => sum + p.w, 0) / w * chip().shared / 1024;
-    if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
-    const beside = naive ? ["one tile at a time,", "empty after each kernel"] : [`${short(kib, 3)} of ${chip().shared / 1024} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
-    beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
-    if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
+    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
+    nodes.push((lane.timesText = text(x + 0.9 * fs, by, "fac-race-soft")), s("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
+    if (get("caches")) nodes.push(...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get));
     // the bill
-    const px = lw / race.axis;
-    nodes.push(s("rect", { class: "fac-race-edge", x, y: bill, width: lw, height: tape }), s("rect", { class: "fac-race-panel", x, y: bill + tape + 4, width: lw, height: thin }), text(x, bill - 1.9 * fs, "", [(lane.odometer = s("tspan", { class: "fac-race-odometer" })), " moved"]), text(x + lw, bill - 1.9 * fs, "", [(lane.outText = s("tspan", { class: "fac-race-out" })), " of O written"], { "text-anchor": "end" }));
-    const out = { x: x + lw - 11 * fs, y: bill - 1.65 * fs, width: 11 * fs, height: 0.4 * fs };
-    nodes.push((lane.outBar = s("rect", { ...out, class: "fac-fill-o" })), s("rect", { ...out, class: "fac-race-edge" }));
-    if (stacked) nodes.push(text(x, lane.says - 1.3 * fs, "fac-race-name", data().titles[lane.name]));
-    nodes.push((lane.statusText = text(x, lane.says, "")));
-    nodes.push(...tapeScale(text, lane, race.box, race.axis));
+    const px = tw / race.axis, badge = wide(`${title}${lane.badge}`, 0.9 * fs) > tw ? lane.badge.split(" from ")[0] : lane.badge;
+    nodes.push((lane.nameText = text(0, bill - 0.45 * fs, "fac-race-name", [title, s("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)])));
+    nodes.push(s("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), (lane.odometer = text(0, bill + 0.5 * tape + 0.42 * fs, "fac-race-odometer")));
+    if (get("caches")) {
+      const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
+      nodes.push(s("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), (lane.leastText = text(0, low, "fac-race-small")));
+      if (seen) nodes.push((lane.seen = s("g", {}, s("path", { class: "fac-race-measured", d: `M${seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(race.box.width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }))));
+    }
     lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
     lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
-    const hit = hold("rect", { x, y: bill - 4, width: lw, height: tape + 8, class: "fac-race-scrub" }, (px2) => seek(((px2 - x) / lw) * (race.axis / (chip().gb_per_s * 1e9))));
-    hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left - x) / px));
+    const hit = hold("rect", { x: 0, y: bill - 4, width: tw, height: tape + 8, class: "fac-race-scrub" }, (x2) => (asks(lane) ? put(model, { flag: clamp(x2 / tw) }) : seek((x2 / tw) * (race.axis / (chip().gb_per_s * 1e9)))));
+    hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left) / px));
     hit.addEventListener("pointerleave", () => point(lane, -1));
     nodes.push(hit, lane.mark, lane.differs);
     if (!fixed) nodes.push(...handles(lane, naive, last));
-    nodes.push((lane.marks = s("g")));
+    if (last && race.lanes.length > 1) nodes.push((lane.flagged = s("g")));
     return nodes;
-  }
-  /** What depends on the clock or on the flag: it may change while all else stays. */
-  function marks(lane, number) {
-    const { fs, lw, tape, thin } = race.box, { x, bill } = lane, px = lw / race.axis, nodes = [], low = bill + tape + thin + 2.45 * fs;
-    const flagged = number === race.lanes.length - 1 && race.lanes.length > 1 && (!clock || get("flag") >= 0);
-    nodes.push((lane.leastText = text(x, low, "fac-race-small")));
-    stage.classList.toggle("fac-race-fresh", !clock);
-    const seen = lane.name === "naive" || fixed || !clock ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-    if (seen) nodes.push(s("path", { class: "fac-race-measured", d: `M${x + seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(x + lw, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }));
-    nodes.push(...(flagged ? flag(lane) : [text(x, bill - 0.45 * fs, "fac-race-soft", "the tape: all that loads and stores move, in order")]));
-    lane.marks.replaceChildren(...nodes);
   }
   const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
@@ -101,12 +80,13 @@ function render({ model, el }) {
       nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
     }
     if (!last || naive) return nodes;
-    if (!get("decode")) {
-      nodes.push(s("rect", { class: "fac-race-tile", x: q.x, y: q.y, width: q.w, height: get("block_q") * scale }));
-      nodes.push(...knob(q.x + q.w / 2, q.y + Math.min(q.h, get("block_q") * scale), "rim", (_, y) => set({ block_q: nearest(TILES, Math.max(1, y - q.y) / scale) }), "drag: rows of a Q tile"));
+    for (const [t, trait, p] of [["Q", "block_q", q], ["K", "block_k", k]]) {
+      if (t === "Q" && get("decode")) continue;
+      const tall = Math.min(p.h, get(trait) * scale);
+      nodes.push(s("rect", { class: "fac-race-tile", x: p.x, y: p.y, width: p.w, height: tall }));
+      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`));
     }
-    nodes.push(s("rect", { class: "fac-race-tile", x: k.x, y: k.y, width: k.w, height: get("block_k") * scale }));
-    nodes.push(...knob(k.x + k.w / 2, k.y + Math.min(k.h, get("block_k") * scale), "rim", (_, y) => set({ block_k: nearest(TILES, Math.max(1, y - k.y) / scale) }), "drag: rows of a K tile"));
+    if (!get("caches")) return nodes;
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
     nodes.push(...knob(lane.x + wall(), lane.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
@@ -114,42 +94,61 @@ function render({ model, el }) {
     }, "drag: the desk's wall, another GPU"));
     return nodes;
   }
+  /** Whether a lane's tape still waits for the prediction of its end. */
+  const asks = (lane) => !clock && Boolean(lane.flagged);
   /** The prediction, above the tape: it waits at the left end, where no tape stops. */
-  function flag(lane) {
-    const { lw, tape, fs } = race.box, planted = get("flag") >= 0, x = lane.x + Math.max(0, get("flag")) * lw, y = lane.bill;
-    const left = x - lane.x > 0.45 * lw, wide = (left ? -2.2 : 2.2) * fs, tall = 1.2 * fs, fy = y - tall - 4;
-    const cloth = { class: "fac-race-grab", d: `M${x} ${fy}h${wide}l${-0.2 * wide} ${tall / 2}l${0.2 * wide} ${tall / 2}h${-wide}z` };
-    const grab = clock ? s("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp((px - lane.x) / lw) }));
-    lane.flagText = text(x + 1.2 * wide, y - 0.45 * fs, `fac-race-small${planted ? "" : " fac-race-name"}`, "", { "text-anchor": left ? "end" : "start" });
-    return [s("path", { class: "fac-race-flag", d: `M${x} ${y + tape + 4}V${fy}` }), grab, s("path", way({ cx: x + 0.42 * wide, cy: fy + tall / 2, class: "" })), lane.flagText];
+  function plant() {
+    const lane = race.lanes.at(-1), planted = get("flag") >= 0;
+    stage.classList.toggle("fac-race-fresh", !clock);
+    if (!lane.flagged) return;
+    const { tw, tape, fs } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
+    const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${far}l${-0.16 * far} ${tall / 2}l${0.16 * far} ${tall / 2}h${-far}z` };
+    const grab = clock ? s("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
+    lane.flagText = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", "", { "text-anchor": left ? "end" : "start" });
+    lane.flagged.setAttribute("class", planted ? "" : "fac-race-unset");
+    lane.nameText.setAttribute("y", y - 0.45 * fs - (clock && !planted ? 0 : lane.rise)); // above the flag
+    lane.flagged.replaceChildren(...(clock && !planted ? [] : [
+      s("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}${planted ? `M${x - 5} ${y + tape + 7}l5 -6l5 6z` : ""}` }), grab,
+      s("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), lane.flagText]));
   }
+  race.again = () => draw();
   function draw() {
     if (!visible || !race.box) return;
     race.draw(clock, !playing || reducedMotion());
     label();
   }
   function label() {
+    const mark = Math.round(get("flag") * race.axis), { fs, tw } = race.box;
     for (const lane of race.lanes) {
-      write(lane.odometer, bytesText(Math.round(lane.now)));
-      const ends = lane.events.at(-1).t1, over = ends <= clock, mark = Math.round(get("flag") * race.axis);
-      lane.outBar.setAttribute("width", (11 * race.box.fs * lane.written) / (lane.outs || 1));
+      const ends = lane.events.at(-1).t1, over = ends <= clock;
+      write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : "");
+      renew(lane.odometer, { x: (lane.now / race.axis) * tw + 0.5 * fs });
       write(lane.outText, `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`);
-      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag your flag to where this tape will end" : `your flag: ${bytesText(mark)}${lane.now > mark ? ": too low" : ""}`);
-      write(lane.leastText, `thin: of this, HBM carries at least ${clock ? bytesText(Math.round(lane.least0)) : "so much"}${over || !clock ? "" : " so far"}`);
-      write(lane.statusText, !clock ? "nothing has moved yet" : lane.current ? says(lane, lane.current) : over ? `done after ${timeText(ends)} of traffic clock` : "");
+      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag it to where this tape will end" : verdict(lane, Math.max(1, mark), over));
+      if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
+      lane.seen?.setAttribute("visibility", clock ? "visible" : "hidden");
+      write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
-        write(node, times && (t !== "s" || lane.name === "naive") ? `×${times < 10 ? times.toFixed(1) : short(times, 3)}` : "");
+        write(node, times > 0.999 ? `×${times < 10 ? Number(times.toFixed(1)) : short(times, 3)}` : "");
       }
-      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 15.5 * race.box.fs ? "; fringe: re-read" : ""}` : "");
-      write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
+      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 15.5 * fs ? "; fringe: re-read" : ""}` : "");
+      if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];
     if (race.difference != null && other.events[race.difference]?.t0 <= clock) outline(other.differs, other, other.events[race.difference]);
     else other?.differs.setAttribute("visibility", "hidden");
+    write(head, raceTitle(race, clock, get));
     write(words, sentence());
+    write(rate, raceRate(race, clock, get));
     seekBar.value = clock / race.end;
     for (const [node, name] of [[seekBar, "aria-valuetext"], [over, "aria-label"]]) node.setAttribute(name, spoken());
+  }
+  /** What has come of the prediction so far. */
+  function verdict(lane, mark, over) {
+    const low = lane.now > mark, times = low ? lane.total / mark : mark / lane.total;
+    const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
+    return came && race.box.tw < 600 ? came : `your flag: ${bytesText(mark)}${came && `, ${came}`}`;
   }
   function outline(node, lane, e) {
     const p = e && place(lane, e);
@@ -166,10 +165,10 @@ function render({ model, el }) {
   /** What can be dragged here. */
   function handled() {
     const last = race.lanes.at(-1), tiled = last.name !== "naive";
-    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile, the desk's wall (another GPU)` : ""}.`;
+    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile${get("caches") ? ", the desk's wall (another GPU)" : ""}` : ""}.`;
   }
   const sentence = () => raceSays(race, clock, get);
-  const spoken = () => (clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : "") + words.textContent;
+  const spoken = () => `${head.textContent}. ${clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : ""}${words.textContent}`;
 
   // Time
   const keep = () => {
@@ -179,11 +178,7 @@ function render({ model, el }) {
   const show = (time) => {
     const began = clock > 0;
     clock = Math.max(0, Math.min(race.end, time));
-    if (began !== clock > 0) reframe();
-    else draw();
-  };
-  const reframe = () => {
-    race.lanes.forEach(marks);
+    if (began !== clock > 0) plant();
     draw();
   };
   const seek = (time) => {
@@ -225,7 +220,7 @@ function render({ model, el }) {
     playing = requestAnimationFrame(tick);
   }
   const toggle = () => (playing ? stop() : start());
-  const button = h("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "▶ Play");
+  const button = h("button", { type: "button", class: "fac-race-go", "aria-pressed": "false", onclick: toggle }, "▶ Play");
   const seekBar = h("input", { type: "range", class: "fac-seek", min: 0, max: 1, step: "any", "aria-label": "Tape", oninput: () => seek(Number(seekBar.value) * race.end) });
   seekBar.addEventListener("keydown", (e) => {
     const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
@@ -247,13 +242,14 @@ function render({ model, el }) {
   });
   const gpus = select("desk's wall, GPU", Object.entries(data().gpus).map(([name, c]) => [name, `${name}, ${c.shared / 1024} KiB`]), (gpu) => set({ gpu }));
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
-  const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value }));
+  const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value })), caches = checkbox("caches and desk", (value) => put(model, { caches: value }));
   const mine = (node) => (fixed ? null : node);
-  const hint = h("p", { class: "fac-soft fac-race-hint" });
+  const hint = h("p", { class: "fac-soft fac-race-hint" }), rate = h("p", { class: "fac-soft fac-race-rate" });
   const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
-    h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node));
-  root(model, el, stage, words, h("div", { class: "fac-race-controls" }, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "Tape"), seekBar))), mine(fields.n.node), rest), voice.node);
+    h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
+  for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
+  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, seekBar))), h("div", { class: "fac-row fac-race-n" }, mine(fields.n.node), caches.row), rest, voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();
@@ -261,12 +257,13 @@ function render({ model, el }) {
     speed.node.value = get("speed");
     causal.node.checked = get("causal");
     decode.node.checked = get("decode");
+    caches.node.checked = get("caches");
     write(hint, handled());
     flagField.node.hidden = clock > 0 || race.lanes.length < 2;
   }
   const redraw = () => (stop(), build(), follow());
   onChanges(model, [...SETTINGS, "presenter"], redraw);
-  onChanges(model, ["flag"], () => (reframe(), follow()));
+  onChanges(model, ["flag"], () => (plant(), draw(), follow()));
   onChanges(model, ["speed"], follow);
   onChanges(model, ["at"], () => {
     if (!playing && Math.abs(get("at") * race.end - clock) > race.end * 1e-9) show(get("at") * race.end);

@@ -4,18 +4,17 @@ const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
 const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
-/** What a tape measures: bytes at its start, its middle and its end. */
-function tapeScale(text, { x, bill }, { fs, lw, tape, thin }, axis) {
-  const low = bill + tape + thin + 6, y = low + 1.05 * fs;
-  return [["start", 0], ["middle", 0.5], ["end", 1]].flatMap(([anchor, share]) => [
-    s("path", { class: "fac-race-line", d: `M${x + share * lw} ${low - 1}v4` }),
-    text(x + share * lw, y, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
+/** What the tapes measure: bytes at their start, middle and end. */
+function tapeScale(text, { box: { fs, tw, low }, axis }) {
+  return [["start", 0], ["middle", 0.5], ["middle", 1]].flatMap(([anchor, share]) => [
+    s("path", { class: "fac-race-line", d: `M${share * tw} ${low}v4` }),
+    text(share * tw, low + 1.2 * fs, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
   ]);
 }
 
 /** L2 as a band: its width is its capacity. */
 function l2Band(text, lane, race, get) {
-  const { fs, lw, n, d, stacked } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
+  const { fs, lw, n, d } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
   const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = n * d * b;
   const nodes = [s("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
   let left = x;
@@ -27,14 +26,28 @@ function l2Band(text, lane, race, get) {
   const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
   nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
   nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit: ${then}`}`, { "text-anchor": "end" }));
-  if (stacked) nodes.push(text(x, l2 - 0.45 * fs, "fac-race-name", race.data().titles[lane.name]));
+  return nodes;
+}
+
+/** The desk: one wall, and what goes over it. */
+function deskOf(text, lane, race, get) {
+  const { fs, lw, deskH, base } = race.box, { x, desk } = lane, naive = lane.name === "naive", room = race.chip().shared / 1024;
+  const w = race.wall(), at = race.slots(lane), used = at.s.x + at.s.w - x, lens = base / 512, nodes = [];
+  nodes.push((lane.deskText = text(x + 2, desk + deskH + 1.15 * fs, "fac-race-soft")), s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
+  nodes.push(text(x, desk - 0.6 * fs, "fac-race-soft", `desk: one SM's shared memory, ${room} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} × larger` : ""}`));
+  if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.15 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
+  const full = used > w + 20, kib = (Object.values(at).reduce((sum, p) => sum + p.w, 0) / w) * room;
+  if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
+  const beside = naive ? ["one tile at a time,", "empty after each kernel"] : [`${short(kib, 3)} of ${room} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
+  beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
+  if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
   return nodes;
 }
 
 /** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
 function raceCanvas(get) {
   const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
-  const canvas = h("canvas", { class: "fac-race-canvas", "aria-hidden": "true" }), layer = document.createElement("canvas");
+  const [layer, canvas] = ["laid", "moves"].map((what) => h("canvas", { class: `fac-race-canvas fac-race-${what}`, "aria-hidden": "true" })); // one above the other
   const race = { lanes: [], axis: 1, end: 1, box: null, difference: null };
 
   // Data: lanes on the clock
@@ -66,32 +79,36 @@ function raceCanvas(get) {
 
   // Layout: everything in CSS pixels, every area at one scale
   function arrange(width) {
-    const big = get("presenter"), fs = big ? 22 : 15;
+    const big = get("presenter"), caches = get("caches"), fs = !big ? 15 : caches ? 18 : 22;
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
-    const lw = stacked || count === 1 ? width : (width - gap) / count;
+    const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 6.6 * fs; // a number stands at a tape's head
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? 258 : 225, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
-    const shelf = 1.9 * fs, shelfEnd = shelf + H + 5.1 * fs, deskH = Math.round(0.4 * H), onChip = 5.7 * fs + deskH + (stacked ? 1.8 * fs : 0), below = shelfEnd + onChip;
-    const tape = 1.7 * fs, thin = 0.65 * fs, head = (stacked ? 6.1 : 4.6) * fs, bill = head + tape + thin + 3.2 * fs;
-    const rows = stacked ? count : 1, tops = rows * bill + 0.4 * fs; // above all stand the tapes, together
-    race.box = { width, fs, lw, n, d, base, scale, H, shelf, wear, deskH, tape, thin, stacked, zoom: H / 512, height: tops + rows * below + 0.5 * fs };
+    const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
+    const headH = 3.4 * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 0);
+    const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
+    let y = tops;
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
-      lane.y = tops + (stacked ? i * shelfEnd : 0);
-      lane.l2 = tops + (stacked ? count * shelfEnd + i * onChip + 1.7 * fs : shelfEnd); // on a phone S stands under no S, then the desks
-      lane.desk = lane.l2 + 3.9 * fs;
-      lane.says = stacked ? i * bill + 2.5 * fs : tops + 1.1 * fs;
-      lane.bill = head + (stacked ? i * bill : 0);
+      lane.y = stacked ? i * (laneH + 0.6 * fs) : 0;
+      lane.panel = lane.y + headH;
+      lane.l2 = lane.panel + panelH + 0.4 * fs;
+      lane.desk = lane.l2 + 3.8 * fs;
+      lane.rise = i === count - 1 && count > 1 ? 2.4 * fs : 0; // the flag's row
+      lane.bill = y + 1.5 * fs + lane.rise;
+      y = lane.bill + tape + (caches ? thin + 1.9 * fs : 0.2 * fs);
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
+      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 1.2, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
+      const used = x - lane.x + 4 * strip + H + gaps.q + 2 * gaps.k + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used) / 4));
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : queries) * scale);
-        lane.at[t] = { x, y: lane.y + shelf + 2.1 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : queries) };
-        x += w + Math.max({ q: 1.2, k: 2.6, v: 2.6, o: 1.9, s: 0 }[t] * fs, 2.7 * fs - w);
+        lane.at[t] = { x, y: lane.panel + 1.9 * fs, w, h: tall, sx: w / (t === "s" ? n : d), sy: tall / ("kv".includes(t) ? n : queries) };
+        x += w + free + gaps[t];
       }
     });
+    race.box = { width, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, zoom: H / 512, height: y + 1.5 * fs };
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -112,11 +129,15 @@ function raceCanvas(get) {
   // The pictures: what stays on a layer, what moves on top
   let pen, ground;
   function paint(g, tensor, x, y, w, tall, alpha = 1) {
-    g.globalAlpha = alpha;
+    g.globalAlpha = isScore(tensor) && tensor !== "s" ? 0.72 * alpha : alpha; // P, made of S
     g.fillStyle = colourOf(tensor);
-    if (isScore(tensor) && tensor !== "s") g.globalAlpha = 0.7 * alpha; // P is S made over: the same hue, paler
     g.fillRect(x, y, w, tall);
     g.globalAlpha = 1;
+  }
+  function look() {
+    const { color, outlineColor } = getComputedStyle(canvas), other = pen !== color || ground !== outlineColor;
+    [pen, ground] = [color, outlineColor];
+    return other;
   }
   const pixels = () => Math.min(2, devicePixelRatio || 1);
   function blank() {
@@ -126,8 +147,8 @@ function raceCanvas(get) {
       if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
       c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
     }
-    const look = getComputedStyle(canvas);
-    [pen, ground] = [look.color, look.outlineColor];
+    if (pen) requestAnimationFrame(() => look() && race.again()); // a new theme; asked now, it would cost a look at all that is new
+    else look();
     layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
@@ -159,18 +180,31 @@ function raceCanvas(get) {
       for (j = i + 1; j < lane.done && lane.group[j] === i; ) j += 1;
       const group = lane.events.slice(i, j);
       strip(lane, group, "bytes", lane.from[i], lane.bill, tape);
-      strip(lane, group, "least", lane.past[i], lane.bill + tape + 4, thin);
+      if (thin) strip(lane, group, "least", lane.past[i], lane.bill + tape + 4, thin);
     }
   }
   function strip(lane, group, what, from, y, tall) {
-    const g = layer.getContext("2d"), px = race.box.lw / race.axis, sums = {};
+    const g = layer.getContext("2d"), px = race.box.tw / race.axis, sums = {};
     for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
-    let x = lane.x + from * px;
+    let x = from * px;
     g.clearRect(x, y, Object.values(sums).reduce((all, sum) => all + sum, 0) * px, tall);
     for (const tensor of Object.keys(sums).sort()) {
       paint(g, tensor, x, y, Math.max(0.3, sums[tensor] * px), tall);
       x += sums[tensor] * px;
     }
+  }
+  /** One line from a tile to where it goes. */
+  function link(g, from, to) {
+    g.save();
+    g.setLineDash([2, 4]);
+    for (const [line, colour] of [[4, ground], [1.6, pen]]) {
+      [g.lineWidth, g.strokeStyle] = [line, colour];
+      g.beginPath();
+      g.moveTo(from.x + from.w / 2, from.y + from.h + 3);
+      g.lineTo(to.x + to.w / 2, to.y - 3);
+      g.stroke();
+    }
+    g.restore();
   }
   function draw(clock, still) {
     if (race.lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
@@ -181,50 +215,53 @@ function raceCanvas(get) {
       if (lane.done > start) ink(lane, start);
     }
     g.clearRect(0, 0, race.box.width, race.box.height);
-    g.drawImage(layer, 0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
-      const at = slots(lane), top = lane.desk, now = [];
+      const at = slots(lane), top = lane.desk, now = [], desk = get("caches"), px = race.box.tw / race.axis;
       for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
       const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
-      if (lane.name !== "naive" && first) { // what this program has on its desk
+      if (desk && lane.name !== "naive" && first) { // what this program has on its desk
         const has = {};
         for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= true;
         for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, race.box.deskH);
         if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, race.box.deskH);
       }
-      if (lane.name === "naive" && first && place(lane, first)) { // it holds what has come, or has not left
+      if (desk && lane.name === "naive" && first && place(lane, first)) { // it holds what has come, or has not left
         const home = at[isScore(first.tensor) ? "s" : first.tensor];
-        paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (first.kind === "load" ? u : 1 - u), race.box.deskH);
+        paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
       }
       let moved = lane.moved;
       now.forEach((e, k) => {
-        const p = place(lane, e), px = race.box.lw / race.axis;
-        paint(g, e.tensor, lane.x + moved * px, lane.bill, e.bytes * u * px, race.box.tape);
+        const p = place(lane, e), head = { x: moved * px, y: lane.bill, w: Math.max(2, e.bytes * px), h: race.box.tape };
+        paint(g, e.tensor, head.x, lane.bill, e.bytes * u * px, race.box.tape);
         moved += e.bytes * u;
         if (!p) return;
         const spread = lane.x + ((k + 0.5) / now.length) * race.box.lw, size = Math.min(9, p.w);
         const home = at[isScore(e.tensor) ? "s" : e.tensor], most = Math.min(home.w, wall());
-        const to = k ? { x: spread, y: top - 0.3 * race.box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: race.box.deskH };
-        const share = e.kind === "load" ? flies : 1 - flies;
+        // to the desk, or, where none is drawn, what crosses is laid on the tape
+        const to = !desk ? head : k ? { x: spread, y: top - 0.3 * race.box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: race.box.deskH };
+        const share = !desk || e.kind === "load" ? flies : 1 - flies;
         const r = Object.fromEntries("xywh".split("").map((c) => [c, p[c] + (to[c] - p[c]) * share]));
         g.save();
-        g.beginPath(); // what is under way goes behind the labels between the shelf and the desk
-        g.rect(lane.x, lane.y, race.box.lw, lane.at.k.y + race.box.H + 2 - lane.y);
-        g.rect(lane.x, top - 2, race.box.lw, race.box.deskH + 4);
-        g.clip();
+        if (desk) {
+          g.beginPath(); // what is under way goes behind the labels between the shelf and the desk
+          g.rect(lane.x, lane.y, race.box.lw, lane.at.k.y + race.box.H + 2 - lane.y);
+          g.rect(lane.x, top - 2, race.box.lw, race.box.deskH + 4);
+          g.clip();
+        }
         if (!still) {
-          g.fillStyle = colourOf(e.tensor); // without its stripes: a tile of S on S would not be seen
+          g.fillStyle = colourOf(e.tensor);
           g.fillRect(r.x, r.y, r.w, r.h);
         }
         for (const [line, colour] of now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]) { // one line, seen on every colour
           [g.lineWidth, g.strokeStyle] = [line, colour];
-          for (const o of !still ? [r] : k ? [p] : [p, to]) g.strokeRect(o.x, o.y, o.w, o.h);
+          for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) g.strokeRect(o.x, o.y, o.w, o.h);
         }
         g.restore();
+        if (still && desk && !k) link(g, p, to);
       });
       lane.now = moved;
       lane.current = first;
     }
   }
-  return Object.assign(race, { canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
+  return Object.assign(race, { layer, canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
 }

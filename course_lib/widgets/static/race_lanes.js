@@ -61,7 +61,7 @@ function coarse(program) {
 
 /** What of a move must cross HBM: rows not seen before; of what is written and read, what L2 has no room for. */
 function leastOf(kernels, l2) {
-  const size = {}, loaded = new Set(), seen = {}, moves = kernels.flat(2);
+  const size = {}, loaded = new Set(), seen = {}, whole = {}, moves = kernels.flat(2);
   let rows = 0;
   for (const m of moves) {
     if (m[3] === "store") size[m[0]] = (size[m[0]] ?? 0) + m[4];
@@ -70,11 +70,13 @@ function leastOf(kernels, l2) {
   }
   return ([tensor, [first, end], , , bytes]) => {
     if (size[tensor] && loaded.has(tensor)) return bytes * (Math.max(0, size[tensor] - l2) / size[tensor]);
+    const all = (whole[tensor] ??= [first, first]); // rows that were all seen: most moves lie in them
+    if (first >= all[0] && end <= all[1]) return 0;
     const marks = (seen[tensor] ??= new Uint8Array(rows)).subarray(first, end);
-    if (!marks.includes(0)) return 0; // as for most moves: rows are read again and again
     let fresh = 0;
     for (const mark of marks) fresh += 1 - mark;
     marks.fill(1);
+    if (first <= all[1] && end >= all[0]) whole[tensor] = hull(all, [first, end]);
     return (bytes * fresh) / (end - first);
   };
 }
@@ -91,7 +93,7 @@ export function firstDifference(mine, right) {
 const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
 const STEPS = {
   naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
-  flash: { qload: "take Qᵢ and keep it", kload: "for each key tile: S = Qᵢ Kⱼᵀ on the desk", vload: "shrink O by α, add P Vⱼ", ostore: "write Oᵢ / ℓ", lsestore: "write the log-sum-exp" },
+  flash: { qload: "keep it", kload: "for each key tile, S = Q Kᵀ on the chip", vload: "shrink O by α, add P V", ostore: "O / ℓ, finished", lsestore: "write the log-sum-exp" },
 };
 
 /** An event in words, with the line of the algorithm that makes it. */
@@ -100,16 +102,34 @@ function says(lane, e) {
   return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${step ? `: ${step}` : ""}`;
 }
 
-/** What the whole Race shows, in words. */
+const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeText(race.end)}, is bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time.`;
+
+/** What there is to see now, in one line. */
+function raceTitle(race, clock, get) {
+  const [one, two] = race.lanes, name = (lane) => race.data().titles[lane.name], first = (x) => x[0].toUpperCase() + x.slice(1);
+  const done = (lane) => `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`, scores = (lane) => lane.events.reduce((sum, e) => sum + (isScore(e.tensor) ? e.bytes : 0), 0);
+  if (!two) {
+    if (!clock) return `What does ${name(one)} move?`;
+    if (clock < race.end) return `${bytesText(Math.round(one.now))} moved, ${done(one)} of O written`;
+    return `${first(name(one))} moves ${bytesText(one.total)}${scores(one) ? `, ${Math.round((100 * scores(one)) / one.total)} % of it S and P` : ""}`;
+  }
+  if (!clock) return `Where will the tape of ${name(two)} end?`;
+  if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
+  const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
+  if (clock < race.end) return `Of O, ${name(two)} has written ${done(two)}, ${name(one)} ${done(one)}`;
+  if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${bytesText(one.total)}${times === 1 ? "" : ` and ${bytesText(two.total)}`}`;
+  return `For the same O, ${name(long)} moves ${short(times, 3)} × the bytes of ${name(short_)}`;
+}
+
+/** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
 function raceSays(race, clock, get) {
-  const titles = race.data().titles, rate = `bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time`;
-  if (!clock) return `${race.lanes.length > 1 ? "1. Plant your flag.  2. Play." : "Play."} The clock is ${rate}.`;
-  if (clock < race.end) return `${timeText(clock)} of traffic clock: ${rate}.`;
-  const moved = race.lanes.map((lane) => `${titles[lane.name]} moved ${bytesText(lane.total)}`).join(", "), least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
-  const wrong = race.difference == null ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
-  const mark = Math.round(get("flag") * race.axis), flagged = mark > 0 ? ` Your flag stands at ${bytesText(mark)}; the tape ends at ${short(race.lanes.at(-1).total / mark, 3)} times that.` : "";
+  const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
+  const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
+  const asked = "Tape: all that loads and stores ask for";
+  if (!clock || clock < race.end) return `${asked}, in order.`;
+  if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
-  return `${moved}: all that loads and stores ask for. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}${flagged} Clock: ${rate}.`;
+  return `${asked}. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}`;
 }
 
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);

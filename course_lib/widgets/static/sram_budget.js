@@ -20,6 +20,8 @@ export function largestTile(terms, values, limit) {
 }
 
 const KIB = 1024;
+/** B_q with its q below the line. */
+const lowered = (node) => node.replaceChildren(...node.textContent.split(/_(\w)/).map((part, i) => (i % 2 ? h("sub", {}, part) : part)));
 const lettered = (name) => (name === "m, l" ? "other" : name[0].toLowerCase());
 
 function render({ model, el }) {
@@ -31,12 +33,15 @@ function render({ model, el }) {
   const dtype = select("dtype", Object.keys(data.dtypes).map((name) => [name, name]), (value) => put(model, { dtype: value }));
   const tiles = powersOfTwo(16, data.limits.block_q);
   const walls = [...new Set(Object.values(data.gpus))].map((limit) => ({ limit, names: Object.keys(data.gpus).filter((name) => data.gpus[name] === limit) }));
-  const layers = [s("g"), part("sram-gpus", s("g")), s("g")];
+  const layers = [s("g"), s("g"), s("g")];
   const [block, chips, hands] = layers.map(scene);
   const picture = stage(model, "sram-block", drawPicture, ...layers);
-  const words = h("p", { class: "fac-stage-words" }), voice = announcer();
+  const title = h("p", { class: "fac-sram-title" }), words = h("p", { class: "fac-stage-words" }), voice = announcer();
+  const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
+  const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "this tile", "largest square that fits", "K, V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
   let room = 256 * KIB;
-  root(model, el, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
+  for (const f of [fields.block_q, fields.block_k]) lowered(f.node.querySelector("label"));
+  root(model, el, title, picture.node, words, table, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
     more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
   /** What the picture shows: bytes of each buffer, all of them, and what the wall of the registers is. */
@@ -53,7 +58,7 @@ function render({ model, el }) {
     dtype.node.value = get("dtype");
     fields.stages.node.hidden = fields.warps.node.hidden = get("buffers") !== "kernel";
     picture.draw();
-    voice.say(words.textContent);
+    voice.say(`${title.textContent} ${words.textContent}`);
   }
 
   function drawPicture(width, fs) {
@@ -61,55 +66,44 @@ function render({ model, el }) {
     const names = Object.keys(data.gpus).filter((name) => total <= data.gpus[name]);
     const times = (rows) => `${Math.ceil(get("n") / rows)} ${get("n") <= rows ? "time" : "times"}`;
     const perThread = sum(registers) / 4 / (32 * get("warps"));
-    words.textContent = `This tile takes ${bytesText(total, KIB)} of shared memory: it fits on ${names.length ? names.join(", ") : "none of these GPUs"}. At N = ${get("n")} K and V are read ${times(get("block_q"))}.`
+    const most = walls.at(-1).limit, out = Object.keys(data.gpus).filter((name) => total > data.gpus[name]), narrow = width < 640;
+    write(title, `This tile needs ${bytesText(total, KIB)}: ${names.length ? `fits ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `${bytesText(total - most, KIB)} too much for every GPU here`}`);
+    write(words, `At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
-      + (get("compiled").length ? " Trust the compiler's own figure over the formula." : "");
-    picture.svg.setAttribute("aria-label", `${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory. ${words.textContent}`);
+      + (get("compiled").length ? " Trust the compiler's own figure over the formula." : ""));
+    picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory.`);
+    walls.forEach(({ limit }, i) => {
+      const best = largestTile(now.terms, now.values, limit), fits = total <= limit;
+      const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "not one row", best ? times(best) : "–"];
+      rows[i].node.classList.toggle("fac-sram-out", !fits);
+      cells.forEach((cell, j) => write(rows[i].node.children[j + 1], cell));
+    });
 
-    if (!picture.svg.facHeld) room = 256 * KIB; // the axis grows by two, and its walls come closer
-    while (!picture.svg.facHeld && room < 1.02 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared))) room *= 2;
-    const right = width - 2 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.4 * fs, tall = 5.2 * fs, narrow = width < 640, lane = 2.7 * fs, bar = 1.35 * fs, under = top + tall + 6.6 * fs;
-    const y = under + walls.length * lane + (perThread ? 1.9 * fs : 0);
+    // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
+    if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
+    const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
+    const top = 3.2 * fs, tall = 5.2 * fs, y = top + tall + 5.2 * fs;
     block((add) => hands((over) => {
       axis(add, room, px, top + tall, fs);
+      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs);
-      const most = walls.at(-1).limit;
-      if (total > most) {
-        const w = px(total) - px(most), too = bytesText(total - most, KIB), text = [`${too} past the last wall`, `${too} too much`, too].find((words) => wide(words, 0.87 * fs) + fs < w);
-        over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: w, height: tall });
-        if (text) chip(over, "spills", text, px(most) + w / 2, top + tall / 2, fs);
-      }
       if (perThread) registerFile(add, over, now, px, y, fs);
       handles(over, spans, now, px, top, tall, fs, width);
+      get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const titles = walls.map(({ limit, names: all }) => (narrow ? all.join(", ") : `${all.join(", ")}: ${limit / KIB} KiB`));
-      const places = spread(walls.map(({ limit }) => px(limit)), titles.map((t) => wide(t, fs) + fs), 0, width);
-      // What the block goes through ends above it; below it are the handles.
-      const post = (x, y, height) => `M${x - 1.5} ${y}h3v${height}h-3z`;
-      walls.forEach(({ limit }, i) => add(`wall ${i}`, "path", { class: "fac-sram-wall", d: post(px(limit), top - 1.3 * fs, (total > limit ? 0 : tall) + 1.3 * fs) }));
-      const columns = narrow ? [1, 16.5 * fs, 24.5 * fs] : [1, 18 * fs, 28 * fs];
-      ["with this tile", "largest tile", "then K, V read"].forEach((words, i) => add(`head ${i}`, "text", { class: "fac-t-soft", x: columns[i], y: under - 0.6 * fs }, words));
-      walls.forEach(({ limit, names: all }, i) => {
-        const fits = total <= limit, at = under + i * lane, best = largestTile(now.terms, now.values, limit), cls = `fac-t-small${fits ? "" : " fac-sram-no"}`;
-        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${1.2 * fs}L${px(limit)} ${top - 1.3 * fs}` });
-        add(`name ${i}`, "text", { class: cls, x: places[i], y: 0.95 * fs, "text-anchor": "middle" }, titles[i]);
-        if (!fits) {
-          const box = [px(limit), at + bar, px(total) - px(limit), 0.6 * fs];
-          add(`over ${i}`, "rect", { class: "fac-sram-over", x: box[0], y: box[1], width: box[2], height: box[3] });
-          add(`hatch ${i}`, "path", { class: "fac-sram-hatch", d: hatching(...box, 6) });
-        }
-        add(`used ${i}`, "rect", { class: "fac-sram-used", x: px(0), y: at + bar, width: px(Math.min(total, limit)) - px(0), height: 0.6 * fs });
-        add(`edge ${i}`, "rect", { class: "fac-outline", x: px(0), y: at + bar, width: px(limit) - px(0), height: 0.6 * fs });
-        add(`says ${i}`, "text", { class: cls, x: columns[0], y: at + 0.9 * fs }, `${all.join(", ")} ${fits ? `✓ ${bytesText(limit - total, KIB)} left` : `✗ ${bytesText(total - limit, KIB)} too much`}`);
-        add(`best ${i}`, "text", { class: "fac-t-small", x: columns[1], y: at + 0.9 * fs }, best ? `${best} × ${best}` : "not one row");
-        add(`reads ${i}`, "text", { class: "fac-t-small", x: columns[2], y: at + 0.9 * fs }, best ? times(best) : "–");
-        get("compiled").filter((c) => all.includes(c.gpu)).forEach((c, j) => add(`mark ${i} ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${at + bar - 0.4 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.label}: ${bytesText(c.shared, KIB)}`));
+      const titles = walls.map(({ limit, names: all }) => `${total <= limit ? "✓" : "✗"} ${all.join(", ")}`);
+      const places = spread(walls.map(({ limit }) => px(limit)), titles.map((text) => wide(text, 1.1 * fs) + 0.6 * fs), 0, width);
+      walls.forEach(({ limit }, i) => {
+        const cls = total <= limit ? "" : " fac-sram-no", x = px(limit);
+        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall + 0.7 * fs}h-3z` });
+        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
+        add(`name ${i}`, "text", { class: `fac-t-name${cls}`, x: places[i], y: fs, "text-anchor": "middle" }, titles[i]);
+        add(`size ${i}`, "text", { class: "fac-t-soft", x: places[i], y: 2.1 * fs, "text-anchor": "middle" }, `${limit / KIB}${narrow ? "" : " KiB"}`);
       });
     });
-    return y + (perThread ? 4.2 * fs : 0);
+    return y + (perThread ? 4.2 * fs : -0.6 * fs);
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
@@ -121,13 +115,7 @@ function render({ model, el }) {
     add("registers", "text", { class: `fac-t-small${spills ? " fac-sram-no" : ""}`, x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
   }
 
-  /** The widest part of a buffer that no wall cuts: its ends. */
-  const gap = (x, w, cuts) => {
-    const ends = [x, ...cuts.filter((cut) => cut > x && cut < x + w), x + w];
-    return ends.slice(1).map((end, i) => [ends[i], end]).reduce((a, b) => (b[1] - b[0] > a[1] - a[0] ? b : a));
-  };
-
-  /** Lay buffers side by side from the left wall; their names above. Returns where each one is. */
+  /** Lay buffers side by side from the left wall, each with its name. Returns where each one is. */
   function slide(add, over, buffers, where, y, tall, px, fs) {
     const spans = {}, names = [];
     let from = 0;
@@ -137,13 +125,14 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
-      const [left, right] = gap(x, w, where === "shared" ? walls.map(({ limit }) => px(limit)) : []), free = right - left; // no wall through a name
-      if (kind !== "other") names.push({ kind, letter, long, free, x: (left + right) / 2 });
+      const size = [`${bytesText(bytes, KIB)}`, short(bytes / KIB, 3)].find((says) => wide(says, 0.87 * fs) + 0.4 * fs < w);
+      if (kind !== "other") names.push({ kind, letter, long, size, w, x: x + w / 2 });
       from += bytes;
     }
-    const roomy = names.every(({ long, free }) => wide(long, fs) + 0.5 * fs < free); // all say how much, or none
-    for (const { kind, letter, long, free, x } of names) {
-      if (roomy || wide(letter, fs) < free) over(`${where} ${kind} name`, "text", { class: "fac-t-name", x, y: y - 0.35 * fs, "text-anchor": "middle" }, roomy ? long : letter);
+    for (const { kind, letter, long, size, w, x } of names) { // plates: a wall that goes through goes behind
+      const one = wide(long, 0.87 * fs) + 0.6 * fs < w, key = `${where} ${kind} name`, middle = y + tall / 2;
+      if (one || wide(letter, 0.87 * fs) < w + 4) chip(over, key, one ? long : letter, x, one || !size || tall < 4 * fs ? middle : middle - 0.65 * fs, fs);
+      if (!one && size && tall > 4 * fs) chip(over, `${key} size`, size, x, middle + 0.65 * fs, fs);
     }
     return spans;
   }
@@ -151,10 +140,11 @@ function render({ model, el }) {
   /** KiB, right under the block. */
   function axis(add, room, px, y, fs) {
     add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${y}H${px(room)}` });
-    for (let i = 0; i <= 4; i += 1) {
-      const bytes = (i * room) / 4;
-      add(`grid ${i}`, "path", { class: "fac-outline", d: `M${px(bytes)} ${y}v${0.4 * fs}` });
-      add(`tick ${i}`, "text", { class: "fac-t-soft", x: px(bytes), y: y + 1.6 * fs, "text-anchor": i ? "middle" : "start" }, i && i < 4 ? String(bytes / KIB) : `${bytes / KIB} KiB`);
+    const every = 2 ** Math.max(6, Math.ceil(Math.log2(room / KIB / 6))); // KiB
+    for (let kib = 0; kib * KIB <= room; kib += every) {
+      const x = px(kib * KIB);
+      add(`grid ${kib}`, "path", { class: "fac-outline", d: `M${x} ${y}v${0.4 * fs}` });
+      add(`tick ${kib}`, "text", { class: "fac-t-soft", x, y: y + 1.5 * fs, "text-anchor": kib ? "middle" : "start" }, kib ? String(kib) : "0 KiB");
     }
   }
 
@@ -162,17 +152,17 @@ function render({ model, el }) {
   function handles(add, spans, now, px, top, tall, fs, width) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
-    const says = [...edges.map(([trait]) => `${trait === "block_q" ? "B_q" : "B_k"} = ${get(trait)}`), bytesText(now.total, KIB)];
+    const says = [...edges.map(([trait]) => `${trait === "block_q" ? "Q" : "K"}: ${get(trait)} rows`), bytesText(now.total, KIB)];
     const sizes = says.map((text, i) => wide(text, i < 2 ? fs : 1.35 * fs) + 1.2 * fs);
     const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)];
     const places = spread(ends, sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      add(`hold ${trait}`, "path", { class: "fac-sram-hold", d: `M${ends[i]} ${top + tall / 2}v${tall / 2}` });
+      for (const under of ["under", ""]) add(`hold ${under}${trait}`, "path", { class: `fac-sram-hold ${under && "fac-sram-under"}`, d: `M${ends[i]} ${top + tall / 2}v${tall / 2}` });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} of m, ℓ` : "", half = wide(note, 0.87 * fs) / 2;
+    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.87 * fs) / 2;
     add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${0.5 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: Math.max(half, Math.min(width - half, places[2])), y: top + tall + 4.3 * fs, "text-anchor": "middle" }, note);
     says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 3 * fs, "text-anchor": "middle" }, text));

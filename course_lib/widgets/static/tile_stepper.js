@@ -1,4 +1,4 @@
-// One query row, its piles of keys, and the state (m, ℓ, O): right, and with a slip.
+// One query row, its tiles of keys, and the state (m, ℓ, O): right, and with a slip.
 // What it exports is held against Python in tests/widgets/test_javascript.py.
 
 const LINES = [
@@ -22,6 +22,8 @@ const WRONG_LINES = {
 // and what it does: the powers of α by which the old ℓ and O are multiplied, what p is measured against, m's start
 const SLIP = { no_rescale_o: { o: 0 }, no_rescale_l: { l: 0 }, neither: { l: 0, o: 0 }, inverse: { l: -1, o: -1 }, own_max: { own: true }, start_zero: { start: 0 } };
 const DONE = { m: 3, alpha: 4, p: 5, l: 6, o: 7 }; // the line after which a quantity is new
+/** m_new with its "new" below the line. */
+const lowered = (text) => text.split(/_(\w+)/).map((part, i) => (i % 2 ? h("sub", {}, part) : part));
 const num = (x) => (typeof x === "string" ? Number(x) : x);
 const finite = (x) => (x === -Infinity ? 0 : x);
 const sum = (xs) => xs.reduce((a, b) => a + b, 0);
@@ -112,18 +114,18 @@ function render({ model, el }) {
   }
 
   const picture = stepperPicture(model, data, now, () => said);
-  const place_ = h("span", { class: "fac-soft" }), formula = h("b", {});
-  const words = h("p", { class: "fac-stage-words fac-step-words" }, place_, formula);
+  const head = h("p", { class: "fac-step-title" }), place_ = h("span", { class: "fac-soft" }), formula = h("span", {});
+  const words = h("p", { class: "fac-stage-words fac-step-words" }, place_, " ", formula);
   const code = h("ol", { class: "fac-code", "aria-label": "The algorithm" });
   const state = h("div", {}), final = h("div", { class: "fac-final" });
   const voice = announcer();
   let said = "";
 
   const fold = more("step by tile, the numbers", h("div", { class: "fac-row" }, few ? null : row, column, by), state,
-    data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a pile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its pile."));
+    data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a tile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its tile."));
   const kept = unfolded(fold, drawState);
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
-  root(model, el, title, picture.node, words, bar.node,
+  root(model, el, title, head, picture.node, words, bar.node,
     h("div", { class: "fac-halves" }, part("stepper-code", code),
       h("div", {}, h("div", { class: "fac-row" }, part("stepper-mistake", mistake)), h("div", { class: "fac-row" }, few ? row : null, order, back), final)),
     fold, voice.node);
@@ -155,9 +157,10 @@ function render({ model, el }) {
   function draw() {
     const all = now(), step = Math.min(model.get("step"), last), { place, line } = position(step, nTiles);
     const [at, what] = where(all, place, line);
+    write(head, headline(all, place, line));
     write(place_, at);
-    write(formula, what);
-    said = `${at}: ${what}`;
+    if (formula.facSays !== what) formula.replaceChildren(...lowered((formula.facSays = what)));
+    said = `${at} ${head.textContent}. ${what}`;
     bar.follow(said);
     const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
     back.classList.toggle("fac-step-none", !dragged); // its place stays
@@ -174,9 +177,9 @@ function render({ model, el }) {
 
   /** The line that has run, with its numbers. */
   function where({ scores, sequence, right, column }, place, line) {
-    if (place < 0) return ["Start", "no key seen yet. Each pile keeps its colour; dashed: what the first will bring."];
-    if (place >= nTiles) return ["End", `${nTiles} of ${nTiles} tiles folded in, then one division.`];
-    const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 8 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
+    if (place < 0) return ["Start:", "no key seen yet; dashed: what the first tile will bring."];
+    if (place >= nTiles) return ["End:", "one division, O / ℓ."];
+    const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 4 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;
     const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", factor = place ? x(by.l[place]) : "0";
     const says = [
@@ -185,15 +188,34 @@ function render({ model, el }) {
       `: ${factor} · ${x(before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
       `: ${factor} · ${x(place ? o[place - 1][column] : 0)} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
     ];
-    return [`Tile ${place + 1} of ${nTiles}, line ${line} of ${LINES.length}`, `${LINES[line - 1][1]}${says[line - 1]}`];
+    return [`Tile ${place + 1} of ${nTiles}:`, `${LINES[line - 1][1]}${says[line - 1]}`];
+  }
+
+  /** What has just happened, in a line. */
+  function headline({ scores, sequence, right, column, slip, wrong, truth }, place, line) {
+    const x = (y) => short(y, 3), all = nTiles > 1 ? `${nTiles} tiles, one after the other` : "One tile";
+    if (place < 0) return `${all}: only m, ℓ and O are kept`;
+    if (place >= nTiles) return slip && far(slip.out[column], truth[column]) > 1e-4 * Math.max(1e-300, ...truth.map(Math.abs)) ? `The mistake answers ${short(slip.out[column], 4)}; right is ${short(truth[column], 4)}` : `${nTiles > 1 ? "Tile by tile" : "One tile"}, the answer is ${short(right.out[column], 4)}, as all at once`;
+    const tile = sequence[place], [first, stop] = data.tiles[tile], name = `tile ${nTiles <= 26 ? String.fromCharCode(65 + tile) : tile + 1}`, top = Math.max(...scores.slice(first, stop));
+    const old = place ? right.m[place - 1] : -Infinity, m = right.m[place], by = right.by.l[place];
+    if (line > 2 && m === -Infinity) return `Every key of ${name} is masked: nothing is added`;
+    return [
+      `${name.replace("t", "T")} comes: ${stop - first > 1 ? `keys ${first} to ${stop - 1}` : `key ${first}`}`,
+      top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
+      m > old ? (place && old > -Infinity ? `A new record: ${x(m)} beats ${x(old)}` : `The first record: m = ${x(m)}`) : `The record stays ${x(m)}: nothing in ${name} beats it`,
+      !place || old === -Infinity ? "Nothing is noted yet that could shrink" : by < 1 ? `What is noted shrinks to ${x(100 * by)} %` : "No new record: what is noted stays as large",
+      `Weights of ${name}: how far each score lies under the record ${x(m)}`,
+      `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
+      `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
+    ][line - 1];
   }
 
   // Words ----------------------------------------------------------------------------------------
   function drawCode(wrong) {
     const changes = WRONG_LINES[wrong] ?? {};
     const item = (key, text, inner) => {
-      const changed = changes[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, changes[key])) : null;
-      return h("li", { class: inner ? "fac-in" : null }, text, changed);
+      const changed = changes[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, lowered(changes[key]))) : null;
+      return h("li", { class: inner ? "fac-in" : null }, lowered(text), changed);
     };
     code.replaceChildren(
       item("start", "m = −∞, ℓ = 0, O = 0"),

@@ -1,4 +1,4 @@
-// The picture of the stepper, which is its handle too: scores in piles, what is on the desk, ℓ, O and O / ℓ.
+// The picture of the stepper, which is its handle too: scores in tiles, what is on the desk, ℓ, O and O / ℓ.
 
 const finiteOr0 = (x) => (Number.isFinite(x) ? x : 0);
 const middle = { "text-anchor": "middle" };
@@ -7,7 +7,8 @@ const middle = { "text-anchor": "middle" };
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
-  const paint = (tile) => `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
+  const HUES = ["#a79be0", "#c2ad8d", "#5d8392", "#b0455f", "#9db3a5", "#7b5d6e"]; // of their own: the palette's are those of Q, K, V, S and O
+  const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
   const spreadOf = most - least || 2, low = least - 0.2 * spreadOf, high = most + 0.3 * spreadOf;
@@ -31,14 +32,15 @@ function stepperPicture(model, data, now, says) {
     const at = { all, place, line, fs, tall: (two ? 9 : 12) * fs, end: place >= nTiles };
     const gap = (two ? 1.3 : 2.2) * fs, room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    drawPiles({ ...at, x: 0, w: two ? width : 0.44 * width, y: head });
-    const parts = [1.7, 1, 1, 1.7], unit = (room - gap * 3) / sum(parts), y = two ? 2 * head + at.tall + foot + 0.7 * fs : head;
+    const parts = [1.5, 1.1, 1.1, 1.6], unit = (room - gap * 3) / sum(parts), y = two ? 2 * head + at.tall + foot + 0.7 * fs : head;
     let x = width - room - (two ? 0 : 1); // its frame stays whole
     const places = parts.map((size) => {
       const box = { x, w: size * unit, y };
       x += size * unit + gap;
       return box;
     });
+    const goes = places[0].x + places[0].w / 2;
+    drawPiles({ ...at, x: 0, w: two ? width : 0.44 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 2.4 * fs}H${goes}v${0.3 * fs}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}v${-0.5 * fs}` });
     // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
     const scaleL = scaleOf(all, "l", at.tall);
     desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
@@ -47,10 +49,10 @@ function stepperPicture(model, data, now, says) {
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
       drawMean(add, { ...at, ...places[3] });
     });
-    picture.svg.setAttribute("aria-label", `Scores in piles, and the notes m, ℓ and O. ${says()}`);
+    picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
     follow = false;
-    return y + at.tall + foot;
+    return y + at.tall + foot + 0.7 * fs;
   }
 
   /** Pixels for one of ℓ or of O, with room for what lies below 0; a slip has room as far as 1.6 times the right one. */
@@ -71,19 +73,21 @@ function stepperPicture(model, data, now, says) {
     return Array.from({ length: 5 }, (_, i) => (Math.ceil(a / every) + i) * every).filter((v) => v > a + (b - a) / 6 && v < b - (b - a) / 6);
   };
 
+  /** The first of some words that has room, else the last. */
+  const fits = (words, room, size = 15) => words.find((text) => wide(text, size) < room) ?? words.at(-1);
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
   /** The outline of what is still to come: its place and its size. */
   const outline = (add, key, x, y, width, height) => add(`${key} to come`, "rect", { class: "fac-step-ghost fac-step-wait", x, y, width, height });
 
-  /** The scores pile by pile in the order visited, and the line of the maximum so far. */
-  function drawPiles({ all, place, line, fs, x, w, y, tall, end }) {
+  /** The scores tile by tile in the order visited, and the line of the maximum so far. */
+  function drawPiles({ all, place, line, fs, x, w, y, tall, end, link }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
-    const label = 4.2 * fs, unit = (w - label) / (sum(lengths) + 0.7 * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const label = 4.2 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
     const slots = [], knobs = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
-      const title = `query ${model.get("row")}: its score with each key`, long = data.fixed ? title : `${title} (drag one)`;
+      const title = `scores of query ${model.get("row")}`, long = data.fixed ? title : `${title}: drag a bar`;
       heading(add, "scores", wide(long, fs) < w + fs ? long : title, { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
@@ -98,28 +102,29 @@ function stepperPicture(model, data, now, says) {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
             const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey()); // where bars are thin, one stands for all
-            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top });
-            if (numbers) small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 8 : 0));
+            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * 8 });
+            if (numbers) small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0));
           }
           if (data.columns === 1) small("v", `V ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
         const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
-        const text = [`pile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
+        const text = [`tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
         add(`colour ${tile}`, "circle", { class: "fac-edge", style: paint(tile), cx: text ? from - 0.7 * fs : left + long / 2, cy: line_ - 0.32 * fs, r: 0.36 * fs });
         add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: from, y: line_ }, text);
         if (!data.fixed && nTiles > 1) {
-          add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: 2.5 * fs }, `pile ${name}: drag it to another place`, (px) => {
+          add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: 2.5 * fs }, `tile ${name}: drag it to another place`, (px) => {
             const to = slots.findIndex(([a, b]) => px >= a && px <= b);
             if (to >= 0) moveTile(tile, to);
           });
         }
-        left += long + 0.7 * unit;
+        if (here) add("link", "path", { class: "fac-step-link", d: link(left + long / 2, y + tall + 2.7 * fs) });
+        left += long + apart * unit;
       });
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
-      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, `${m === -Infinity ? "↓ " : ""}m ${short(m, 3)}`); // −∞: far below the axis
+      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m: none" : `m ${short(m, 3)}`);
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
         const apart = Math.max(1.2 * fs, Math.abs(level(other) - level(m))) * (other > m ? -1 : 1); // one label does not lie on the other
@@ -134,7 +139,7 @@ function stepperPicture(model, data, now, says) {
   function handle(add, { tile, k, key, score, x, y, w, tall, base, rise }) {
     const node = add(`grab ${tile} ${k}`, "rect", {
       class: "fac-grab fac-down", "data-key": key, "data-lm-suppress-shortcuts": "true", role: "slider", tabindex: key === heldKey() ? 0 : -1,
-      "aria-label": `score of key ${key}, pile ${letter(tile)}`, "aria-orientation": "vertical", "aria-valuemin": round(low), "aria-valuemax": round(high), "aria-valuenow": score,
+      "aria-label": `score of key ${key}, tile ${letter(tile)}`, "aria-orientation": "vertical", "aria-valuemin": round(low), "aria-valuemax": round(high), "aria-valuenow": score,
       x, y: y - 4, width: w, height: tall + 4,
     }, "", (_, py) => setScore(key, low + (base - py) / rise));
     node.facKey = key;
@@ -170,9 +175,9 @@ function stepperPicture(model, data, now, says) {
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
-    heading(add, "desk", `weights p${zoom > 1 ? `, ×${zoom}` : ""}`, { x, y, fs });
+    heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `of pile ${letter(tile)}`);
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}${zoom > 1 ? fits([`, ${zoom} × taller`, `, ×${zoom}`], w - 3 * fs) : ""}`);
     if (end) return;
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
@@ -184,32 +189,35 @@ function stepperPicture(model, data, now, says) {
     });
   }
 
-  /** ℓ or O as a stack, a segment a pile; the outline is its height before this tile, which shrank by α. */
+  /** ℓ or O as a stack, a segment a tile; the outline is its height before this tile, which shrank by α. */
   function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
-    heading(add, what, what === "o" && data.columns > 1 ? `O[${column}]` : name, { x, y, fs });
+    heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O[${column}]`], w + 0.4 * fs) : name, { x, y, fs });
     if (what === "o" && last_ >= 0) {
       const [high, deep] = bounds(column).map((v) => Math.max(y - 0.6 * fs, Math.min(floor, base - v * right.l[last_] * scale.unit)));
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (scale.deep) add(`${what} zero`, "text", { class: "fac-t-soft", x: x - 0.3 * fs, y: base + 0.3 * fs, "text-anchor": "end" }, "0");
-    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, what === "l" ? "sum of p" : "sum of p · V");
+    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
+    tick(add, what, x, base, tall, scale, fs);
     if (last_ < 0) {
       const first = finiteOr0(value(right, 0)) * scale.unit;
+      if (Math.abs(first) > 1.2 * fs) add(`${what} will`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - first / 2 + 0.3 * fs, ...middle }, short(value(right, 0), 4));
       return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
     }
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
-      (last_ < 0 ? [] : run.parts[what][last_]).forEach((share, i) => {
+      run.parts[what][last_].forEach((share, i) => {
         const size = finiteOr0(Math.abs(share)) * scale.unit, from = share >= 0 ? (up += size) : -down;
         if (share < 0) down += size;
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
         if (bad) return add(`${what} bad ${tile}`, "rect", { class: "fac-step-slip fac-step-bar", x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) });
-        add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `pile ${letter(tile)}: ${short(share, 5)}`);
+        add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `tile ${letter(tile)}: ${short(share, 5)}`);
         if (y1 - y0 > 1.4 * fs) chip(add, `${what} says ${tile}`, letter(tile), bx + bw / 2, (y0 + y1) / 2, fs, fresh && i === place ? "fac-step-land" : "");
+        else if (!slip && y1 - y0 > 0.6 * fs && letter(tile)) add(`${what} says ${tile}`, "text", { class: "fac-t-small", x: bx + bw + 0.2 * fs, y: (y0 + y1) / 2 + 0.3 * fs }, letter(tile)); // too thin for a plate
       });
       const total = value(run, last_);
       top = base - Math.max(0, finiteOr0(total)) * scale.unit;
@@ -228,6 +236,14 @@ function stepperPicture(model, data, now, says) {
     }
   }
 
+  /** One round number of ℓ or of O, at its height: each has a scale of its own. */
+  function tick(add, what, x, base, tall, { unit, deep }, fs) {
+    const most = 0.85 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
+    if (!v || v * unit < 1.2 * fs) return;
+    add(`${what} tick`, "path", { class: "fac-step-base", d: `M${x - 4} ${base - v * unit}h4` });
+    add(`${what} level`, "text", { class: "fac-t-soft", x: x - 6, y: base - v * unit + 0.3 * fs, "text-anchor": "end" }, short(v, 3));
+  }
+
   /** O / ℓ after each tile, in the band of what an average can be: from the lowest value to the highest. */
   function drawMean(add, { all, place, fs, y, tall, end, line, ...box }) {
     const x = box.x + 2.4 * fs, w = box.w - 2.4 * fs; // its axis is at its left
@@ -237,7 +253,7 @@ function stepperPicture(model, data, now, says) {
     const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
     const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
     const later = end ? "" : "fac-step-later", axis = [a, ...levels(a, b), b]; // the line that divides runs once, at the end
-    heading(add, "mean", end ? "O / ℓ" : "O / ℓ so far", { x: box.x, y, fs });
+    heading(add, "mean", end ? "the answer" : fits(["the answer so far", "answer so far"], box.w + 0.6 * fs), { x: box.x, y, fs });
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
     const path = (key, run, cls, many) => {
       const seen = run.means.slice(0, many);
@@ -256,12 +272,14 @@ function stepperPicture(model, data, now, says) {
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      if (shown) add(`${key} says`, "text", { class: cls, x: x + w / 2, y: y + tall + at * fs, ...middle }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
+      const beside = !sign && shown, right_ = across(shown - 1) + 5 * fs < x + w + 0.5 * fs, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
+      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
-    says("right", right, end ? "fac-t-small fac-t-name" : "fac-t-soft", 1.1, "");
+    says("right", right, "fac-t-small fac-t-name", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
-    else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "V’s range");
+    else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
+    if (!shown && level(a) - level(b) > 4 * fs) add("band says", "text", { class: "fac-t-soft", x: x + w / 2, y: level(b) + 1.3 * fs, ...middle }, "V lies in here");
   }
 
   return picture;
