@@ -165,9 +165,9 @@ ALLOWED_SCORES = Exercise.of(
     cuts=_cuts,
     mistakes=(
         Mistake(
-            "the condition is the wrong way round",
-            "tl.where(condition, a, b) takes a where the condition holds. Here the scores that are "
-            "allowed are hidden.",
+            "what is allowed is -inf",
+            "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way "
+            "round? Or does the mask of the load let nothing in?",
             partial(_other, allows=np.greater),
         ),
         Mistake(

@@ -119,8 +119,8 @@ def _cases(rng: Generator) -> list[Case]:
         case("64 x 100", 64, 100, (16, 32), True, compiled=True),
         case("64 x 100", 64, 100, (16, 32), False),
         case("16 x 32", 16, 32, (4, 16), False,
-             refused="a tile has 16 columns, while the first program ends with column 7: it may "
-             "not be wider than 2 * ROWS"),
+             refused="a tile has 16 columns, while the first program ends with 7: no tile may "
+             "be wider than 2 * ROWS"),
         *(
             case(f"{rows} x {cols}", rows, cols, (block, max(1, int(block * one["wide"]))),
                  one["half"])
@@ -149,7 +149,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     parts = list(zip(result, expected, dtypes, _NAMES, axes, strict=True))
     for got, wanted, dtype, name, _ in parts:
         if fault := formal_fault(got, wanted, dtype):
-            return Finding(fault.property, f"{name}: {fault.says}", look=fault.look)
+            says = f"{name}: {fault.says}"
+            return Finding(fault.property, says, look=fault.look, numbers_right=True)
     for got, wanted, _, name, of in parts:
         if finding := array_finding(got, wanted, relative=0.0, name=name, axes=of):
             return finding
@@ -229,8 +230,9 @@ TURNED_STAIRS = Exercise.of(
             partial(_turned, turn=lambda tile: tile.reshape(tile.shape[::-1])),
         ),
         *Mistake.ways(
-            "the condition is the wrong way round",
-            "tl.where(condition, a, b) takes a where the condition holds. " + _RULE,
+            "what a row sees is -inf",
+            "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way "
+            "round, or does it hold nowhere? Or does the loop not run? " + _RULE,
             partial(_turned, sees=lambda i, j: j > 2 * i + 1),
         ),
         *Mistake.ways(
@@ -278,7 +280,6 @@ TURNED_STAIRS = Exercise.of(
             partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r)),
             partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r + 2)),
             partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * c)),
-            partial(_turned, end=lambda t, r, c, n: min(n, c)),
         ),
     ),
 )
