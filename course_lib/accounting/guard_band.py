@@ -77,16 +77,17 @@ class View:
             index[axis], left = divmod(left, stride)
         return index
 
-    def rows(self, addresses: np.ndarray) -> tuple[int, int]:
-        """Return (first, last + 1) along the row axis, the last but one (1-D: the only one)."""
+    def place(self, addresses: np.ndarray) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return (first, last + 1) of rows and of columns, as a `Visit` has them."""
         if self.ndim == 0:
-            return (0, 1)
+            return (0, 1), (0, 1)
         axis = max(self.ndim - 2, 0)
         low, high = self.index(int(addresses.min())), self.index(int(addresses.max()))
+        columns = (low[-1], high[-1] + 1) if self.ndim > 1 else (0, 1)
         if low[:axis] != high[:axis]:  # several heads at once: ask every address
             rows = np.asarray(self.index(addresses)[axis])
-            return (int(rows.min()), int(rows.max()) + 1)
-        return (low[axis], high[axis] + 1)
+            return (int(rows.min()), int(rows.max()) + 1), columns
+        return (low[axis], high[axis] + 1), columns
 
     def where(self, outside: np.ndarray) -> str:
         """Say on which side of this tensor the addresses lie."""

@@ -315,15 +315,16 @@ class KernelLedger(Ledger):
         return twin if tensor is value else type(value)(twin, value.dtype)
 
     def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
-        program, rows, n_bytes = self._hooks.program(), view.rows(addresses), addresses.size * width
+        program, n_bytes = self._hooks.program(), addresses.size * width
+        rows, columns = view.place(addresses)
         if kind != "store":
             self.note_read(view.name, n_bytes)
             self.launches[-1].read[view.name] += n_bytes
-            self.visits.append(Visit(program, view.name, rows, "load", n_bytes))
+            self.visits.append(Visit(program, view.name, rows, "load", n_bytes, columns))
         if kind != "load":
             self.note_written(view.name, n_bytes)
             self.launches[-1].stored[str(program)] += addresses.size
-            self.visits.append(Visit(program, view.name, rows, "store", n_bytes))
+            self.visits.append(Visit(program, view.name, rows, "store", n_bytes, columns))
             self._owner[view.name].dirty = True
 
     def _access_mixed(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+FIRST_LOADS = 256  # so many of a case's loads are kept in their order, to be drawn
 TENSORS = ("q", "k", "v", "o", "s")  # these have a colour of their own
 
 
@@ -33,7 +34,8 @@ class Visit(NamedTuple):
 
     ``rows`` is (first, last + 1) of the rows it touched, along the tensor's last axis but one (of
     a 1-D tensor: of the elements). An atomic makes a "load" and a "store". ``n_bytes`` is what it
-    added to the books.
+    added to the books. ``columns`` is (first, last + 1) along the last axis of the lowest address
+    and of the highest, which is the range of a tile; (0, 1) of a 1-D tensor.
     """
 
     program: tuple[int, int, int]
@@ -41,6 +43,7 @@ class Visit(NamedTuple):
     rows: tuple[int, int]
     kind: Literal["load", "store"]
     n_bytes: int
+    columns: tuple[int, int] = (0, 1)
 
 
 class Ledger:

@@ -22,7 +22,8 @@ from course_lib.judging.as_meant import as_meant
 from course_lib.judging.asked_again import asked_again
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
-from course_lib.judging.hosts import Host
+from course_lib.judging.hosts import Host, Ran
+from course_lib.judging.load_map import LoadMap, load_map
 from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import Named, Seen, is_formula, recognise
@@ -35,6 +36,8 @@ from course_lib.sandbox.inputs import UNCHANGED, is_tensor
 
 NOT_ATTEMPTED = "not attempted"
 ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
+REFUSES = "stops where it must not be built"
+ASSERTED = "CompileTimeAssertionFailure"  # what tl.static_assert raises where kernels are compiled
 _LONGEST = 600  # characters of a message
 
 
@@ -55,7 +58,7 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
     """
     passed: list[Seen] = []
     named = False
-    for case in cases:
+    for case in (case for case in cases if not case.refused):
         judged = _judge_one(exercise, host, case, None if named else passed)
         yield judged
         if judged.fatal:
@@ -70,6 +73,11 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
     later = "after other inputs"
     if len(cases) > 1 and not named and (found := asked_again(exercise, host, cases[0], later)):
         yield Judged(cases[0], incorrect(exercise, cases[0], found), None)
+    for case in (case for case in cases if case.refused):  # after which nobody may be left
+        ran = host.run(case)
+        yield Judged(case, _built_after_all(exercise, case, ran), None, ran.fatal)
+        if ran.fatal:
+            return
 
 
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:
@@ -113,9 +121,11 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     unstored = _stopped(books.nothing_stored(observed.ledger))
     finding = replace(finding, look=finding.look or unstored)
     note = books.other_tiles(case.kwargs, observed.ledger, observed.origins)
+    loads = _loads(exercise, case, observed)
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED, UNCHANGED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
-        return Judged(case, incorrect(exercise, case, finding, note=note), observed)
+        report = incorrect(exercise, case, finding, note=note, loads=loads)
+        return Judged(case, report, observed)
     theirs = exercise.compared(case, observed.result)
     failed_now = Seen(exercise, case, answer, theirs, passed=False)
     named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
@@ -124,7 +134,30 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         case, finding = _shortest(exercise, host, case, finding)
     elif case.args and not named:
         small = _smallest(exercise, host, case, finding)
-    return Judged(case, incorrect(exercise, case, finding, named, small, note), observed)
+    return Judged(case, incorrect(exercise, case, finding, named, small, note, loads), observed)
+
+
+def _loads(exercise: Exercise, case: Case, observed: Observed) -> LoadMap | None:
+    if exercise.cuts is None:
+        return None
+    return load_map(exercise.cuts(case), case.args, observed.ledger, observed.origins)
+
+
+def _built_after_all(exercise: Exercise, case: Case, ran: Ran) -> Report | None:
+    """Return the report on a kernel that is to be refused while it is built, None if it is."""
+    failure = ran.failure
+    if failure:
+        asserted = "static_assert" in "".join(failure.lines[-1:])
+        if (asserted and "AssertionError" in failure.kinds) or ASSERTED in failure.kinds:
+            return None
+        return failed(exercise, case, failure)
+    finding = ran.found or Finding(
+        REFUSES,
+        f"this launch is built and runs, and {case.refused}.",
+        look='write tl.static_assert(what must hold, "words"), as a line of the kernel.',
+        numbers_right=True,
+    )
+    return incorrect(exercise, case, finding)
 
 
 def _result(exercise: Exercise, host: Host, case: Case) -> Any:
@@ -188,10 +221,12 @@ def incorrect(
     named: Named | None = None,
     small: Sequence[str] = (),
     note: str = "",
+    loads: LoadMap | None = None,
 ) -> Report:
     """Return the report on one finding: the known mistake behind it first, if there is one.
 
-    ``small`` are lines about a smaller input, ``note`` is one more sentence.
+    ``small`` are lines about a smaller input, ``note`` is one more sentence. Loads that are all
+    wrong are told and not drawn.
     """
     lines, mistake = list[str](), named and named.mistake
     if named and mistake:
@@ -209,7 +244,10 @@ def incorrect(
         if tiled.wrong_rows.all():  # a map of that would show nothing
             all_told = tiled.codes.all() and re.search(r"\b(\d+) of \1\b", finding.says)
             lines += [] if all_told and not tiled.tiles else [tiled.caption()]
-            picture = None
+            picture, shown = None, len(lines)
+    if loads and loads.is_all_wrong:
+        lines.append(loads.caption())
+        loads = None
     lines += [note, *small] if note else small
     after = "step by step" if is_formula(case) else "after every line"
     look = f"work this small input out by hand, and compare {after}."
@@ -223,6 +261,7 @@ def incorrect(
         misconception=mistake.name if mistake else "",
         picture=picture,
         drawn_after=shown,
+        loads=loads,
     )
 
 

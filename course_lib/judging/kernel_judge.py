@@ -174,6 +174,26 @@ def _rows_unstored(
     )
 
 
+def gives_every_lane_a_value(may_be: str, fill: str = MINUS_INF) -> Judge:
+    """Ask that loads with a mask have ``other``, where NaN, which stands for anything, is hidden.
+
+    ``may_be`` says what an undefined lane may be on a GPU.
+    """
+
+    def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        if observed.ledger is None or not observed.ledger.undefined:
+            return None
+        return Finding(
+            UNDEFINED,
+            "the numbers are right here, but a load has a mask and no `other=`. What the mask "
+            f"leaves out is undefined on a GPU: it may be {may_be}.",
+            look=f"write other={fill} into the load.",
+            numbers_right=True,
+        )
+
+    return judge
+
+
 def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that at least one Triton kernel ran, touched memory, and computed the answer itself."""
     ledger = observed.ledger

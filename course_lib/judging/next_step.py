@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from course_lib.judging.finding import Finding
-from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars, plural
-from course_lib.judging.report_text import span
+from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars, plural, span
 from course_lib.judging.spec import STORED, Exercise, Mistake
 
 

@@ -355,6 +355,11 @@ def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in str(name)[:24])
 
 
+def span(word: str, first: int, last: int) -> str:
+    """Return "rows 0 to 15" or "row 3"."""
+    return f"{word} {first}" if first == last else f"{plural(word)} {first} to {last}"
+
+
 def _verb(n: int) -> str:
     return " is wrong" if n == 1 else " are wrong"
 

@@ -17,6 +17,7 @@ from course_lib.style.palette import hex_of
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from course_lib.judging.load_map import LoadMap
     from course_lib.judging.picture import Picture
     from course_lib.judging.report_text import Piece
 
@@ -52,7 +53,8 @@ class Report:
     """The outcome of one check: the verdict, one headline, and the lines that explain it.
 
     ``misconception`` is the name of the known mistake that the answer matches, if one does.
-    ``picture`` is drawn after the first ``drawn_after`` lines, and only when somebody looks.
+    ``picture`` is drawn after the first ``drawn_after`` lines, and only when somebody looks;
+    ``loads`` stand behind it.
     """
 
     exercise: Exercise
@@ -62,6 +64,7 @@ class Report:
     misconception: str = ""
     picture: Picture | None = None
     drawn_after: int = 0
+    loads: LoadMap | None = None
 
     def __post_init__(self) -> None:
         """Cut lines that nobody reads to their end: an answer may hold any number of numbers."""
@@ -111,10 +114,16 @@ class Report:
     def _repr_html_(self) -> str:
         """Return the report as HTML; everything a student wrote is escaped."""
         parts = [_html_line(_clean(line)) for line in self.lines]
+        drawn = []
         if self.picture is not None:
             from course_lib.judging.report_html import picture_html
 
-            parts.insert(self.drawn_after, picture_html(self.picture))
+            drawn.append(picture_html(self.picture))
+        if self.loads is not None:
+            from course_lib.judging.report_html import loads_html
+
+            drawn.append(loads_html(self.loads))
+        parts[self.drawn_after : self.drawn_after] = drawn
         return (
             f"<div class='course-report' style='border-left:5px solid {_LOOK[self.verdict][2]};"
             "padding:.3em 1em;margin:.4em 0;max-width:52em'>"
@@ -131,12 +140,18 @@ class Report:
     def _body(self, width: int | None, *, fine: bool = True) -> list[list[Piece]]:
         """Return the lines as pieces with styles, the picture among them."""
         lines = [[(_wrap(_clean(line), width), "")] for line in self.lines]
+        drawn: list[list[Piece]] = []
         if self.picture is not None:
             from course_lib.judging.report_text import picture_lines
 
-            caption = [(_wrap(self.picture.caption(), width), "")]
-            drawn = [caption, *picture_lines(self.picture, fine=fine)]
-            lines[self.drawn_after : self.drawn_after] = drawn
+            drawn.append([(_wrap(self.picture.caption(), width), "")])
+            drawn += picture_lines(self.picture, fine=fine)
+        if self.loads is not None:
+            from course_lib.judging.report_text import loads_lines
+
+            drawn.append([(_wrap(self.loads.caption(), width), "")])
+            drawn += loads_lines(self.loads)
+        lines[self.drawn_after : self.drawn_after] = drawn
         return lines
 
 

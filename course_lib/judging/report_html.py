@@ -13,6 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
+from course_lib.judging.load_map import NEVER, LoadMap, Shown
 from course_lib.judging.picture import (
     INFINITE,
     MEANING,
@@ -22,8 +23,8 @@ from course_lib.judging.picture import (
     TrafficBars,
     edges,
     pool,
+    span,
 )
-from course_lib.judging.report_text import span
 from course_lib.style.palette import hex_of
 
 MOST_CELLS = 64  # a side
@@ -50,6 +51,51 @@ def picture_html(picture: Picture) -> str:
         f"{svg}<figcaption style='font-size:.9em'>{key}"
         f"{html.escape(picture.caption())}</figcaption></figure>"
     )
+
+
+def loads_html(loads: LoadMap) -> str:
+    """Return the loads as a figure: a grid an input, a number in each tile for each load of it."""
+    body, y, right = "", 0.0, 0.0
+    for plane in loads.planes:
+        rows = loads.lines(plane)
+        left_out = loads.left_out(plane)
+        heading = plane.heading + (f" ({left_out} more are not drawn)" if left_out else "")
+        body += _text(0, y + 14, heading, bold=True)
+        y += 22
+        wide = 12 + _LETTER * max(len(cell.text) for _, row in rows for cell in row)
+        left = 8 + _LETTER * max(len(label) for label, _ in rows)
+        for label, row in rows:
+            body += _text(left - 8, y + 15, label, "end")
+            body += "".join(_load(left + i * wide, y, wide, cell) for i, cell in enumerate(row))
+            y += 22
+        right = max(right, left + wide * len(rows[0][1]), _LETTER * 1.1 * len(heading))
+        y += 10
+    svg = _svg(right + 4, y, "The loads of your kernel. " + loads.caption(), body)
+    return (
+        "<figure style='margin:.6em 0;max-width:100%'>"
+        f"<figcaption style='font-size:.9em;margin-bottom:.3em'>{html.escape(loads.caption())} "
+        f"{_key_of_loads(loads)}</figcaption>{svg}</figure>"
+    )
+
+
+def _load(x: float, y: float, wide: float, cell: Shown) -> str:
+    """Return one tile: filled if it was loaded, with a thick border if it is marked."""
+    box = f"<rect x='{x + 1:g}' y='{y:g}' width='{wide - 2:g}' height='20'"
+    look = f"fill='{_BLUE}' fill-opacity='.25' stroke='currentColor' stroke-opacity='.5'"
+    if cell.is_marked:
+        look = f"fill='{_VERMILION}' fill-opacity='.25' stroke='{_VERMILION}' stroke-width='3'"
+    elif not cell.is_loaded:
+        dashes = " stroke-dasharray='3 3'" if cell.text == NEVER else " stroke-opacity='.25'"
+        look = f"fill='none' stroke='currentColor'{dashes}"
+    return f"{box} {look}/>" + _text(x + wide / 2, y + 15, cell.text, "middle", bold=cell.is_marked)
+
+
+def _key_of_loads(loads: LoadMap) -> str:
+    cells = [cell for plane in loads.planes for _, row in loads.lines(plane) for cell in row]
+    key = "A number in a tile is a load of it." if any(cell.is_loaded for cell in cells) else ""
+    if any(cell.text == NEVER for cell in cells):
+        key += f" {NEVER} is a tile that is never loaded."
+    return html.escape(key)
 
 
 def _svg(width: float, height: float, summary: str, body: str) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.judging.picture import MEANING, SIGNS, Band, Picture, TrafficBars, plural
+from course_lib.judging.load_map import (
+    MARK,
+    MOST_CELLS,
+    LoadMap,
+    Plane,
+    Shown,
+)
+from course_lib.judging.picture import MEANING, SIGNS, Band, Picture, TrafficBars, span
 
 Piece = tuple[str, str]  # text, and a rich style or nothing
 
@@ -25,6 +32,42 @@ def picture_lines(picture: Picture, *, fine: bool = True) -> list[list[Piece]]:
     return _map(picture.fine_bands if fine else picture.bands, picture.word)
 
 
+def loads_lines(loads: LoadMap) -> list[list[Piece]]:
+    """Return the lines of a picture of loads: an input after the other, a tile beside the other."""
+    lines: list[list[Piece]] = []
+    signs: set[str] = set()
+    for plane in loads.planes:
+        most = _cells_that_fit(loads, plane)
+        rows = loads.lines(plane, most)
+        cells = [_signed(cell) for _, row in rows for cell in row]
+        wide = max(len(sign) for sign in cells)
+        name = max(len(label) for label, _ in rows)
+        left = loads.left_out(plane, most)
+        more = f" ({left} more are not drawn)" if left else ""
+        lines.append([(f"   {plane.heading}{more}", "")])
+        for label, row in rows:
+            pieces = [(f"   {label:<{name}} ", "dim")]
+            for cell in row:
+                style = f"bold {_WRONG}" if cell.is_marked else "" if cell.is_loaded else "dim"
+                pieces.append((f" {_signed(cell):>{wide}}", style))
+            lines.append(pieces)
+        signs.update(sign[:1] for sign in cells)
+    key = [f"{sign} {means}" for sign, means in loads.key().items() if sign in signs]
+    return [*lines, [("   " + "   ".join(key), "")]] if key else lines
+
+
+def _signed(cell: Shown) -> str:
+    return MARK + cell.text if cell.is_marked else cell.text
+
+
+def _cells_that_fit(loads: LoadMap, plane: Plane) -> int:
+    """Return how many cells a line has room for."""
+    rows = loads.lines(plane)
+    wide = max(len(_signed(cell)) for _, row in rows for cell in row)
+    name = max(len(label) for label, _ in rows)
+    return max(1, min(MOST_CELLS, (84 - name) // (wide + 1)))
+
+
 def legend(bands: Sequence[Band]) -> list[tuple[str, str]]:
     """Return (sign, meaning) of what occurs in the map, what is right first."""
     seen = {sign for band in bands for sign in band.cells}
@@ -36,11 +79,6 @@ def counted(band: Band) -> str:
     if not band.wrong:
         return "right"
     return f"{band.wrong} of {band.size} wrong" if band.size > 1 else "wrong"
-
-
-def span(word: str, first: int, last: int) -> str:
-    """Return "rows 0 to 15" or "row 3"."""
-    return f"{word} {first}" if first == last else f"{plural(word)} {first} to {last}"
 
 
 def _map(bands: Sequence[Band], word: str) -> list[list[Piece]]:

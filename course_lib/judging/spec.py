@@ -18,6 +18,7 @@ from course_lib.lessons import ExerciseFacts
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from course_lib.judging.load_map import Cut
     from course_lib.judging.origins import Origins
     from course_lib.judging.provenance import Provenance
 
@@ -43,6 +44,8 @@ class Case:
     ``compiled`` compiles the kernel for a GPU (sm_80) with this case's types, after all passed.
     ``shows``: which of `HARD` this case is. ``together``: the places of inputs that belong
     to each other (an lse to its scores), and make no sense if they are changed apart.
+    ``refused`` says why a kernel is not to be built for this case: its ``tl.static_assert`` stops
+    it, and nothing comes back to be judged.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Case:
     compiled: bool = False
     shows: frozenset[str] = frozenset()
     together: frozenset[int] = frozenset()
+    refused: str = ""
 
     def phases(self, later: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arguments of the call, and the last ``later`` of them, which come after."""
@@ -134,7 +138,8 @@ class Exercise(ExerciseFacts):
     back until ``run``, a generator then, has yielded a first answer (a gradient, until o is known);
     they are sent into it, and the result is the first answer with what it returns behind it.
     ``compared(case, result)`` is what of a result is held against what mistakes make.
-    ``spared``: those of `HARD` that its cases leave out, each with the reason.
+    ``spared``: those of `HARD` that its cases leave out, each with the reason. ``cuts(case)``: how
+    the inputs of a kernel are cut into tiles, by name, so that its loads can be drawn.
     """
 
     cases: Callable[[Generator], Sequence[Case]]
@@ -150,6 +155,7 @@ class Exercise(ExerciseFacts):
     compared: Callable[[Case, Any], Any] = lambda case, result: result
     mistakes: tuple[Mistake, ...] = ()
     spared: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cuts: Callable[[Case], Mapping[str, Cut]] | None = None
     seconds: float = 20.0  # an endless loop is stopped after this long, per case
 
     @classmethod

@@ -12,6 +12,7 @@ import warnings
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from course_lib.accounting.ledger import FIRST_LOADS
 from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.sandbox import kernel_source
@@ -104,14 +105,17 @@ class _Interpreter:
 
 
 def _asked_for(visits: list[Visit]) -> list[Visit]:
-    """Return a visit of each program, and one of each range of rows that was stored.
+    """Return the first loads, a visit of each program, and one of each range of rows stored.
 
-    That is all that judges ask (does every program work, is every row stored); an attention
-    kernel makes a hundred times as many.
+    That is all that judges ask (does every program work, is every row stored), and what a picture
+    of the loads shows; an attention kernel makes a hundred times as many.
     """
+    loads = [visit for visit in visits if visit.kind == "load"][:FIRST_LOADS]
     programs = {visit.program: visit for visit in visits}
     stored = {(v.tensor, v.rows): v for v in visits if v.kind == "store"}
-    return list(dict.fromkeys([*programs.values(), *stored.values()]))
+    others = dict.fromkeys([*programs.values(), *stored.values()])
+    drawn = set(loads)
+    return [*loads, *(visit for visit in others if visit not in drawn)]
 
 
 def _contents(tensor: Any) -> bytes:

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Four exercises, about 38 minutes. You need lesson 05. No GPU is needed: on a
+# Five exercises, about 42 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -200,6 +200,66 @@ def long_logsumexp(x, *, block=64):
 
 # %% check-5-4
 check(long_logsumexp)
+
+# %% about-5-5 [markdown]
+# ## 5.5 · Hide scores in a tile of rows (4 minutes)
+#
+# The check counts: each score is loaded once; each score of `kept` and each row's `top` is
+# stored once.
+#
+# Scores above a `limit` are not allowed. `allowed_scores(x, limit=limit)` returns two tensors:
+#
+# - `kept`, `(n_rows, n_cols)`: the scores of `x`; in place of one above the limit, −inf. A score
+#   that equals the limit is allowed.
+# - `top`, `(n_rows,)`: the largest allowed score of each row, −inf if there is none.
+#
+# `x` is float32, and its rows lie one after the other. One program does one *tile*: `block_rows`
+# neighbouring rows, whole. The last tile may be short. As in 5.3, the program has room for
+# `COLS` columns, a power of two, and a row may be shorter.
+#
+# Two tools are new. Lesson 07 hides keys and takes maxima with them:
+#
+# - `tl.where(condition, a, b)`: entry by entry, `a` where the condition holds, else `b`.
+# - `tl.max(tile, 1)`: along axis 1, one number for each *row* of a tile. (Axis 0 would give one for
+#   each column.)
+#
+# The tile's addresses and its mask are given: lesson 06 builds them. You write four lines:
+# the load, the hiding, two stores. (The load needs `other=`, as in 5.3.)
+#
+# Example: `limit = 4` and the row `[1, 7, 4]` give `[1, -inf, 4]` and 4.
+
+
+# %% ex-5-5
+@triton.jit
+def allowed_kernel(
+    x, kept, top, limit, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr
+):  # fmt: skip
+    """One program: one tile of rows. x, kept: (n_rows, n_cols), top: (n_rows,)."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # (ROWS,)
+    cols = tl.arange(0, COLS)  # (COLS,), COLS >= n_cols
+    at = rows[:, None] * n_cols + cols[None, :]  # (ROWS, COLS): offsets
+    inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)  # their mask
+    ### BEGIN SOLUTION
+    tile = tl.load(x + at, mask=inside, other=float("-inf"))
+    tile = tl.where(tile <= limit, tile, float("-inf"))
+    tl.store(kept + at, tile, mask=inside)
+    tl.store(top + rows, tl.max(tile, 1), mask=rows < n_rows)
+    ### END SOLUTION
+
+
+def allowed_scores(x, *, limit, block_rows):
+    """Return (kept, top). x: (n_rows, n_cols) float32, row after row."""
+    n_rows, n_cols = x.shape
+    kept = torch.empty_like(x)
+    top = torch.empty(n_rows, dtype=x.dtype, device=x.device)
+    cols = triton.next_power_of_2(n_cols)
+    grid = (triton.cdiv(n_rows, block_rows),)
+    allowed_kernel[grid](x, kept, top, limit, n_rows, n_cols, ROWS=block_rows, COLS=cols)
+    return kept, top
+
+
+# %% check-5-5
+check(allowed_scores)
 
 # %% progress
 progress()

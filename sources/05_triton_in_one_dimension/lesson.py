@@ -10,7 +10,7 @@
 # have; sum up a row that is longer than any block; say what the interpreter
 # can show and what it cannot.
 #
-# **Time:** 40 minutes for this lesson, 38 for its four exercises.
+# **Time:** 40 minutes for this lesson, 42 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -633,8 +633,8 @@ Quiz(
 #
 # Open `exercises/05_triton_in_one_dimension.ipynb`: the offsets of a program
 # (5.1), a vector sum that stays inside its tensors (5.2), a row softmax (5.3),
-# and the log-sum-exp of a long row in one pass (5.4), which is online softmax in
-# Triton.
+# the log-sum-exp of a long row in one pass (5.4), which is online softmax in
+# Triton, and a first tile of rows, with `tl.where` and a maximum for each (5.5).
 #
 # ## What comes next
 #

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Five exercises, about 55 minutes. You need lesson 06. No GPU is needed: on a
+# Six exercises, about 61 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -402,6 +402,83 @@ def mended_total(x, *, block=64):
 
 # %% check-6-4b
 check(mended_total)
+
+# %% about-6-5 [markdown]
+# ## 6.5 · Up the stairs, and turned round (6 minutes)
+#
+# The check counts: each tile of `x` that some row sees is loaded once and stored once, and no
+# other tile is even loaded. `top` is stored once.
+#
+# A variation of the lesson's stairs, with another rule: **row `i` sees the columns
+# `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
+# `turned_stairs` returns two tensors:
+#
+# - `out`, `(n_cols, n_rows)`: `x` transposed, −inf where the row of `x` does not see. float16 if
+#   `half` is true, else float32. The launcher fills it with −inf: a tile that nobody sees is
+#   right already.
+# - `top`, `(n_rows,)`, float32: for each row of `x` the largest number *that was stored in `out`*.
+#
+# `x` is float32, its rows one after the other. A program owns `ROWS` rows and walks over the
+# columns, `COLS` at a time. The check chooses both, and sizes that are no multiples of them.
+# You write five lines:
+#
+# 1. The first line stops the build, with `tl.static_assert`, unless `COLS` is at most `2 * ROWS`.
+#    (A wider tile holds columns that no row of program 0 sees. The check tries one.)
+# 2. `end`, the first column that *no* row of this tile sees, and never more than `n_cols`. The
+#    smaller of two numbers is `tl.minimum`. The last row of a tile sees furthest.
+# 3. In the loop: the condition and `tl.where`, then the cast to `out`'s own type. Call the result
+#    `kept`: the given line below takes its maximum.
+# 4. The store, turned round: `tl.trans`, of the tile and of its mask.
+#
+# Example: with `ROWS = 4` program 0 owns rows 0 to 3. Row 3 sees columns 0 to 7, so `end` is 8. In
+# program 1 it is 16, if there are so many columns.
+
+
+# %% ex-6-5
+# fmt: off
+@triton.jit
+def turned_kernel(
+    x, out, top, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr,
+):
+    """One program: a tile of rows. x: (n_rows, n_cols), out: (n_cols, n_rows)."""
+    ### BEGIN SOLUTION
+    tl.static_assert(COLS <= 2 * ROWS, "a tile is wider than the first stairs")
+    ### END SOLUTION
+    tile = tl.program_id(0)
+    rows = tile * ROWS + tl.arange(0, ROWS)  # (ROWS,)
+    m = tl.full((ROWS,), float("-inf"), tl.float32)  # the largest so far
+    ### BEGIN SOLUTION
+    end = tl.minimum(n_cols, 2 * (tile + 1) * ROWS)
+    ### END SOLUTION
+    for start in range(0, end, COLS):
+        cols = start + tl.arange(0, COLS)  # (COLS,)
+        inside = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)
+        x_ptrs = x + rows[:, None] * n_cols + cols[None, :]
+        x_tile = tl.load(x_ptrs, mask=inside, other=float("-inf"))
+        out_ptrs = out + cols[:, None] * n_rows + rows[None, :]  # (COLS, ROWS)
+        ### BEGIN SOLUTION
+        sees = cols[None, :] <= 2 * rows[:, None] + 1  # (ROWS, COLS)
+        kept = tl.where(sees, x_tile, float("-inf")).to(out.dtype.element_ty)
+        tl.store(out_ptrs, tl.trans(kept), mask=tl.trans(inside))
+        ### END SOLUTION
+        m = tl.maximum(m, tl.max(kept, 1))  # given: of what is stored
+    tl.store(top + rows, m, mask=rows < n_rows)
+# fmt: on
+
+
+def turned_stairs(x, *, half, block_rows, block_cols):
+    """Return (out, top). x: (n_rows, n_cols) float32, row after row."""
+    n_rows, n_cols = x.shape
+    dtype = torch.float16 if half else torch.float32
+    out = torch.full((n_cols, n_rows), float("-inf"), dtype=dtype, device=x.device)
+    top = torch.empty(n_rows, dtype=torch.float32, device=x.device)
+    grid = (triton.cdiv(n_rows, block_rows),)
+    turned_kernel[grid](x, out, top, n_rows, n_cols, ROWS=block_rows, COLS=block_cols)
+    return out, top
+
+
+# %% check-6-5
+check(turned_stairs)
 
 # %% progress
 progress()

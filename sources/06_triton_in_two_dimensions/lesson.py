@@ -9,7 +9,7 @@
 # right dtype; carry an accumulator through a loop; say which kernels work in
 # the interpreter and fail on a GPU, and why.
 #
-# **Time:** 58 minutes for this lesson, 55 for its five exercises.
+# **Time:** 56 minutes for this lesson, 61 for its six exercises.
 
 # %% question [markdown]
 # ## The question
@@ -385,18 +385,14 @@ else:
 # %% tools [markdown]
 # ## Some small tools
 #
-# The kernel below needs them for a rule that is invented, only to practise: row i may see
-# columns 0 to i + 2. Yours in lesson 07 needs them for the causal one.
+# `tl.where` and `tl.max(tile, 1)` you know from 5.5. The maximum is a vector; `[:, None]` makes
+# it a column that a tile can meet. Three more, which you write in 6.5:
 #
-# - `tl.where(condition, a, b)`: element by element, a where it holds, else b.
-# - `tl.max(tile, 1)`: along axis 1, so one number for each *row*. It is a vector
-#   then; `[:, None]` makes it a column that a tile can meet.
 # - `tl.minimum(a, b)`: the smaller of two, element by element (`tl.min` looks through a tile).
-# - `out.dtype.element_ty`: the type of what a pointer points to. A tile is
-#   converted to it before it is stored.
+# - `out.dtype.element_ty`: the type of what a pointer points to, to convert a tile to.
+# - `tl.static_assert(condition, "words")` stops while the kernel is built, unless it holds.
 #
-# And `tl.static_assert(condition, "words")`, which you know from the exercises: it stops
-# while the kernel is built, unless the condition holds.
+# The rule is invented, only to practise: row i may see columns 0 to i + 2.
 
 
 # %% tools-kernel
@@ -740,7 +736,7 @@ Quiz(
 # Open `exercises/06_triton_in_two_dimensions.ipynb`: `load_tile` and
 # `store_tile` (6.1), one tile of scores (6.2), a matrix product with a carried
 # accumulator (6.3), five kernels that are all green here, and one of them to
-# mend (6.4).
+# mend (6.4), and stairs with another rule (6.5).
 #
 # ## What comes next
 #

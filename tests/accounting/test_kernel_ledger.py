@@ -108,8 +108,8 @@ def test_keys_are_loaded_exactly_once_per_visited_tile_and_in_order():
             mine = [v for v in ledger.visits if v.program == (program, 0, 0) and v.tensor == name]
             assert [visit.rows for visit in mine] == expected
     own = [visit for visit in ledger.visits if visit.program == (1, 0, 0)]
-    assert own[0] == Visit((1, 0, 0), "q", (32, 64), "load", 32 * 16 * 4)
-    assert own[-2] == Visit((1, 0, 0), "o", (32, 64), "store", 32 * 16 * 4)
+    assert own[0] == Visit((1, 0, 0), "q", (32, 64), "load", 32 * 16 * 4, (0, 16))
+    assert own[-2] == Visit((1, 0, 0), "o", (32, 64), "store", 32 * 16 * 4, (0, 16))
     assert [v.program[0] for v in ledger.visits] == sorted(v.program[0] for v in ledger.visits)
 
 
@@ -173,7 +173,7 @@ def test_descriptors_of_both_kinds_are_counted_and_named():
     assert torch.equal(out, x + y)
     assert ledger.read == {"x_desc": 40 * 64, "y": 40 * 64}
     assert ledger.written == {"out": 40 * 64}
-    assert ledger.visits[-1] == Visit((1, 0, 0), "out", (32, 40), "store", 8 * 64)
+    assert ledger.visits[-1] == Visit((1, 0, 0), "out", (32, 40), "store", 8 * 64, (0, 16))
 
 
 @triton.jit

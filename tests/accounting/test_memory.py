@@ -122,7 +122,7 @@ def test_visits_say_which_rows_were_touched_and_their_bytes_are_the_books():
     memory.load(start + np.arange(6, 12))
     memory.load(start + 15 + np.arange(3))  # the second head begins again with row 0
     memory.store(line + np.arange(2, 6), 1.0, mask=np.arange(4) < 3)
-    assert [visit[1:] for visit in memory.visits] == [
+    assert [visit[1:5] for visit in memory.visits] == [
         ("k", (2, 4), "load", 12), ("k", (0, 1), "load", 6), ("l", (2, 5), "store", 6),
     ]  # fmt: skip
     assert sum(visit.n_bytes for visit in memory.visits) == memory.total

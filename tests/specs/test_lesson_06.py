@@ -29,6 +29,10 @@ def test_none_a_wrong_shape_and_plain_torch_fail(name):
             return tuple(torch.tensor(c).to(x.dtype) for c in SPECS[name].truth(x, **kwargs))
         if name == "mended_total":
             return x.sum().reshape(1)
+        if name == "turned_stairs":
+            out, top = SPECS[name].truth(x, **kwargs)
+            half = torch.float16 if kwargs["half"] else torch.float32
+            return torch.tensor(out).to(half), torch.tensor(top).float()
         return x.float() @ (y.T if name == "tile_scores" else y).float()
 
     for answer in (lambda *a, **k: None, lambda x, *a, **k: x[:1], no_kernel):
@@ -49,7 +53,12 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
             elif null is not np.zeros_like and parts[0].size == 1:
                 continue  # of one entry the mean is the truth
             else:
-                answer = tuple(torch.tensor(null(part)).to(dtype) for part in parts)
+                half = case.kwargs.get("half") and torch.float16
+                dtypes = (half or dtype, dtype)
+                answer = tuple(
+                    torch.tensor(null(part)).to(kind)
+                    for part, kind in zip(parts, dtypes, strict=False)
+                )
                 answer = answer if isinstance(truth, tuple) else answer[0]
             assert spec.judge(case, Observed(answer), truth), case.name
 
@@ -65,6 +74,11 @@ def test_zeros_the_mean_and_the_input_fail_every_single_case(name):
         ("6.2/wrong/two_dtypes", "same dtype"),
         ("6.4b/wrong/load_add_store", "race for 1 element of `out`"),
         ("6.4b/wrong/out_not_zeroed", "NaN"),
+        ("6.5/wrong/no_assertion", "a tile has 16 columns, while the first program ends with 7"),
+        ("6.5/wrong/assertion_too_strict", "a tile is wider than the first stairs"),
+        ("6.5/wrong/asserted_in_the_launcher", "a tile is wider than the first stairs"),
+        ("6.5/wrong/one_tile_too_many", "columns 16 to 23 of `x`, which nobody needs"),
+        ("6.5/wrong/end_past_the_columns", "bring nothing, since their mask is False"),
     ],
 )
 def test_the_report_says_where_and_why(file, words):

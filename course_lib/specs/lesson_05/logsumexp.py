@@ -14,6 +14,7 @@ from course_lib.attention.slips import LOW_NUMBERS, SLIPS, stream
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
+from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import (
     ALL_NAN,
     ALPHA_IS_1,
@@ -148,6 +149,7 @@ LONG_LOGSUMEXP = Exercise.of(
         float32_judge("the log-sum-exp", 2e-6, fill=MINUS_INF), several_programs, counted(_once)
     ),
     kind="kernel",
+    cuts=lambda case: {"x": Cut((1, case.kwargs["block"]))},
     mistakes=(
         *_long(
             "l_sum is not rescaled",

@@ -19,6 +19,7 @@ from course_lib.judging.kernel_judge import (
     writes_out,
 )
 from course_lib.judging.least import Least, counted
+from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -133,6 +134,7 @@ ROW_SOFTMAX = Exercise.of(
         counted(_once),
     ),
     kind="kernel",
+    cuts=lambda case: {"x": Cut((1, case.args[0].shape[1]))},
     mistakes=(
         Mistake(
             "the maximum starts at 0",

@@ -12,6 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
+from course_lib.judging.load_map import Cut
 from course_lib.judging.picture import error_map
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
@@ -105,6 +106,10 @@ def _once(case: Case) -> Least:
     )
 
 
+def _cuts(case: Case) -> dict[str, Cut]:
+    return dict.fromkeys("xy", Cut((case.kwargs["block"], 1)))
+
+
 def _every_program_works(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that no program finds its whole block masked."""
     ledger = observed.ledger
@@ -172,6 +177,7 @@ VECTOR_ADD = Exercise.of(
     ),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
+    cuts=_cuts,
     mistakes=(
         Mistake(
             "x is added to itself",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.specs.lesson_06 import copy_tiles, on_a_gpu, products
+from course_lib.specs.lesson_06 import copy_tiles, on_a_gpu, products, stairs
 
 EXERCISES = (
     copy_tiles.COPY_TILES,
@@ -10,4 +10,5 @@ EXERCISES = (
     products.MATMUL,
     on_a_gpu.WHICH_FAIL,
     on_a_gpu.MENDED_TOTAL,
+    stairs.TURNED_STAIRS,
 )

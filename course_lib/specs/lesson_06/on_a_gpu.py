@@ -11,6 +11,7 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn, no_race, several_programs
 from course_lib.judging.least import Least, counted
+from course_lib.judging.load_map import Cut
 from course_lib.judging.questions import question, wrong_answer
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -117,6 +118,7 @@ MENDED_TOTAL = Exercise.of(
     ),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
+    cuts=lambda case: {"x": Cut((case.kwargs["block"], 1))},
     races=True,
     mistakes=(
         Mistake(

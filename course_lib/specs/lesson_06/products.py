@@ -13,6 +13,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
+from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -129,6 +130,7 @@ TILE_SCORES = Exercise.of(
     ),
     spared=dict.fromkeys(HARD, "one whole tile of scores, of which no exp is taken"),
     kind="kernel",
+    cuts=lambda case: {name: Cut(tuple(x.shape)) for name, x in zip("qk", case.args, strict=True)},
     mistakes=(
         Mistake(
             "k is not transposed",
@@ -230,6 +232,13 @@ def _tile_by_tile(case: Case) -> Least:
     )
 
 
+def _cuts(case: Case) -> dict[str, Cut]:
+    """Return the tiles of a and b: each is loaded once for each tile of the result beside it."""
+    b_m, b_n, b_k = (case.kwargs[name] for name in ("block_m", "block_n", "block_k"))
+    m, n = len(case.args[0]), case.args[1].shape[1]
+    return {"a": Cut((b_m, b_k), -(-n // b_n)), "b": Cut((b_k, b_n), -(-m // b_m))}
+
+
 def _product(a: Any, b: Any, **_: int) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # infinite numbers among those it computes with
         return as_float64(a) @ as_float64(b)
@@ -281,6 +290,7 @@ MATMUL = Exercise.of(
     judge=in_turn(float32_judge("the product", 1e-5, ("row", "column")), counted(_tile_by_tile)),
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
+    cuts=_cuts,
     mistakes=(
         _steps(
             "only the last step counts",
