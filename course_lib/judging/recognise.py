@@ -22,6 +22,7 @@ from course_lib.judging.tolerance import (
     Precision,
     flat,
     has_numbers,
+    may_be_rounded,
     resembles,
     rounded,
     same,
@@ -263,6 +264,8 @@ def _rounded_together(
     """Return the precision to which answers were rounded that are a number or a few: many tell."""
     if not same(failed.result, failed.answer):
         return None
+    if not may_be_rounded(failed.result, failed.answer, failed.case.args):
+        return None  # a race, say: it is not a number that is wrong
     told = [(failed.result, failed.answer)]
     drawn = (case for seed in count(1) for case in exercise.cases(np.random.default_rng(seed)))
     for case in islice(drawn, 2 * FEWEST_NUMBERS):

@@ -161,9 +161,6 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
         return None
     if truth.numbers.size < FEWEST_NUMBERS:
         return None
-    dtypes = [dtype for dtype in (str(getattr(x, "dtype", "")) for x in inputs) if "float" in dtype]
-    if dtypes and all("16" in dtype for dtype in dtypes):
-        return None
     scale = np.where(truth.scales > 0, truth.scales, 1.0)
     finite = np.isfinite(truth.numbers)
     if not (finite == np.isfinite(got.numbers)).all() or not truth.numbers[finite].any():
@@ -175,10 +172,31 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
     everywhere = (np.abs(error) > size / 30).mean() > 0.6
     if not everywhere or max(one_way) >= 0.5 * size:
         return None
-    for precision, (least, most) in _ERRORS.items():
+    for precision, (least, most) in _errors_of(inputs).items():
         if least < size < most and np.abs(error).max() < 8 * most:
-            return None if precision == "single" and "32" in " ".join(dtypes) else precision
+            return precision
     return None
+
+
+def may_be_rounded(result: Any, expected: Any, inputs: Any) -> bool:
+    """Return whether a number is off by as much as some precision may be the reason for."""
+    got, truth = flat(result), flat(expected)
+    if got is None or truth is None or got.words != truth.words:
+        return False
+    least = min((least for least, _ in _errors_of(inputs).values()), default=np.inf)
+    return not bool((np.abs(got.numbers - truth.numbers) <= least * truth.scales).all())
+
+
+def _errors_of(inputs: Any) -> dict[Precision, tuple[float, float]]:
+    """Return the precisions in which something was left to be lost, and the sizes of errors."""
+    dtypes = [dtype for dtype in (str(getattr(x, "dtype", "")) for x in inputs) if "float" in dtype]
+    if dtypes and all("16" in dtype for dtype in dtypes):
+        return {}
+    return {
+        precision: errors
+        for precision, errors in _ERRORS.items()
+        if precision != "single" or "32" not in " ".join(dtypes)
+    }
 
 
 def has_numbers(x: Any) -> bool:

@@ -136,6 +136,17 @@ def test_float32_on_the_way_is_seen_where_float64_is_given(id):
     assert report.misconception == ("single precision" if id == "9.3" else "")
 
 
+@pytest.mark.parametrize(("off", "asked"), [(1e-7, False), (1e-4, True)])
+def test_whose_number_is_right_is_not_run_again_to_see_it_rounded(off, asked):
+    """A race, say, is told of numbers that are right; dozens of further runs would say nothing."""
+    exercise, ran = find("6.4b"), []
+    (case, *_) = exercise.cases(np.random.default_rng(1))
+    failed = replace(Seen.of(exercise, case), passed=False)
+    failed = replace(failed, result=torch.from_numpy(failed.answer * (1 + off)).float())
+    assert recognise(exercise, [failed], ran.append) is None
+    assert bool(ran) is asked
+
+
 def test_two_numbers_that_differ_late_are_shown_so():
     finding = array_finding(np.full(3, 1 + 2e-9), np.ones(3), allowed=1e-9)
     assert "yours 1.000000002, expected 1" in finding.where

@@ -17,11 +17,14 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from course_lib import _mode
 
 SECONDS = 8.0  # of one case: a right one takes less than a second
 PATIENCE = 120.0  # of one program, before its process is ended
@@ -94,11 +97,8 @@ class _Member:
         if job is None:
             return
         if self.process is None:
-            context = get_context(
-                "spawn"
-            )  # forked from a process with torch's threads, it can hang
-            self.here, there = context.Pipe()
-            self.process = context.Process(target=_work, args=(there,), daemon=True)
+            self.here, there = _context().Pipe()
+            self.process = _context().Process(target=_work, args=(there,), daemon=True)
             self.process.start()
             there.close()
         self.job, self._deadline = job, _now() + PATIENCE
@@ -123,6 +123,21 @@ class _Member:
             self.process.join()
             self.here.close()
         self.process = None
+
+
+@cache
+def _context() -> Any:
+    """Return how a process starts: forked by one that has only imported what a judge needs.
+
+    Forked from this one, with torch's threads, it could hang; a GPU's driver survives no fork.
+    """
+    if sys.platform != "linux" or _mode.cuda_devices():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(
+        ["course_lib.judging.engine", "course_lib.judging.hosts.here", "course_lib.specs"]
+    )
+    return context
 
 
 def _now() -> float:

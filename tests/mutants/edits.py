@@ -53,8 +53,12 @@ class Edit:
 def pairs(name: str, *names: str, kind: str, of: tuple[tuple[str, str], ...]) -> Operator:
     """Return the operator that rewrites by any of the pairs (old pattern, new pattern)."""
     rules = [(_pattern(old), _pattern(new)) for old, new in of]
+    for_any = any(isinstance(old, ast.Name) and _is_letter(old.id) for old, _ in rules)
+    kinds = {type(old) for old, _ in rules}
 
     def change(node: ast.AST) -> Iterator[New]:
+        if not for_any and type(node) not in kinds:  # so are most
+            return
         for old, new in rules:
             bound: dict[str, Any] = {}
             if _matches(old, node, bound):
@@ -76,8 +80,9 @@ class Source:
     """A program whose places can be edited, one at a time."""
 
     def __init__(self, text: str) -> None:
-        self._tree = _without_docstrings(ast.parse(text))
-        self._parts = [ast.unparse(part) for part in self._tree.body]
+        tree = _without_docstrings(ast.parse(text))
+        self._parts = [ast.unparse(part) for part in tree.body]
+        self._tree = ast.parse(self.text)  # once more: its nodes know the lines of `text`
         # node -> its parent, the field there, and which part of the program it is in
         self._home: dict[ast.AST, tuple[ast.AST, str, int]] = {}
         for i, part in enumerate(self._tree.body):
@@ -95,16 +100,25 @@ class Source:
         self._idle = {
             i for i, one in enumerate(self._tree.body) if is_kernel(one) and one.name not in named
         }
-
-    def sites(self, operator: Operator) -> list[Site]:
-        """Return every place in which an operator has something to do; the whole is one too."""
-        nodes = [
+        self.nodes: list[ast.AST] = [  # that an operator is asked about; the whole is one too
             node
             for node, (_, _, i) in self._home.items()
             if i not in self._idle and not isinstance(node, ast.expr_context | ast.operator)
         ]
-        nodes.append(self._tree)
-        return [Site(operator, node, new) for node in nodes for new in operator.change(node)]
+        self.nodes.append(self._tree)
+
+    def sites(self, operator: Operator) -> list[Site]:
+        """Return every place in which an operator has something to do."""
+        return [Site(operator, node, new) for node in self.nodes for new in operator.change(node)]
+
+    def lines(self, node: ast.AST) -> range:
+        """Return the numbers of those lines of `text` that an edit in a node's place changes."""
+        if node is self._tree:
+            return range(1, 1 + len(self.text.splitlines()))
+        while not hasattr(node, "lineno"):  # a function's parameters, say
+            node = self._home[node][0]
+        first = min(one.lineno for one in [node, *getattr(node, "decorator_list", [])])
+        return range(first, 1 + node.end_lineno)  # type: ignore[attr-defined]
 
     @property
     def text(self) -> str:

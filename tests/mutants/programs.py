@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from corpus import corpus
@@ -46,10 +47,11 @@ def programs(exercise: str = "", lesson: int = 0) -> list[Program]:
 
 def _solution(exercise: object) -> Iterator[Program]:
     (folder,) = (ROOT / "sources").glob(f"{exercise.lesson:02}_*")  # type: ignore[attr-defined]
-    cells = [
-        CodeCell(cell.slug, cell.source)
-        for cell in read_cells(folder / "exercises.py")
-        if cell.kind == "code"
-    ]
-    text = handed_in.program(cells, exercise)  # type: ignore[arg-type]
+    text = handed_in.program(_cells(folder / "exercises.py"), exercise)  # type: ignore[arg-type]
     yield Program(f"{exercise.id}/solution", exercise.id, text)  # type: ignore[attr-defined]
+
+
+@cache
+def _cells(file: Path) -> list[CodeCell]:
+    """Return the code cells of a lesson's source: reading it takes longer than all the rest."""
+    return [CodeCell(cell.slug, cell.source) for cell in read_cells(file) if cell.kind == "code"]

@@ -15,7 +15,7 @@ from course_lib.specs import find
 from mutants import making, rewrites
 from mutants.blocks import independent
 from mutants.crew import Job, judged
-from mutants.edits import Source, edits, pairs
+from mutants.edits import Edit, Operator, Site, Source, edits, pairs
 from mutants.making import (
     OPERATORS,
     Equivalent,
@@ -40,6 +40,13 @@ def passed(chosen) -> list[str]:
     """Return the ids of those of the chosen that the check lets pass."""
     jobs = [Job(key, one.exercise, one.text, named=False) for key, one in enumerate(chosen)]
     return [chosen[job.key].id for job, outcome in judged(jobs, 1) if outcome.passed]
+
+
+def nodes_at(source: Source, pattern: str) -> list[ast.AST]:
+    """Return the nodes of a program that have a line in which a pattern is found."""
+    lines = enumerate(source.text.splitlines(), 1)
+    there = {number for number, line in lines if re.search(pattern, line.strip())}
+    return [node for node in source.nodes if there.intersection(source.lines(node))]
 
 
 def test_a_pattern_stands_for_any_expression_and_the_same_letter_for_the_same():
@@ -76,20 +83,22 @@ def test_equal_edits_of_equal_lines_count_once():
 
 def test_every_equivalent_mutant_is_still_one_of_some_exercise():
     """An entry that is about nothing any more would hide a survivor one day."""
-    every = [(program, ast.unparse(ast.parse(program.text)).splitlines()) for program in programs()]
-    source = cache(Source)
-    made = cache(lambda text, operator: list(map(source(text).edit, source(text).sites(operator))))
+    every = [(program, Source(program.text)) for program in programs()]
+
+    @cache
+    def made(source: Source, operator: Operator, node: ast.AST) -> list[Edit | None]:
+        return [source.edit(Site(operator, node, new)) for new in operator.change(node)]
 
     def is_about_something(one: Equivalent) -> bool:
-        goes = one.old or one.edit.partition(" -> ")[0]  # what a program has that it is about
+        goes = one.old or one.edit.partition(" -> ")[0]  # what stands in a line that it changes
         return any(
             one.explains(program.exercise, operator.name, edit.old, edit.new)
-            for program, lines in every
+            for program, source in every
             if not one.exercises or program.exercise in one.exercises
-            if any(re.search(goes, line.strip()) for line in lines)
+            for node in nodes_at(source, goes)
             for operator in OPERATORS
             if one.operator in ("", operator.name)
-            for edit in filter(None, made(program.text, operator))
+            for edit in filter(None, made(source, operator, node))
         )
 
     known = [one for one in equivalents() if not one.pair]
@@ -164,5 +173,5 @@ def test_rewrites_that_were_once_refused_get_their_points(exercise, rewrite, wor
 
 @pytest.mark.parametrize("exercise", ["3.2", "5.2", "6.3"])
 def test_a_few_rewrites_of_right_programs_pass(exercise):
-    chosen = of_program(plain(exercise), rewrites.OPERATORS, sample=12)
+    chosen = of_program(plain(exercise), rewrites.OPERATORS, sample=8)
     assert {mutant.id for mutant in chosen} == set(passed(chosen))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +151,8 @@ def test_the_list_of_what_is_open_holds_no_answers_and_nothing_that_is_gone(monk
 
 def test_a_zygote_that_holds_answers_does_not_start(monkeypatch):
     """The guard sees a module that is not on the list, and every module of the course is asked."""
-    holding = ("course_lib.attention.naive", *workshop_module._IMPORTS["interpreter"])
+    *_, student, _ = workshop_module._IMPORTS["interpreter"]
+    holding = ("course_lib.attention.naive", student)
     monkeypatch.setitem(workshop_module._IMPORTS, "interpreter", holding)
     with pytest.raises(InfrastructureError, match=r"imported answers: .*attention\.naive"):
         workshop_module.Zygote("interpreter").close()
@@ -165,10 +167,10 @@ def test_an_answer_that_can_be_read_or_is_not_there_lowers_the_level(workshop, t
             assert held["memory"]
 
 
-def test_the_zygotes_environment_is_not_ours(workshop, monkeypatch):
+def test_the_zygotes_environment_is_not_ours(monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "x")
     program = "import os\ndef echo(x):\n    return sorted(os.environ)\n"
-    with Workshop() as fresh, fresh.student() as child:
+    with Workshop() as fresh, fresh.without_torch() as child:
         _ask(child, do="load", program=program, slug="ex-0-1", function="echo", run=None)
         names = _case(child, 1)["result"]
     assert "SECRET_TOKEN" not in names
@@ -192,17 +194,24 @@ def test_the_zygote_has_one_thread_or_its_children_could_hang(workshop):
         assert len(os.listdir(f"/proc/{pid}/task")) == 1
 
 
-def test_a_zygote_that_was_killed_is_replaced(workshop):
-    with workshop.student():
+@pytest.fixture
+def light() -> Iterator[Workshop]:
+    """Give a workshop to kill zygotes in; asked for children without torch, it starts quickly."""
+    with Workshop() as light:
+        yield light
+
+
+def test_a_zygote_that_was_killed_is_replaced(light):
+    with light.without_torch():
         pass
-    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
-    with workshop.student() as child:
+    os.kill(light._zygotes["without torch"]._process.pid, 9)
+    with light.without_torch() as child:
         assert _ask(child, do="probe", victim=os.getpid(), closed=[])["fork"]
 
 
-def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(workshop):
-    child = workshop.student()
-    os.kill(workshop._zygotes["interpreter"]._process.pid, 9)
+def test_a_zygote_that_dies_under_a_child_is_the_machines_fault(light):
+    child = light.without_torch()
+    os.kill(light._zygotes["without torch"]._process.pid, 9)
     with pytest.raises(InfrastructureError):
         child.end()
 
@@ -219,8 +228,8 @@ HOLDS_A_ZYGOTE = """
 import sys
 from course_lib.sandbox.workshop import Workshop
 workshop = Workshop()
-with workshop.student():
-    print(workshop._zygotes["interpreter"].folder.name, flush=True)
+with workshop.without_torch():
+    print(workshop._zygotes["without torch"].folder.name, flush=True)
     sys.stdin.read()
 """
 
@@ -273,7 +282,7 @@ def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch
         worker.kill()
     assert left.parent == tmp_path
     assert left.exists()
-    with Workshop() as fresh, fresh.student():
+    with Workshop() as fresh, fresh.without_torch():
         assert not left.exists()
 
 
