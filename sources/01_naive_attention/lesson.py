@@ -473,7 +473,7 @@ Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
 # %% timing-read [markdown]
 # Line 2 is more than three quarters of the time.
 #
-# Look closer. The division moves its 2.13 GB in 0.71 ms: 3.0 TB/s, where this memory
+# Look closer. The division moves its 2.13 GB in 0.70 ms: 3.0 TB/s, where this memory
 # can do 3.35. The softmax moves as much and takes three times as long: bytes are not
 # all that slows this kernel down.
 #

@@ -402,9 +402,9 @@ draw_regimes()
 # %% plot-regimes-say [markdown]
 # On the left both measured lines rise little, and lie far above both dotted lines.
 # That is overhead, more than the least: four launches of 5 µs are 20 µs,
-# and eager took 112 µs at N = 512. On the right fused runs parallel to the arithmetic, and
+# and eager took 70 µs at N = 512. On the right fused runs parallel to the arithmetic, and
 # eager stays above its traffic line. From 8192 to 16384 eager's bytes grow 4 times, its time
-# 2.8 times: so *times faster* falls, from 4.6 to 3.2. Why, we did not measure.
+# 2.7 times: so *times faster* falls, from 4.6 to 3.3. Why, we did not measure.
 #
 # From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
 # column before it does not follow. So at short N **bytes decide nothing**. The GPU alone

@@ -344,7 +344,7 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # 1. **Memory:** eager (six trips) grows like N², the others like N.
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
 #    least bytes take 20 µs, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 µs.
-#    The kernel takes 704. What it waits for in the rest is the question of lesson 08.
+#    The kernel takes 709. What it waits for in the rest is the question of lesson 08.
 # 3. **Forty lines are enough.** At all three N this kernel is about a tenth faster than
 #    FlashAttention-2. cuDNN is well ahead of both.
 # 4. **In this kernel larger tiles lose.** Tiles of 128 × 128 re-read half as much and take
