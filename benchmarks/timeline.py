@@ -1,4 +1,4 @@
-"""Who waits for whom on one SM? Clocks read inside rung 4 and rung 8, at every key tile. (GPU)
+"""Who waits for whom on one SM? Clocks read in two forward kernels and the backward. (GPU)
 
 The kernels are copies of the course's own with a line that reads the SM's clock after each step
 ("edits"): an anchor that is gone is an error. What the clocks cost is measured and said.
@@ -14,7 +14,6 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -138,6 +137,84 @@ def seen_as(""", 1),
         ("worker_num_regs=[160, 160, 24]", "worker_num_regs=[160, 160, 40]", 1),
     ],
 }  # fmt: skip
+_GRADIENTS = [
+    (0, 1, "waits for Q"),
+    (1, 2, "S, dQ of the tile before is handed over"),
+    (2, 3, "exponentials, waits for dP"),
+    (3, 4, "dS, handed over"),
+    (4, 5, "waits for the other dS"),
+    (5, 6, "waits for dV and dK"),
+    (6, None, "waits for dQ"),
+]
+BACKWARD: dict[str, Any] = {
+    "module": "gluon_backward",
+    "call": "gradients",
+    "tiles": N // 64,
+    "lanes": {g: (f"group {g}", _GRADIENTS) for g in range(2)},
+    "edits": [
+        ("# fmt: off\n@gluon.jit\n", """CLOCKS = None
+
+
+# fmt: off
+@gluon.jit
+def stamp(clocks, role: gl.constexpr, step, event: gl.constexpr):
+    now = gl.inline_asm_elementwise(
+        "mov.u64 $0, %clock64;", "=l", [], dtype=gl.int64, is_pure=False, pack=1)
+    sm = gl.inline_asm_elementwise(
+        "mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+    program = gl.program_id(0) + gl.program_id(1) * gl.num_programs(0)
+    at = clocks + ((program * 4 + role) * SLOTS + step) * 8
+    gl.store(at + event, now)
+    gl.store(at + 7, sm.to(gl.int64))
+
+
+@gluon.jit
+""", 1),
+        ("dk_desc, dv_desc, smem, bars, start", "dk_desc, dv_desc, clocks, smem, bars, start", 3),
+        ("dv_desc, dq_desc,\n", "dv_desc, dq_desc, clocks,\n", 1),
+        ("        *(kv_heads, n_q, n_k, rows,", "        *(CLOCKS, kv_heads, n_q, n_k, rows,", 1),
+        ("    t, group: gl.constexpr, dk, dv", "    clocks, t, group: gl.constexpr, dk, dv", 1),
+        ("member * tiles + i - start, group", "clocks, member * tiles + i - start, group", 2),
+        *(
+            (line, f"{line}{indent}stamp(clocks, group, t, {event})\n", 1)
+            for event, (indent, line) in enumerate((
+                (" " * 4, "    phase = (t // STAGES) & 1\n"),
+                (" " * 12, "            mbarrier.wait(q_full.index(slot), phase)\n"),
+                (" " * 12, "            s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))\n"),
+                (" " * 8, "        dp = warpgroup_mma_wait(num_outstanding=0, deps=(dp,))\n"),
+                (" " * 12, "            mbarrier.arrive(dq_full.index(group))\n"),
+                (" " * 4, "    mbarrier.wait(ds_full.index(half_of_ds), (t // 2) & 1)\n"),
+                (" " * 4, "    mbarrier.arrive(q_empty.index(slot))\n"),
+            ))
+        ),
+    ],
+}  # fmt: skip
+
+
+def forward_of(function: Callable[..., Any], qkv: tuple[Any, ...]) -> Callable[[], Any]:
+    """Return a call without arguments that returns o."""
+    return lambda: function(*qkv)[0]
+
+
+def backward_of(function: Callable[..., Any], qkv: tuple[Any, ...]) -> Callable[[], Any]:
+    """Return a call without arguments that returns dV; dQ is added up, so it grows."""
+    import torch
+
+    from course_lib.kernels.gluon_forward import specialised
+    from course_lib.kernels.scores import LOG2_E
+
+    o, lse = specialised(*qkv)
+    do = torch.ones_like(o) + qkv[0]
+    delta = (o.float() * do.float()).sum(-1).flatten(0, 1)  # (H, N)
+    dq_sum = torch.zeros(HEADS, N, D, device=o.device)
+    gradients = tuple(torch.empty_like(x) for x in qkv)
+    given = (*qkv, do, lse.flatten(0, 1) * LOG2_E, delta, dq_sum, *gradients)
+
+    def call() -> Any:
+        function(*given, causal=False, scale=D**-0.5)
+        return gradients[2]
+
+    return call
 
 
 def with_clocks(kernel: dict[str, Any], folder: Path) -> ModuleType:
@@ -172,16 +249,16 @@ def spans(kernel: dict[str, Any], clocks: Any) -> Iterator[dict[str, Any]]:
                     yield {"lane": lane, "what": what, "begin": begin, "end": end}
 
 
-def read_clocks(call: Callable[..., Any], module: ModuleType, qkv: tuple[Any, ...]) -> Any:
+def read_clocks(call: Callable[[], Any], module: ModuleType) -> Any:
     """Return what one call, warmed up, writes down: (programs, ROLES, SLOTS, EVENTS)."""
     import torch
 
     programs = HEADS * N // 64
     module.CLOCKS = torch.zeros(programs, ROLES, SLOTS, EVENTS, dtype=torch.int64, device="cuda")
     for _ in range(3):
-        call(*qkv)
+        call()
     module.CLOCKS.zero_()
-    call(*qkv)
+    call()
     return module.CLOCKS.cpu()
 
 
@@ -213,14 +290,13 @@ def describe(kernel: dict[str, Any], clocks: Any) -> dict[str, Any]:
 def measure(kernel: dict[str, Any], qkv: tuple[Any, ...], scratch: Path) -> dict[str, Any]:
     """Return a kernel's name and time, what the clocks in its copy cost, and what they say."""
     module = with_clocks(kernel, scratch)
-    plain = getattr(
-        importlib.import_module(f"course_lib.kernels.{kernel['module']}"), kernel["call"]
-    )
-    timed = getattr(module, kernel["call"])
-    clocks = read_clocks(timed, module, qkv)
-    if not timed(*qkv)[0].equal(plain(*qkv)[0]):
+    ours = importlib.import_module(f"course_lib.kernels.{kernel['module']}")
+    prepared = backward_of if kernel is BACKWARD else forward_of
+    plain, timed = (prepared(getattr(one, kernel["call"]), qkv) for one in (ours, module))
+    clocks = read_clocks(timed, module)
+    if not timed().equal(plain()):
         sys.exit(f"{kernel['call']}: the copy with clocks gives another answer.")
-    times = in_turns({"with": partial(timed, *qkv), "without": partial(plain, *qkv)}, rounds=9)
+    times = in_turns({"with": timed, "without": plain}, rounds=9)
     us = {way: time["median_us"] for way, time in times.items()}
     return {
         "kernel": kernel["call"],
@@ -240,7 +316,7 @@ def main() -> None:
     torch.manual_seed(0)
     qkv = tuple(torch.randn(1, HEADS, N, D, device="cuda", dtype=torch.bfloat16) for _ in "qkv")
     with tempfile.TemporaryDirectory() as scratch:
-        rows = [measure(kernel, qkv, Path(scratch)) for kernel in (RUNG_4, RUNG_8)]
+        rows = [measure(kernel, qkv, Path(scratch)) for kernel in (RUNG_4, RUNG_8, BACKWARD)]
     for row in rows:
         print(f"{row['kernel']}: {row['with_clocks']:.3f} of its time with the clocks")
         table(row["medians"])

@@ -11,7 +11,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.mark.parametrize("name", ["RUNG_4", "RUNG_8"])
+@pytest.mark.parametrize("name", ["RUNG_4", "RUNG_8", "BACKWARD"])
 def test_a_kernel_can_be_given_clocks(name, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     script = runpy.run_path(str(BENCHMARKS / "timeline.py"))
