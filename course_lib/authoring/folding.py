@@ -2,6 +2,7 @@
 
 What a cell calls decides, so that a new lesson needs no marks. Where the rule is wrong for a cell,
 its marker says so: ``# %% slug folded=false``. Folding hides no secret: one click opens the source.
+A section under a heading that begins with ``## Optional`` is closed, and so is all code in it.
 
 The questions stay in the cells, and are not loaded by id from somewhere else: what a reveal shows
 is computed from the values of the notebook, so half of the answers could not move; a source would
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
 
 from course_lib.authoring.percent import Cell
 
 MARK = "folded"
+_COLLAPSED = "jp-MarkdownHeadingCollapsed"
+_SECTION = re.compile(r"^##? (.*)", re.MULTILINE)
 _LONGEST = 90  # characters of a title: one line, also beside JupyterLab's list of files
 _SHORTEST = 20  # "And on a GPU?" alone says nothing
 _SENTENCES = re.compile(r"(?<=[.:?!]) (?=[^ ]*[A-Z`])")
@@ -30,6 +34,24 @@ _TITLES = {
 }
 _QUESTION = {"Quiz": 0, "Predict": 1}  # which argument is the question
 _DRAWS = re.compile(r"^(show|(draw|plot)(_\w+)?)$")
+
+
+def optional_closed(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells with optional sections closed: their headings collapsed, their code folded.
+
+    JupyterLab and Notebook 7 hide what is below a collapsed heading, up to the next of its level;
+    elsewhere the folded code is what keeps the section short.
+    """
+    found, optional = [], False
+    for cell in cells:
+        if cell.kind == "markdown" and (headings := _SECTION.findall(cell.source)):
+            optional = headings[-1].startswith("Optional")
+            if optional:
+                cell = replace(cell, metadata={**cell.metadata, _COLLAPSED: True})
+        elif optional and cell.kind == "code":
+            cell = replace(cell, metadata={MARK: True, **cell.metadata})
+        found.append(cell)
+    return found
 
 
 def folded(cell: Cell) -> Cell:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.authoring import first_cell, nbgrader, regions
-from course_lib.authoring.folding import folded
+from course_lib.authoring.folding import folded, optional_closed
 from course_lib.authoring.mirror import check_slug
 from course_lib.authoring.percent import BuildError, Cell
 from course_lib.authoring.repository import colab_link, colab_page
@@ -43,6 +43,8 @@ def render(
     setup = folded(first_cell.setup_cell(opening.line))
     if any(cell.slug == first_cell.SLUG for cell in cells):
         raise BuildError(file, 1, f"the cell {first_cell.SLUG!r} is written by the build")
+    if folder == LESSON:
+        cells = optional_closed(cells)
     body = [_prepared(file, cell, folder) for cell in cells[1:]]
     return assembled([opening, setup, *body], folder, specs)
 

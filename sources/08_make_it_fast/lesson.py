@@ -535,7 +535,7 @@ measured(3)
 # It is your 8.2b, as the ladder has it: `first_hidden` is your `boundary`. Solve that first,
 # then write `True`.
 
-# %% rung-4-lines
+# %% rung-4-lines folded=false
 solved = False
 if solved:
     show_change(rungs.skip_tiles_kernel, rungs.edge_masks_kernel)

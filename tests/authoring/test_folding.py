@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.authoring.folding import folded_title
+from course_lib.authoring.folding import folded_title, optional_closed
 from course_lib.authoring.notebook import EXERCISE, LESSON, SOLUTION, render
-from course_lib.authoring.percent import read_cells
+from course_lib.authoring.percent import Cell, read_cells
 
 HIDDEN = {"jupyter": {"source_hidden": True}, "cellView": "form"}
 
@@ -93,3 +93,22 @@ def test_the_build_folds_for_every_front_end(tmp_path, folder):
 @pytest.mark.parametrize("folder", [EXERCISE, SOLUTION])
 def test_what_a_student_writes_stays_open(tmp_path, folder):
     assert cells_of(tmp_path, folder)["ex-3-1"]["metadata"] == {}
+
+
+def test_an_optional_section_is_closed_and_its_code_folded_up_to_the_next_section():
+    cells = [
+        Cell("a", "markdown", "## First\n\nText.", 1),
+        Cell("b", "code", "x = 1", 2),
+        Cell("c", "markdown", "## Optional: more\n\n### One", 3),
+        Cell("d", "code", "x = 2", 4),
+        Cell("e", "markdown", "### Two", 5),
+        Cell("f", "code", "x = 3", 6, {"folded": False}),
+        Cell("g", "markdown", "## Last", 7),
+        Cell("h", "code", "x = 4", 8),
+    ]
+    closed = {cell.slug: cell.metadata for cell in optional_closed(cells) if cell.metadata}
+    assert closed == {
+        "c": {"jp-MarkdownHeadingCollapsed": True},
+        "d": {"folded": True},
+        "f": {"folded": False},
+    }
