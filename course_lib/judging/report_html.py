@@ -62,7 +62,7 @@ def loads_html(loads: LoadMap) -> str:
         heading = plane.heading + (f" ({left_out} more are not drawn)" if left_out else "")
         body += _text(0, y + 14, heading, bold=True)
         y += 22
-        wide = 12 + _LETTER * max(len(cell.text) for _, row in rows for cell in row)
+        wide = 14 + _LETTER * max(len(cell.text) for _, row in rows for cell in row)
         left = 8 + _LETTER * max(len(label) for label, _ in rows)
         for label, row in rows:
             body += _text(left - 8, y + 15, label, "end")
@@ -73,8 +73,8 @@ def loads_html(loads: LoadMap) -> str:
     svg = _svg(right + 4, y, "The loads of your kernel. " + loads.caption(), body)
     return (
         "<figure style='margin:.6em 0;max-width:100%'>"
-        f"<figcaption style='font-size:.9em;margin-bottom:.3em'>{html.escape(loads.caption())} "
-        f"{_key_of_loads(loads)}</figcaption>{svg}</figure>"
+        f"<figcaption style='font-size:.9em;margin-bottom:.4em'>{html.escape(loads.caption())}"
+        f"<div>{_key_of_loads(loads)}</div></figcaption>{svg}</figure>"
     )
 
 
@@ -92,10 +92,10 @@ def _load(x: float, y: float, wide: float, cell: Shown) -> str:
 
 def _key_of_loads(loads: LoadMap) -> str:
     cells = [cell for plane in loads.planes for _, row in loads.lines(plane) for cell in row]
-    key = "A number in a tile is a load of it." if any(cell.is_loaded for cell in cells) else ""
-    if any(cell.text == NEVER for cell in cells):
-        key += f" {NEVER} is a tile that is never loaded."
-    return html.escape(key)
+    key = ["A number in a tile is a load of it."] if any(cell.is_loaded for cell in cells) else []
+    signs = {cell.text for cell in cells}
+    key += [f"{sign} {means}." for sign, means in loads.key().items() if sign in signs]
+    return html.escape(" ".join(key))
 
 
 def _svg(width: float, height: float, summary: str, body: str) -> str:

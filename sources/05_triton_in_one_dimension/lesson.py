@@ -585,7 +585,7 @@ except TypeError as error:
 # - *Counted:* the bytes that loads and stores ask for; an access outside a
 #   tensor, with its name.
 # - *Not shown:* speed. Nothing here says how fast a kernel is on a GPU.
-# - *Not shown:* that these kernels compile. The checks of 5.2 to 5.4 try it, and
+# - *Not shown:* that these kernels compile. The checks of 5.2 to 5.5 try it, and
 #   lesson 06 explains what can go wrong.
 
 # %% questions [markdown]

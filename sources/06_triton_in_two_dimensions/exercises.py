@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Six exercises, about 61 minutes. You need lesson 06. No GPU is needed: on a
+# Six exercises, about 59 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -15,9 +15,10 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (13 minutes)
+# ## 6.1 · Load and store a tile (11 minutes)
 #
-# Write two helpers; kernels of later lessons begin and end with such lines.
+# Write two helpers; kernels of later lessons begin and end with such lines. You met them in 5.5,
+# where rows lay one after the other: here there are strides.
 #
 # - `load_tile` returns the entries of a matrix at the given `rows` and
 #   `cols`, as a tile of shape `(R, C)`. Entries past the last row or past the
