@@ -135,7 +135,7 @@ class Comparison:
         return cards
 
     def _bar(self, option: str, happened: bool) -> str:
-        """Return what an option comes to, as a bar of one scale; "" where nothing is known of it."""
+        """Return what an option comes to as a bar of one scale; "" where nothing is known."""
         if option not in self.sizes:
             return ""
         share = 70 * self.sizes[option] / max(self.sizes.values())

@@ -43,7 +43,9 @@ def predicted(guess: Any, truth: Any, **question: Any) -> Any:
     predict = widgets.Predict(f"shots-{truth}", asked, **question)
     predict.answer = guess
     sizes = dict(zip(_OPTIONS, (1.11, 8.59, 1.11), strict=True)) if "options" in question else None
-    return predict.comparison(truth, "It reads and writes all `N x N` scores, three times.", sizes=sizes)
+    return predict.comparison(
+        truth, "It reads and writes all `N x N` scores, three times.", sizes=sizes
+    )
 
 
 def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
