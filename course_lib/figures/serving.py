@@ -33,7 +33,7 @@ def draw_seats(ways: Mapping[str, Sequence[Ride]]) -> Any:
     for panel, (name, rides) in zip(panels, ways.items(), strict=True):
         seats, steps = 1 + max(seat for seat, *_ in rides), max(stop for *_, stop in rides)
         for seat in range(seats):
-            panel.barh(seat, steps, 0.8, facecolor="none", edgecolor=hex_of("naive"), hatch="////",
+            panel.barh(seat, steps, 0.8, facecolor="none", edgecolor=hex_of("other"), hatch="////",
                        linewidth=0.5)  # fmt: skip
         for letter, (seat, start, stop) in zip("ABCDEFGHIJ", rides, strict=False):
             panel.barh(seat, stop - start, 0.8, start, color=hex_of("k"), edgecolor=PAGE_INK)
@@ -62,8 +62,8 @@ def draw_memory(runs: Mapping[str, Run], *, pages: int = PAGES, page_size: int =
         times = [step.at for step in steps] + [run.seconds]
         needed, room = [step.rows for step in steps], [step.room for step in steps]
         panel.stairs(room, times, baseline=needed, fill=True, facecolor="none", hatch="////",
-                     edgecolor=hex_of("naive"), linewidth=0)  # fmt: skip
-        panel.stairs(needed, times, fill=True, color=hex_of("k"))
+                     edgecolor=hex_of("other"), linewidth=0)  # fmt: skip
+        panel.stairs(needed, times, fill=True, color=hex_of("flash"))
         panel.axhline(pool, color=PAGE_INK, linestyle=":", linewidth=2)
         panel.set(ylim=(0, pool * 1.08), ylabel="rows", yticks=[0, pool // 2, pool])
         name_above(panel, f"{name}: {run.tokens_per_second:,.0f} tokens a second")

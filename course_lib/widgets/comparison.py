@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
+from types import MappingProxyType
 from typing import Any
 
 from course_lib.style.palette import hex_of
@@ -44,11 +45,12 @@ class Comparison:
         explanation: str,
         options: Sequence[str] = (),
         question: str = "",
+        sizes: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
-        self.options, self.question = options, question
+        self.options, self.question, self.sizes = options, question, sizes
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -128,9 +130,21 @@ class Comparison:
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
-                f"{' '.join(marks)}</span>{why}</div>"
+                f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"
             )
         return cards
+
+    def _bar(self, option: str, happened: bool) -> str:
+        """Return what an option comes to as a bar of one scale; "" where nothing is known."""
+        if option not in self.sizes:
+            return ""
+        share = 70 * self.sizes[option] / max(self.sizes.values())
+        bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;"
+        bar += f"background:{_TRUTH if happened else _LINE}"
+        return (
+            f'<span style="{_REASON};display:flex;align-items:center;gap:8px">'
+            f'<i style="{bar}"></i>{said(self.sizes[option], self.unit)}</span>'
+        )
 
     def _verdict(self) -> str:
         """Return how the guess, or the first and the last one, did: "4 times too low."."""

@@ -9,7 +9,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -118,7 +118,9 @@ class Predict(CourseWidget):
         except OSError:
             return []
 
-    def reveal(self, answer: Any, explanation: str = "") -> None:
+    def reveal(
+        self, answer: Any, explanation: str = "", *, sizes: Mapping[str, float] | None = None
+    ) -> None:
         """Show the truth beside what was predicted.
 
         Without a prediction the truth waits, folded away, and opens when one is made: so after
@@ -127,19 +129,26 @@ class Predict(CourseWidget):
         Args:
             answer: an option (or several, in a list or tuple), or a number.
             explanation: why.
+            sizes: for options, what each comes to, in the question's unit: bars on their cards.
         """
         from IPython.display import display
 
-        shown = display(self.comparison(answer, explanation), display_id=True)
-        if shown is not None:  # in a notebook
-            _REVEALED[self.key] = lambda: shown.update(self.comparison(answer, explanation))
+        def compared() -> Comparison:
+            return self.comparison(answer, explanation, sizes=sizes)
 
-    def comparison(self, answer: Any, explanation: str = "") -> Comparison:
+        shown = display(compared(), display_id=True)
+        if shown is not None:  # in a notebook
+            _REVEALED[self.key] = lambda: shown.update(compared())
+
+    def comparison(
+        self, answer: Any, explanation: str = "", *, sizes: Mapping[str, float] | None = None
+    ) -> Comparison:
         """Return what `reveal` shows."""
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        return Comparison(answer, stored, self.unit, explanation, self.options, self.question)
+        asked = (self.options, self.question, sizes or {})
+        return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:
         """Draw the answers of a room, pasted in as text, as a histogram.

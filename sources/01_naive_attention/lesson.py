@@ -53,7 +53,7 @@ double
 
 # %% predict-dearest
 LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
-dearest = Predict("1-dearest", "Which line moves most bytes?", options=LINES)
+dearest = Predict("1-dearest", "Which line moves most bytes?", options=LINES, unit="GB")
 dearest
 
 # %% recap [markdown]
@@ -440,6 +440,7 @@ draw_steps(counted)
 dearest.reveal(
     LINES[1],
     f"{line_2:.2f} of {total:.2f} GB, and it is nearly no arithmetic.",
+    sizes={LINES[0]: counted[LINES[0]], LINES[1]: line_2, LINES[2]: counted[LINES[2]]},
 )
 
 # %% flops-text [markdown]

@@ -42,7 +42,10 @@ def predicted(guess: Any, truth: Any, **question: Any) -> Any:
     asked = _MOST if "options" in question else "How many times as much?"
     predict = widgets.Predict(f"shots-{truth}", asked, **question)
     predict.answer = guess
-    return predict.comparison(truth, "It reads and writes all `N x N` scores, three times.")
+    sizes = dict(zip(_OPTIONS, (1.11, 8.59, 1.11), strict=True)) if "options" in question else None
+    return predict.comparison(
+        truth, "It reads and writes all `N x N` scores, three times.", sizes=sizes
+    )
 
 
 def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
@@ -86,7 +89,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Predict-number": lambda: widgets.Predict("shots", "How many times as much?", unit="x"),
     "Predict-number-after": lambda: predicted(16, 64, unit="x"),
     "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_OPTIONS),
-    "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS),
+    "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS, unit="GB"),
     "Quiz": lambda: widgets.Quiz("What does softmax do to HBM?", _QUIZ),
     "Quiz-after": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ)),
     "Quiz-right": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ), 1),

@@ -93,6 +93,14 @@ def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
     assert ["last prediction" in card for card in cards("three")] == [False, False, True]
 
 
+def test_what_each_option_comes_to_is_a_bar_of_one_scale_on_its_card():
+    p = Predict("1-bars", "Which?", options=["one", "two", "three"], unit="GB")
+    p.answer = "two"
+    cards = p.comparison("three", sizes={"one": 1, "three": 4.0})._repr_html_().split("<div")[2:]
+    assert [re.findall(r"width:([\d.]+)%", card) for card in cards] == [["17.5"], [], ["70.0"]]
+    assert [" GB" in card for card in cards] == [True, False, True]
+
+
 @pytest.mark.browser
 def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     """By arrows to the next number, by typing, which lets the line grow; none is there at first."""

@@ -314,7 +314,7 @@ function render({ model, el }) {
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = lanes.map((l) => trips(l, room));
     const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 1.5 * line) / broad, (big ? 436 : 330) / deep);
+    const scale = Math.min((column - 1.5 * line) / broad, (big ? 416 : 330) / deep);
     const px = (x) => x * scale;
     const talls = rooms.map((found, i) => px(extent(found, "y")) + (lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
     const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row

@@ -31,9 +31,14 @@ function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
   const name = freshId("quiz"), HINT = several ? "More than one is right: choose, or press their letters." : "Press one, or its letter and Enter.";
+  let moving = false;
+  const moves = () => {
+    moving = true;
+    setTimeout(() => (moving = false));
+  };
   const rows = options.map((option) => {
-    const why = h("div", {}); // a press of the pointer is the answer; keys move over the cards, so they check by Enter
-    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onclick: (e) => e.detail && !several && !why.childNodes.length && check(), onkeydown: (e) => e.key === "Enter" && check() });
+    const why = h("div", {}); // a press, or Space, is the answer; arrows and letters move over the cards: then Enter checks
+    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onclick: (e) => e.isTrusted && !moving && !several && !why.childNodes.length && check(), onkeydown: (e) => (e.key === "Enter" ? check() : /^Arrow/.test(e.key) && moves()) });
     const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });

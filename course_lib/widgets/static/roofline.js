@@ -85,7 +85,7 @@ function render({ model, el }) {
         const level = top + 0.45 * (floor - top), high = top + (marks.some((m) => aboveSlope(m, chip)) ? 6.2 : 1.3) * fs; // names stand there
         add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: width < ROOMY ? high : level }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
-        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `balance: ${short(ridge, 3)}` : `balance point: ${short(ridge, 3)} FLOP for each byte`);
+        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `ridge: ${short(ridge, 3)}` : `ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`);
         const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
         if (best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
       }
@@ -137,8 +137,8 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    const parts = [`× ${short(times, 3)} to balance`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
-    const rows = !far ? [`balance: ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
+    const parts = [`× ${short(times, 3)}${width >= 440 ? " to the ridge" : ""}`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
+    const rows = !far ? [`ridge: ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
     rows.forEach((row, i) => add(`ridge name ${i}`, "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + (0.3 + 1.3 * (i + 1 - rows.length)) * fs }, row));
   }
 

@@ -45,7 +45,7 @@ function render({ model, el }) {
   /** Lanes of one clock; their height is the pool, whose line is dragged. */
   function drawPicture(width, fs) {
     const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700, tight = width < 440;
-    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18 * fs), tall = 5.5 * fs, head = (narrow ? 3.9 : 2.8) * fs;
+    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), tall = (get("presenter") ? 4.6 : 5.5) * fs, head = (narrow ? 3.9 : 2.8) * fs;
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
@@ -85,7 +85,7 @@ function render({ model, el }) {
     SHOWN.map((place) => facts(run)[place]).forEach(([value, what], i) => {
       const at = x + (beside ? i * 15.5 : 0) * fs, under = y + (beside ? 0 : 2 * i) * fs, room = (0.6 + (i ? 0.85 : 1.05) * value.length) * fs;
       add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-big" : "fac-server-speed"}`, x: at, y: under }, value);
-      add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + (beside ? room : 4.7 * fs), y: under }, what);
+      add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + (beside ? room : 5.2 * fs), y: under }, what);
     });
   }
 
