@@ -90,7 +90,18 @@ class Race(CourseWidget):
         whose: str = TITLES["replay"],
         **settings: Any,
     ) -> None:
-        known = {"at_once", "causal", "decode", "gpu", "dtype", "speed", "at", "flag", "caches", "presenter"}
+        known = {
+            "at_once",
+            "causal",
+            "decode",
+            "gpu",
+            "dtype",
+            "speed",
+            "at",
+            "flag",
+            "caches",
+            "presenter",
+        }
         if unknown := set(settings) - known:
             raise ValueError(f"Race has no setting {sorted(unknown)[0]!r}.")
         if not lanes or set(lanes) - {"naive", "flash", *(replays or {})}:

@@ -345,7 +345,8 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
 def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
     page = mount(Race(1024, 128, 128, 128, at=0.3, caches=True), width=1140)
     held = """() => { const b = document.querySelector('.fac-race-desk').getBBox();
-      const canvas = document.querySelector('.fac-race-moves'), k = canvas.width / canvas.clientWidth;
+      const canvas = document.querySelector('.fac-race-moves');
+      const k = canvas.width / canvas.clientWidth;
       const inside = [b.x + 3, b.y + 5, 12, b.height - 10].map((x) => x * k);
       const { data } = canvas.getContext('2d').getImageData(...inside);
       return data.some((x, i) => i % 4 === 3 && x); }"""

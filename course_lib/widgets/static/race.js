@@ -15,7 +15,7 @@ function render({ model, el }) {
   const head = h("p", { class: "fac-race-title" }), words = h("p", { class: "fac-race-words fac-soft" }), voice = announcer();
 
   // Words, lines and handles stand above the canvas, in SVG
-  const text = (x, y, cls, content = "", more = {}) => s("text", { x, y, class: cls, ...more }, content);
+  const text = (x, y, cls, content = "", more = {}, ref = null) => v("text", { x, y, class: cls, ...more }, content, { ref });
   function build() {
     race.prepare();
     race.arrange((width ||= stage.clientWidth) || 1000); // looked at once: a look costs a layout
@@ -23,7 +23,7 @@ function render({ model, el }) {
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
     stage.style.setProperty("--fac-size", `${race.box.fs}px`);
-    over.replaceChildren(...race.lanes.flatMap(frame), ...tapeScale(text, race));
+    patch(over, [...race.lanes.flatMap(frame), ...tapeScale(text, race)], held);
     plant();
     blank();
     draw();
@@ -32,47 +32,45 @@ function render({ model, el }) {
     const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
-      text(x + lw, y + 1.75 * fs, "fac-race-score", [(lane.outText = s("tspan", { class: "fac-race-out" })), " of O written"], { "text-anchor": "end" }),
-      (lane.statusText = text(x, y + 2.95 * fs, "fac-race-small")),
-      s("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
+      text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
+      text(x, y + 2.95 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)),
+      v("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
       text(x + lw - 0.7 * fs, panel + 1.25 * fs, "fac-race-soft", "HBM", { "text-anchor": "end" }),
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {
       const ghost = t === "s" && !naive;
-      nodes.push(s("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
+      nodes.push(v("rect", { class: ghost ? "fac-race-ghost" : "fac-race-edge", x: p.x, y: p.y, width: p.w, height: p.h }));
       nodes.push(text(p.x + p.w / 2, p.y - 0.5 * fs, "fac-race-name", t === "s" ? (naive ? "S, then P" : "S") : t.toUpperCase(), { "text-anchor": "middle" }));
-      if (!ghost) nodes.push((lane.wearText[t] = text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", "", { "text-anchor": "middle" })));
+      if (!ghost) nodes.push(text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", null, { "text-anchor": "middle" }, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
     const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
-    nodes.push((lane.timesText = text(x + 0.9 * fs, by, "fac-race-soft")), s("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
+    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
     if (get("caches")) nodes.push(...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get));
     // the bill
     const px = tw / race.axis, badge = wide(`${title}${lane.badge}`, 0.9 * fs) > tw ? lane.badge.split(" from ")[0] : lane.badge;
-    nodes.push((lane.nameText = text(0, bill - 0.45 * fs, "fac-race-name", [title, s("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)])));
-    nodes.push(s("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), (lane.odometer = text(0, bill + 0.5 * tape + 0.42 * fs, "fac-race-odometer")));
+    nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)));
+    nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, bill + 0.5 * tape + 0.42 * fs, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
     if (get("caches")) {
       const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-      nodes.push(s("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), (lane.leastText = text(0, low, "fac-race-small")));
-      if (seen) nodes.push((lane.seen = s("g", {}, s("path", { class: "fac-race-measured", d: `M${seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, s("title", {}, seen.label)), text(race.box.width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" }))));
+      nodes.push(v("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)));
+      if (seen) nodes.push(v("g", {}, [v("path", { class: "fac-race-measured", d: `M${seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(race.box.width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) }));
     }
-    lane.mark = s("rect", { class: "fac-race-mark", visibility: "hidden" });
-    lane.differs = s("rect", { class: "fac-race-differs", visibility: "hidden" });
+    const unseen = (name) => v("rect", { class: `fac-race-${name}`, visibility: "hidden" }, null, { ref: (node) => (lane[name] = node) });
     const hit = hold("rect", { x: 0, y: bill - 4, width: tw, height: tape + 8, class: "fac-race-scrub" }, (x2) => (asks(lane) ? put(model, { flag: clamp(x2 / tw) }) : seek((x2 / tw) * (race.axis / (chip().gb_per_s * 1e9)))));
-    hit.addEventListener("pointermove", (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left) / px));
-    hit.addEventListener("pointerleave", () => point(lane, -1));
-    nodes.push(hit, lane.mark, lane.differs);
+    hit.on = { move: (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left) / px), leave: () => point(lane, -1) };
+    nodes.push(hit, unseen("mark"), unseen("differs"));
     if (!fixed) nodes.push(...handles(lane, naive, last));
-    if (last && race.lanes.length > 1) nodes.push((lane.flagged = s("g")));
+    if (last && race.lanes.length > 1) nodes.push(v("g", {}, null, { ref: (node) => (lane.flagged = node) }));
     return nodes;
   }
-  const hold = (tag, attributes, act) => grip(over, s(tag, attributes), act, stop);
+  const held = (node) => grip(over, node, (x, y) => node.facAct?.(x, y), () => stop());
+  const hold = (tag, attributes, act, content) => v(tag, attributes, content, { act });
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
   const knob = (x, y, kind, act, title) => {
-    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}` }, node = hold("circle", shape, act);
-    node.append(s("title", {}, title));
-    return [node, s("path", way(shape))];
+    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}` }, node = hold("circle", shape, act, [v("title", {}, title)]);
+    return [node, v("path", way(shape))];
   };
   function handles(lane, naive, last) {
     const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
@@ -83,7 +81,7 @@ function render({ model, el }) {
     for (const [t, trait, p] of [["Q", "block_q", q], ["K", "block_k", k]]) {
       if (t === "Q" && get("decode")) continue;
       const tall = Math.min(p.h, get(trait) * scale);
-      nodes.push(s("rect", { class: "fac-race-tile", x: p.x, y: p.y, width: p.w, height: tall }));
+      nodes.push(v("rect", { class: "fac-race-tile", x: p.x, y: p.y, width: p.w, height: tall }));
       nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`));
     }
     if (!get("caches")) return nodes;
@@ -103,13 +101,14 @@ function render({ model, el }) {
     if (!lane.flagged) return;
     const { tw, tape, fs } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${far}l${-0.16 * far} ${tall / 2}l${0.16 * far} ${tall / 2}h${-far}z` };
-    const grab = clock ? s("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
-    lane.flagText = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", "", { "text-anchor": left ? "end" : "start" });
-    lane.flagged.setAttribute("class", planted ? "" : "fac-race-unset");
-    lane.nameText.setAttribute("y", y - 0.45 * fs - (clock && !planted ? 0 : lane.rise)); // above the flag
-    lane.flagged.replaceChildren(...(clock && !planted ? [] : [
-      s("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}${planted ? `M${x - 5} ${y + tape + 7}l5 -6l5 6z` : ""}` }), grab,
-      s("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), lane.flagText]));
+    const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
+    lane.flagText = null;
+    const says = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", null, { "text-anchor": left ? "end" : "start" }, (node) => (lane.flagText = node));
+    renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
+    renew(lane.nameText, { y: y - 0.45 * fs - (clock && !planted ? 0 : lane.rise) }); // above the flag
+    patch(lane.flagged, clock && !planted ? [] : [
+      v("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}${planted ? `M${x - 5} ${y + tape + 7}l5 -6l5 6z` : ""}` }), grab,
+      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
   }
   race.again = () => draw();
   function draw() {
@@ -120,13 +119,13 @@ function render({ model, el }) {
   function label() {
     const mark = Math.round(get("flag") * race.axis), { fs, tw } = race.box;
     for (const lane of race.lanes) {
-      const ends = lane.events.at(-1).t1, over = ends <= clock;
+      const over = lane.ends <= clock;
       write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : "");
       renew(lane.odometer, { x: (lane.now / race.axis) * tw + 0.5 * fs });
-      write(lane.outText, `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`);
+      write(lane.outText, writtenOf(lane));
       if (lane.flagText) write(lane.flagText, mark < 0 ? "drag it to where this tape will end" : verdict(lane, Math.max(1, mark), over));
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
-      lane.seen?.setAttribute("visibility", clock ? "visible" : "hidden");
+      if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
       write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
@@ -137,7 +136,7 @@ function render({ model, el }) {
     }
     const other = race.lanes[1];
     if (race.difference != null && other.events[race.difference]?.t0 <= clock) outline(other.differs, other, other.events[race.difference]);
-    else other?.differs.setAttribute("visibility", "hidden");
+    else if (other) renew(other.differs, { visibility: "hidden" });
     write(head, raceTitle(race, clock, get));
     write(words, sentence());
     write(rate, raceRate(race, clock, get));
@@ -152,8 +151,7 @@ function render({ model, el }) {
   }
   function outline(node, lane, e) {
     const p = e && place(lane, e);
-    node.setAttribute("visibility", p ? "visible" : "hidden");
-    if (p) fill(node, { x: p.x - 2, y: p.y - 2, width: p.w + 4, height: p.h + 4 }, []);
+    renew(node, p ? { visibility: "visible", x: p.x - 2, y: p.y - 2, width: p.w + 4, height: p.h + 4 } : { visibility: "hidden" });
   }
   /** Point at the event of a tape's byte, if it has been laid down. */
   function point(lane, byte) {
@@ -248,7 +246,7 @@ function render({ model, el }) {
   const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
-  for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
+  for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("input[type=text]").setAttribute("aria-label", fields[trait].node.textContent), fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
   root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, seekBar))), h("div", { class: "fac-row fac-race-n" }, mine(fields.n.node), caches.row), rest, voice.node);
 
   function follow() {

@@ -7,7 +7,7 @@ const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 /** What the tapes measure: bytes at their start, middle and end. */
 function tapeScale(text, { box: { fs, tw, low }, axis }) {
   return [["start", 0], ["middle", 0.5], ["middle", 1]].flatMap(([anchor, share]) => [
-    s("path", { class: "fac-race-line", d: `M${share * tw} ${low}v4` }),
+    v("path", { class: "fac-race-line", d: `M${share * tw} ${low}v4` }),
     text(share * tw, low + 1.2 * fs, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
   ]);
 }
@@ -16,11 +16,11 @@ function tapeScale(text, { box: { fs, tw, low }, axis }) {
 function l2Band(text, lane, race, get) {
   const { fs, lw, n, d } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
   const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = n * d * b;
-  const nodes = [s("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
+  const nodes = [v("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
   let left = x;
   for (const [t, many] of Object.entries(sizes)) {
     const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / n : 1))) / chip.l2;
-    nodes.push(s("rect", { class: `fac-fill-${t} fac-race-cached`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+    nodes.push(v("rect", { class: `fac-fill-${t} fac-race-cached`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
     left += w;
   }
   const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
@@ -33,16 +33,29 @@ function l2Band(text, lane, race, get) {
 function deskOf(text, lane, race, get) {
   const { fs, lw, deskH, base } = race.box, { x, desk } = lane, naive = lane.name === "naive", room = race.chip().shared / 1024;
   const w = race.wall(), at = race.slots(lane), used = at.s.x + at.s.w - x, lens = base / 512, nodes = [];
-  nodes.push((lane.deskText = text(x + 2, desk + deskH + 1.15 * fs, "fac-race-soft")), s("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
+  nodes.push({ ...text(x + 2, desk + deskH + 1.15 * fs, "fac-race-soft"), ref: (node) => (lane.deskText = node) }, v("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
   nodes.push(text(x, desk - 0.6 * fs, "fac-race-soft", `desk: one SM's shared memory, ${room} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} × larger` : ""}`));
-  if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(s("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), p.w < 0.5 * fs ? "" : text(p.x + p.w / 2, desk + deskH + 1.15 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" }));
+  if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(v("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), ...(p.w < 0.5 * fs ? [] : [text(p.x + p.w / 2, desk + deskH + 1.15 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" })]));
   const full = used > w + 20, kib = (Object.values(at).reduce((sum, p) => sum + p.w, 0) / w) * room;
-  if (!naive && full) nodes.push(s("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
+  if (!naive && full) nodes.push(v("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
   const beside = naive ? ["one tile at a time,", "empty after each kernel"] : [`${short(kib, 3)} of ${room} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
   beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
-  if (lens > 2) nodes.push(s("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
+  if (lens > 2) nodes.push(v("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
   return nodes;
 }
+
+/** A property that is made when it is first asked for. */
+function lazily(of, name, make) {
+  const get = () => {
+    const value = make();
+    Object.defineProperty(of, name, { value });
+    return value;
+  };
+  Object.defineProperty(of, name, { get, configurable: true });
+}
+
+/** What has been before each event. */
+const sums = (events, what, sum = 0) => events.map((e) => (sum += e[what]) - e[what]);
 
 /** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
 function raceCanvas(get) {
@@ -53,17 +66,23 @@ function raceCanvas(get) {
   // Data: lanes on the clock
   function prepare() {
     const shape = { n_q: get("decode") ? 1 : get("n"), n_k: get("n"), d: get("d"), block_q: get("block_q"), block_k: get("block_k"), causal: get("causal"), b: b() };
+    const rate = chip().gb_per_s * 1e9;
     race.lanes = get("lanes").map((name) => {
-      const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations));
-      const events = schedule(kernels, get("at_once"), chip().gb_per_s, chip().l2);
-      let total = 0, least = 0;
-      const from = events.map((e) => (total += e.bytes) - e.bytes);
-      const past = events.map((e) => (least += e.least) - e.least); // of the thin tape, as `from` of the tape
-      return { name, events, from, past, total, least, outs: events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0), badge: data().replays[name]?.badge ?? data().badges[name] };
+      const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations)), settings = [get("at_once"), chip().gb_per_s, chip().l2];
+      let total = 0;
+      for (const kernel of kernels) for (const program of kernel) for (const move of program) total += move[4];
+      const lane = { name, total, ends: total / rate, badge: data().replays[name]?.badge ?? data().badges[name] };
+      // what a tape of which nothing has run yet does not show
+      lazily(lane, "events", () => schedule(kernels, ...settings));
+      lazily(lane, "from", () => sums(lane.events, "bytes"));
+      lazily(lane, "past", () => sums(lane.events, "least")); // of the thin tape, as `from` of the tape
+      lazily(lane, "least", () => lane.past.at(-1) + lane.events.at(-1).least);
+      lazily(lane, "outs", () => lane.events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0) || 1);
+      lazily(lane, "group", () => groups(lane));
+      return lane;
     });
     race.axis = Math.max(...race.lanes.map((lane) => lane.total));
-    for (const lane of race.lanes) lane.group = groups(lane);
-    race.end = Math.max(...race.lanes.map((lane) => lane.events.at(-1).t1));
+    race.end = race.axis / rate;
     race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
   }
 
@@ -144,7 +163,8 @@ function raceCanvas(get) {
     const k = pixels();
     for (const c of [canvas, layer]) {
       const w = Math.round(race.box.width * k), tall = Math.round(race.box.height * k);
-      if (c.width !== w || c.height !== tall) [c.width, c.height] = [w, tall];
+      if (c.width === w && c.height === tall) continue;
+      [c.width, c.height] = [w, tall];
       c.getContext("2d").setTransform(k, 0, 0, k, 0, 0);
     }
     if (pen) requestAnimationFrame(() => look() && race.again()); // a new theme; asked now, it would cost a look at all that is new
@@ -211,13 +231,13 @@ function raceCanvas(get) {
     const g = canvas.getContext("2d");
     for (const lane of race.lanes) {
       const start = lane.done;
-      while (lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);
+      while (clock > 0 && lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);
       if (lane.done > start) ink(lane, start);
     }
     g.clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       const at = slots(lane), top = lane.desk, now = [], desk = get("caches"), px = race.box.tw / race.axis;
-      for (let i = lane.done; i < lane.events.length && lane.events[i].t0 <= clock && clock > 0; i += 1) now.push(lane.events[i]);
+      for (let i = lane.done; clock > 0 && i < lane.events.length && lane.events[i].t0 <= clock; i += 1) now.push(lane.events[i]);
       const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
       if (desk && lane.name !== "naive" && first) { // what this program has on its desk
         const has = {};

@@ -104,10 +104,12 @@ function says(lane, e) {
 
 const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeText(race.end)}, is bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time.`;
 
+const writtenOf = (lane) => `${lane.written ? Math.floor((100 * lane.written) / lane.outs) : 0} %`;
+
 /** What there is to see now, in one line. */
 function raceTitle(race, clock, get) {
   const [one, two] = race.lanes, name = (lane) => race.data().titles[lane.name], first = (x) => x[0].toUpperCase() + x.slice(1);
-  const done = (lane) => `${Math.floor((100 * lane.written) / (lane.outs || 1))} %`, scores = (lane) => lane.events.reduce((sum, e) => sum + (isScore(e.tensor) ? e.bytes : 0), 0);
+  const done = writtenOf, scores = (lane) => lane.events.reduce((sum, e) => sum + (isScore(e.tensor) ? e.bytes : 0), 0);
   if (!two) {
     if (!clock) return `What does ${name(one)} move?`;
     if (clock < race.end) return `${bytesText(Math.round(one.now))} moved, ${done(one)} of O written`;
@@ -123,13 +125,47 @@ function raceTitle(race, clock, get) {
 
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
 function raceSays(race, clock, get) {
-  const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
-  const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
+    const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
   const asked = "Tape: all that loads and stores ask for";
   if (!clock || clock < race.end) return `${asked}, in order.`;
   if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
+  const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
   return `${asked}. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}`;
 }
 
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
+
+// What the picture asks for, as plain objects; nodes that are there are changed, for to make one takes longer.
+const v = (tag, attributes, content, more) => ({ tag, attributes, content, ...more });
+
+/** Make the children of `parent` those that are wanted; `held` makes a new handle a grip. */
+function patch(parent, wanted, held) {
+  const nodes = (parent.facNodes ??= []);
+  wanted.forEach(({ tag, attributes, content, act, on, ref }, i) => {
+    let node = nodes[i];
+    if (node?.localName !== tag) {
+      const made = s(tag);
+      if (node) node.replaceWith(made);
+      else parent.append(made);
+      node = nodes[i] = made;
+    }
+    for (const name in node.facHas) if (!(name in attributes)) {
+      node.removeAttribute(name);
+      delete node.facHas[name];
+    }
+    renew(node, attributes);
+    node.facAct = act;
+    if (act && !node.facGrip) node.facGrip = held(node);
+    Object.assign(node, { onpointermove: on?.move ?? null, onpointerleave: on?.leave ?? null });
+    if (Array.isArray(content)) {
+      if (!node.facNodes) node.textContent = "";
+      patch(node, content, held);
+    } else if (content != null) {
+      if (node.facNodes) node.facNodes = null;
+      write(node, content);
+    }
+    ref?.(node);
+  });
+  for (const node of nodes.splice(wanted.length)) node.remove();
+}
