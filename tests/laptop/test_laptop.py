@@ -61,7 +61,8 @@ def assert_same(laptop, ids):
 
 
 def test_solutions_and_submissions_are_told_the_same(laptop):
-    assert_same(laptop, [id for id in SOLUTIONS if find(id[9:]).lesson in (5, 6, 7)] + SOME)
+    """Of some: `make test-slow` asks of all."""
+    assert_same(laptop, [id for id in SOLUTIONS if find(id[9:]).lesson in (5, 6, 7)][::3] + SOME)
 
 
 @pytest.mark.slow
