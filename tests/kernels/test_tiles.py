@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 import torch
 import triton
@@ -101,10 +103,15 @@ def example(d: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
     return torch.empty(d, dtype=dtype)
 
 
+def but_for(few: set[int], every: Iterable[int]) -> list[object]:
+    """Return parameters: those of ``few``, the others marked slow."""
+    return [pytest.param(n, marks=[] if n in few else [pytest.mark.slow]) for n in every]
+
+
 @pytest.mark.parametrize(
     "table", [BY_HAND, LISTS, CAUSAL_LISTS], ids=["come and go", "lists", "causal lists"]
 )
-@pytest.mark.parametrize("d", BY_HAND)
+@pytest.mark.parametrize("d", but_for({128}, BY_HAND))
 def test_rung_8_as_it_is_tuned(d, table):
     """Three groups, or two with more in flight, hardly fit the registers."""
     from course_lib.kernels.attention_forward import gluon_works
@@ -139,7 +146,7 @@ def test_programs_have_lists_where_that_was_faster():
     assert sum(one == 0 for one in lost) > 0.9 * len(lost)
 
 
-@pytest.mark.parametrize(("d", "most"), [(64, 0), (128, 120)])
+@pytest.mark.parametrize(("d", "most"), [pytest.param(64, 0, marks=pytest.mark.slow), (128, 120)])
 def test_the_backward_by_hand(d, most):
     """At head_dim 128 dK and dV fill half of the registers, and a few numbers of the walk spill."""
     from course_lib.kernels.attention_forward import gluon_works
@@ -207,7 +214,7 @@ def test_float32_fits_too(sm, d):
     assert_good(compiled(forward_kernel, tiles, sm, d, False, "fp32"), sm, "fp32")
 
 
-@pytest.mark.parametrize("sm", [80, 90])
+@pytest.mark.parametrize("sm", but_for({90}, [80, 90]))
 def test_all_that_may_be_asked_of_the_forward_kernel_compiles(sm):
     tiles = tiles_for(example(64), sm=sm)
     assert_good(compiled(forward_kernel, tiles, sm, 64, True, asked=tuple(BENT)), sm)

@@ -61,7 +61,8 @@ def assert_same(laptop, ids):
 
 
 def test_solutions_and_submissions_are_told_the_same(laptop):
-    assert_same(laptop, [id for id in SOLUTIONS if find(id[9:]).lesson in (5, 6, 7)] + SOME)
+    """Of some: `make test-slow` asks of all."""
+    assert_same(laptop, [id for id in SOLUTIONS if find(id[9:]).lesson in (5, 6, 7)][::3] + SOME)
 
 
 @pytest.mark.slow
@@ -87,8 +88,8 @@ def test_what_cannot_be_compiled_here_is_no_failure_and_lessons_have_its_record(
         [laptop, "-c", CHECK], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    first, *_ = done.stdout.splitlines()
-    assert first == "✓ 5.2 vector_add: passed"
+    # on a busy machine "Checking 5.2 ..." stands before it
+    assert "✓ 5.2 vector_add: passed" in done.stdout.splitlines()
     words = " ".join(done.stdout.split())
     assert "Right here, in Triton's interpreter; compiled when graded, or on Linux." in words
     rows = load_measurements(RECORD)["rows"]

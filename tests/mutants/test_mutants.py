@@ -163,6 +163,8 @@ SANDBOXED = (
 
 @pytest.mark.parametrize(("exercise", "rewrite"), SANDBOXED)
 def test_rewrites_that_were_once_refused_get_their_points(exercise, rewrite, workshop, monkeypatch):
+    draw = grade_one.draw_cases
+    monkeypatch.setattr(grade_one, "draw_cases", lambda *asked: draw(*asked)[:3])
     monkeypatch.setattr(grade_one, "_compile", lambda *_: None)
     operators = [o for o in rewrites.OPERATORS if o.name == rewrite]
     (mutant, *_) = of_program(plain(exercise), operators)
