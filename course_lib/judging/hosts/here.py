@@ -41,7 +41,8 @@ class Here:
         given = replace(case, args=args, kwargs=kwargs)
         provenance = origins = None
         if self._is_kernel and not self._compiled:
-            provenance, origins = Provenance(case.args), Origins(case.args)
+            provenance = Provenance(case.args)
+            origins = Origins(case.args, sources=provenance.sources)
         try:
             with at_most(self.exercise.seconds):
                 called = self._called(given, provenance, origins)

@@ -127,8 +127,10 @@ class Sandboxed:
             return Ran(case, found=self._all_too_long(), fatal=True)
         self._clock = self._new_clock()
         self._replay = Replay(case, self._secret) if self._is_kernel else None
-        provenance = Provenance(_tensors(case), self._clock) if self._is_kernel else None
-        self._origins = Origins(_tensors(case), self._clock) if self._is_kernel else None
+        provenance, inputs = None, _tensors(case)
+        if self._is_kernel:
+            provenance = Provenance(inputs, self._clock)
+            self._origins = Origins(inputs, self._clock, provenance.sources)
         try:
             with self._the_students_fault():
                 return self._answered(case, provenance)
