@@ -24,6 +24,7 @@ from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
+from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import Named, Seen, is_formula, recognise
 from course_lib.judging.report import Report, Verdict
@@ -104,6 +105,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     finding = exercise.finding(ran.given, observed, expected)
     spoilt = ran.found and ran.found.property == UNCHANGED and result is not None
     if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
+    finding = finding or no_race(case, observed, expected)  # of every kernel, asked last
         finding = ran.found or finding
     if finding is None:
         doubt = host.doubt(case, observed, expected)

@@ -85,7 +85,7 @@ class Here:
                 return raised.called
         watched = None
         if provenance and origins:
-            watched = _watched(provenance, origins, self.exercise.races)
+            watched = _watched(provenance, origins, self.exercise.watches_races(case))
         called = self._in_phases(case, watched)
         if self._compiled and called.failure is None:
             import torch

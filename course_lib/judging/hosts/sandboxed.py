@@ -141,7 +141,7 @@ class Sandboxed:
         if self.exercise.play is not None:
             return self._played(self.exercise.play, case)
         if self._is_kernel:
-            self._open_books()
+            self._open_books(self.exercise.watches_races(case))
         self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
         if failure := failure_of(answer):
@@ -263,7 +263,7 @@ class Sandboxed:
         self._clock = self._new_clock()
         other = replay.other_case
         try:
-            self._open_books()
+            self._open_books(self.exercise.races)
             result = replay.again(self._launch_once_more, observed.result)
             seen = Observed(result, self._books(), observed.allocated)
         except Unclear as why:
@@ -328,8 +328,8 @@ class Sandboxed:
         written: dict[str, Any] = self._ask_interpreter({"do": "launch", **launch})["written"]
         return written
 
-    def _open_books(self) -> None:
-        self._ask_interpreter({"do": "open", "races": self.exercise.races})
+    def _open_books(self, races: bool) -> None:
+        self._ask_interpreter({"do": "open", "races": races})
 
     def _books(self) -> Any:
         counted = self._ask_interpreter({"do": "books"})
