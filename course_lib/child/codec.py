@@ -216,7 +216,9 @@ class Decoder:
         self.nodes_left -= 1
         if self.nodes_left < 0:
             raise BadFrame("too many values")
-        if data is None or isinstance(data, bool | str):
+        if isinstance(data, str):
+            return _as_utf8(data)
+        if data is None or isinstance(data, bool):
             return data
         if isinstance(data, int):
             return self._int(data)
@@ -320,7 +322,7 @@ class Decoder:
         return (_ for _ in ())
 
     def _error(self, text: str) -> TypeError:
-        return TypeError(str(text)[:500])
+        return TypeError(_as_utf8(str(text)[:500]))
 
     def _dataclass(self, name: str, fields: Any) -> Any:
         return _COURSE[name](**self.value(fields))
@@ -338,6 +340,18 @@ class Decoder:
 
 
 def fields_of(x: Any) -> dict[str, Any]:
+def _as_utf8(text: str) -> str:
+    """Return ``text``. Raises BadFrame if UTF-8 cannot hold it: whoever is sent it reads another.
+
+    (`Encoder` makes none: half of a surrogate pair is a "?" there.)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadFrame("a text that is none") from None
+    return text
+
+
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
 

@@ -248,11 +248,18 @@ def _scalars(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)  # a launcher launches the same kernel over and over
-def _literals(source: str) -> int:
+def tree_of(source: str) -> ast.Module | None:
+    """Return a kernel's source as Python reads it, None if it does not."""
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0  # the device says what is wrong with it
+        return None
+
+
+def _literals(source: str) -> int:
+    tree = tree_of(source)
+    if tree is None:
+        return 0  # no launch message holds such a source (`launch_message`)
     return sum(isinstance(node, ast.Constant) for node in ast.walk(tree))
 
 
