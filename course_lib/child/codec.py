@@ -260,12 +260,13 @@ class Decoder:
 
     def _counted(self, shape: list[int]) -> int:
         """Return the number of elements; BadFrame if the message has too many with these."""
-        count = 1
+        count = rows = 1
         for n in shape:
             if type(n) is not int or n < 0 or len(shape) > 16:
                 raise BadFrame("an impossible shape")
-            count *= n
-        self.elements_left -= count + 1024 if shape else 1  # one without elements costs too
+            count, rows = count * n, rows * max(n, 1)
+        # one without elements costs too, and may have rows without end
+        self.elements_left -= rows + 1024 if shape else 1
         if self.elements_left < 0:
             raise BadFrame("too many elements in all")
         return count
@@ -339,7 +340,6 @@ class Decoder:
         return known.setdefault(plain, type(plain, (Opaque,), {}))()
 
 
-def fields_of(x: Any) -> dict[str, Any]:
 def _as_utf8(text: str) -> str:
     """Return ``text``. Raises BadFrame if UTF-8 cannot hold it: whoever is sent it reads another.
 
@@ -352,6 +352,7 @@ def _as_utf8(text: str) -> str:
     return text
 
 
+def fields_of(x: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
 
