@@ -225,8 +225,9 @@ class Sandboxed:
         why = f" ({failure.text or failure.kinds[0]})" if failure else ""
         return Finding(
             NUMPY_ONLY,
-            "the answer is right, but where there is NumPy alone, and neither PyTorch nor mmap or "
-            f"ctypes, your function does not give it{why}: write the lines, in arrays of NumPy's.",
+            "the answer is right, but where there is NumPy alone, and neither PyTorch nor mmap, "
+            f"ctypes or sqlite3, your function does not give it{why}: write the lines, in arrays "
+            "of NumPy's.",
         )
 
     def _asked_where_numpy_is_alone(self, case: Case) -> dict[str, Any]:
