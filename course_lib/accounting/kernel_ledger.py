@@ -49,7 +49,9 @@ class Launch:
     ``tensors`` maps a parameter's name to (shape, strides in elements, dtype), ``read`` to the
     bytes loaded (atomics included), ``widest`` to how many lanes, masked or not, the widest load
     has. ``idle`` counts the loads whose lanes are all masked. ``stored`` maps "(0, 0, 0)", a
-    program, to how many numbers it stored, of all tensors (atomics included).
+    program, to how many numbers it stored, of all tensors (atomics included); ``loaded`` a
+    parameter's name to how many numbers were loaded. What is narrower than a number counts as one
+    (half of a float64 is no half of a number), what is wider as all that it covers.
     """
 
     kernel: str
@@ -62,6 +64,7 @@ class Launch:
     widest: Counter[str] = field(default_factory=Counter)
     idle: int = 0
     stored: Counter[str] = field(default_factory=Counter)
+    loaded: Counter[str] = field(default_factory=Counter)
 
 
 class OutOfBounds(IndexError):
@@ -317,13 +320,15 @@ class KernelLedger(Ledger):
     def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
         program, n_bytes = self._hooks.program(), addresses.size * width
         rows, columns = view.place(addresses)
+        numbers = max(addresses.size, n_bytes // view.itemsize)
         if kind != "store":
             self.note_read(view.name, n_bytes)
             self.launches[-1].read[view.name] += n_bytes
+            self.launches[-1].loaded[view.name] += numbers
             self.visits.append(Visit(program, view.name, rows, "load", n_bytes, columns))
         if kind != "load":
             self.note_written(view.name, n_bytes)
-            self.launches[-1].stored[str(program)] += addresses.size
+            self.launches[-1].stored[str(program)] += numbers
             self.visits.append(Visit(program, view.name, rows, "store", n_bytes, columns))
             self._owner[view.name].dirty = True
 

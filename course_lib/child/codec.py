@@ -216,7 +216,9 @@ class Decoder:
         self.nodes_left -= 1
         if self.nodes_left < 0:
             raise BadFrame("too many values")
-        if data is None or isinstance(data, bool | str):
+        if isinstance(data, str):
+            return _as_utf8(data)
+        if data is None or isinstance(data, bool):
             return data
         if isinstance(data, int):
             return self._int(data)
@@ -258,12 +260,13 @@ class Decoder:
 
     def _counted(self, shape: list[int]) -> int:
         """Return the number of elements; BadFrame if the message has too many with these."""
-        count = 1
+        count = rows = 1
         for n in shape:
             if type(n) is not int or n < 0 or len(shape) > 16:
                 raise BadFrame("an impossible shape")
-            count *= n
-        self.elements_left -= count + 1024 if shape else 1  # one without elements costs too
+            count, rows = count * n, rows * max(n, 1)
+        # one without elements costs too, and may have rows without end
+        self.elements_left -= rows + 1024 if shape else 1
         if self.elements_left < 0:
             raise BadFrame("too many elements in all")
         return count
@@ -320,7 +323,7 @@ class Decoder:
         return (_ for _ in ())
 
     def _error(self, text: str) -> TypeError:
-        return TypeError(str(text)[:500])
+        return TypeError(_as_utf8(str(text)[:500]))
 
     def _dataclass(self, name: str, fields: Any) -> Any:
         return _COURSE[name](**self.value(fields))
@@ -335,6 +338,18 @@ class Decoder:
         if plain not in known and len(known) >= MAX_NAMES:
             plain = "object"
         return known.setdefault(plain, type(plain, (Opaque,), {}))()
+
+
+def _as_utf8(text: str) -> str:
+    """Return ``text``. Raises BadFrame if UTF-8 cannot hold it: whoever is sent it reads another.
+
+    (`Encoder` makes none: half of a surrogate pair is a "?" there.)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadFrame("a text that is none") from None
+    return text
 
 
 def fields_of(x: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from course_lib.child.codec import BadFrame
 from course_lib.judging import engine
 from course_lib.judging.finding import Finding
-from course_lib.judging.provenance import leaves
+from course_lib.judging.provenance import leaves, tree_of
 from course_lib.judging.report import Report
 from course_lib.judging.spec import Case, Exercise
 from course_lib.laptop import interpreter_only
@@ -135,7 +135,7 @@ def _constants(source: str, name: str) -> set[str]:
     """Return the names of the compile-time constants of a function in a source."""
     return {
         argument.arg
-        for node in ast.parse(source).body
+        for node in getattr(tree_of(source), "body", ())
         if isinstance(node, ast.FunctionDef) and node.name == name
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         if argument.annotation and "constexpr" in ast.unparse(argument.annotation)

@@ -173,6 +173,9 @@ def _compile(
             result.report = compiler.report(exercise, result.launches) or result.report
         except InfrastructureError as error:
             results[exercise.id] = record(*who, exercise, INFRASTRUCTURE, str(error))
+        except Exception as error:  # as in `_one`
+            says = f"{type(error).__name__}: {error}"
+            results[exercise.id] = record(*who, exercise, INFRASTRUCTURE, says)
 
 
 def _finished(

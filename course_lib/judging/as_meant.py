@@ -21,7 +21,9 @@ def as_meant(result: Any, wanted: Any) -> Any:
         return {key: as_meant(x, wanted[key]) if key in wanted else x for key, x in result.items()}
     if not isinstance(wanted, tuple | list):
         return result
-    if _is_table(result) and all(map(_is_of_numbers, wanted)):
+    # one without elements may have rows without end: the lengths come first
+    fits = _is_table(result) and len(result) == len(wanted)
+    if fits and all(map(_is_of_numbers, wanted)):
         result = list(result)
     if not isinstance(result, tuple | list) or len(result) != len(wanted):
         return result

@@ -6,6 +6,7 @@ both say the same about the same answer.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,10 +24,12 @@ from course_lib.judging.asked_again import asked_again
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
+from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
 from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
 from course_lib.judging.picture import ErrorMap
 from course_lib.judging.recognise import Named, Seen, is_formula, recognise
+from course_lib.judging.replay import OF_FORGED_DATA
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
@@ -110,6 +113,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     result = as_meant(observed.result, answer)
     observed = replace(observed, result=result)
     finding = exercise.finding(ran.given, observed, expected)
+    finding = finding or no_race(case, observed, expected)  # of every kernel, asked last
     spoilt = ran.found and ran.found.property == UNCHANGED and result is not None
     if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
         finding = ran.found or finding
@@ -126,14 +130,15 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         report = incorrect(exercise, case, finding, note=note, loads=loads)
         return Judged(case, report, observed)
-    theirs = exercise.compared(case, observed.result)
-    failed_now = Seen(exercise, case, answer, theirs, passed=False)
-    named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
-    small = list[str]()
-    if is_walk(case):
-        case, finding = _shortest(exercise, host, case, finding)
-    elif case.args and not named:
-        small = _smallest(exercise, host, case, finding)
+    named, small = None, list[str]()
+    with contextlib.suppress(*OF_FORGED_DATA):  # what it is called is told if it can be
+        theirs = exercise.compared(case, observed.result)
+        failed_now = Seen(exercise, case, answer, theirs, passed=False)
+        named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
+        if is_walk(case):
+            case, finding = _shortest(exercise, host, case, finding)
+        elif case.args and not named:
+            small = _smallest(exercise, host, case, finding)
     return Judged(case, incorrect(exercise, case, finding, named, small, note, loads), observed)
 
 

@@ -36,7 +36,8 @@ def compare(got: Any, expected: Any, name: str, relative: float) -> Finding | No
     if fault := find_fault(got, expected, name):
         return fault
     if isinstance(expected, tuple | list):
-        got = list(got) if is_array(got) and len(got.shape) else got
+        if is_array(got) and len(got.shape) and len(got) == len(expected):
+            got = list(got)
         if not isinstance(got, tuple | list) or len(got) != len(expected):
             return Finding("the form", f"{name} should be {len(expected)} values, not {got!r}.")
         inside = "" if name == "the answer" else f" in {name}"

@@ -1,16 +1,18 @@
 """What a kernel loads, stores and multiplies, held against the least, in every case.
 
 Numbers are counted, not bytes, since a launcher may convert its inputs; and by tensor, whatever a
-parameter is called. Where lengths are no multiple of the tiles, whole tiles may be loaded: with
-addresses that wrap round, or with padded inputs, a right kernel does that.
+parameter is called: one in which several inputs are packed counts for all of them. Where lengths
+are no multiple of the tiles, whole tiles may be loaded: with addresses that wrap round, or with
+padded inputs, a right kernel does that.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from course_lib.accounting.traffic import derived_counts
@@ -29,7 +31,7 @@ _ADDED = (
     "`{0}` is read as well as stored. If it is added up in memory: let the program that owns a "
     "tile of `{0}` keep its sum, and store it once."
 )
-_WIDTHS = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "bool": 1}
+Called = dict[str, frozenset[str]]  # a launch's parameter -> the inputs that it holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,27 +122,38 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
     )
 
 
-def _with_names(books: Any, origins: Any, names: list[str]) -> list[tuple[Any, dict[str, str]]]:
-    """Return each launch with what its tensors are called: an input's name, whatever a parameter is
-    called; else the parameter's, which may be an input's where that input was found in no launch.
+def _with_names(books: Any, origins: Any, names: list[str]) -> list[tuple[Any, Called]]:
+    """Return each launch with what its tensors hold: inputs, whatever a parameter is called.
+
+    One with numbers that come from nowhere may hold any of them, one that holds none is called as
+    its parameter, which may be an input's where that input was found in no launch.
     """
-    of_place = dict(enumerate(names))
+    of_place, every = dict(enumerate(names)), frozenset(names)
     runs = [
-        (run, {p: of_place.get(held.get(p)) for p in run.tensors})
+        (run, {p: _named(held.get(p, frozenset()), of_place, every) for p in run.tensors})
         for run, held in zip(books.launches, origins.launches, strict=True)
     ]
-    found = {name for _, called in runs for name in called.values()}
+    found = frozenset().union(*(these for _, called in runs for these in called.values()))
     return [
-        (run, {p: x or (f"another {p}" if p in found else p) for p, x in called.items()})
+        (run, {p: x or frozenset([f"another {p}" if p in found else p]) for p, x in called.items()})
         for run, called in runs
     ]
 
 
-def _loads(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
-    got: Counter[str] = Counter()
+def _named(
+    places: frozenset[int] | None, of_place: dict[int, str], every: frozenset[str]
+) -> frozenset[str]:
+    if places is None:
+        return every
+    return frozenset(of_place[at] for at in places if at in of_place)
+
+
+def _loads(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
+    of: Counter[frozenset[str]] = Counter()
     for run, called in runs:
-        for parameter, n_bytes in run.read.items():
-            got[called[parameter]] += n_bytes // _width(run, parameter)
+        for parameter, numbers in run.loaded.items():
+            of[called[parameter]] += numbers
+    got = Counter({name: numbers for (name, *more), numbers in of.items() if not more})
     picture = TrafficBars.of("loads", got, wanted.loads, "numbers")
     for name, most in wanted.loads.items():
         if got[name] > most:
@@ -150,16 +163,35 @@ def _loads(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | N
                 f"where {most:,} are enough: {wanted.rule}.",
                 picture=picture,
             )
-    loaded, most = got.total(), sum(wanted.loads.values())
-    if loaded > most and any(not got[name] for name in wanted.loads):
+    for these in _together(of, wanted):
+        loaded = sum(numbers for held, numbers in of.items() if held <= these)
+        most = sum(wanted.loads[name] for name in these)
+        if loaded > most:
+            names = ", ".join(f"`{name}`" for name in wanted.loads if name in these)
+            return _finding(
+                MOVES,
+                f"the numbers are right, but your kernel loads {loaded:,} numbers of {names} "
+                f"together, from tensors that hold several of them, where {most:,} are enough: "
+                f"{wanted.rule}.",
+            )
+    loaded, most = of.total(), sum(wanted.loads.values())
+    if loaded > most and any(not any(name in held for held in of) for name in wanted.loads):
         says = f"loads {loaded:,} numbers in all where {most:,} are enough: {wanted.rule}."
         return _finding(MOVES, f"the numbers are right, but your kernel {says}", picture=picture)
     return None
 
 
+def _together(of: Counter[frozenset[str]], wanted: Least) -> Iterator[frozenset[str]]:
+    """Yield the inputs that tensors hold together, and what more of them makes together."""
+    packed = [held for held in of if len(held) > 1 and held <= wanted.loads.keys()]
+    for size in range(1, len(wanted.loads) + 1) if packed else ():
+        for these in map(frozenset, combinations(wanted.loads, size)):
+            if any(held <= these for held in packed):
+                yield these
+
+
 def _stores(books: Any, wanted: Least) -> Finding | None:
-    widths = {name: _width(run, name) for run in books.launches for name in run.tensors}
-    stored = sum(n_bytes // widths.get(name, 4) for name, n_bytes in books.written.items())
+    stored = sum(sum(run.stored.values()) for run in books.launches)
     if wanted.stores is None or stored <= wanted.stores:
         return None
     return _finding(
@@ -178,26 +210,29 @@ def _read_back(name: str, wanted: Least) -> Finding:
     )
 
 
-def _tiles(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+def _tiles(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
     taken = [(called[p], lanes) for run, called in runs for p, lanes in run.widest.items()]
-    for name, lanes in taken:
-        said, width = wanted.tiles.get(name, ("", lanes))
-        if lanes != width:
-            return _finding(
-                TILES,
-                f"the numbers are right, but one load takes {lanes:,} numbers of `{name}`, and a "
-                f"tile of this call has {width:,} ({said}).",
-                look="let the tiles of the kernel have the sizes that the launcher is called with.",
-            )
+    for held, lanes in taken:
+        said = [wanted.tiles[name] for name in wanted.tiles if name in held]
+        if len(said) < len(held) or lanes in [width for _, width in said]:
+            continue
+        name = min(held)
+        call, width = wanted.tiles[name]
+        return _finding(
+            TILES,
+            f"the numbers are right, but one load takes {lanes:,} numbers of `{name}`, and a "
+            f"tile of this call has {width:,} ({call}).",
+            look="let the tiles of the kernel have the sizes that the launcher is called with.",
+        )
     return None
 
 
-def _share(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+def _share(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
     # a launch that holds no input puts together what others made: not what the rule is about
     owned, most = wanted.share or ("", math.inf)
     for run, called in runs:
         stored = max(run.stored.values(), default=0)
-        if stored <= most or wanted.loads.keys().isdisjoint(called.values()):
+        if stored <= most or not _holds_inputs(called, wanted):
             continue
         return _finding(
             SHARES,
@@ -209,11 +244,9 @@ def _share(runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | N
     return None
 
 
-def _work(books: Any, runs: list[tuple[Any, dict[str, str]]], wanted: Least) -> Finding | None:
+def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
     # a launch that holds no input puts together what others made: not what the rule is about
-    idle = sum(
-        run.idle for run, called in runs if not wanted.loads.keys().isdisjoint(called.values())
-    )
+    idle = sum(run.idle for run, called in runs if _holds_inputs(called, wanted))
     if wanted.flops is not None and books.flops > wanted.flops:
         return _finding(
             MULTIPLIES,
@@ -241,6 +274,5 @@ def _finding(property: str, says: str, picture: Any = None, look: str = "") -> F
     return Finding(property, says, picture=picture, look=look, numbers_right=True)
 
 
-def _width(run: Any, parameter: str) -> int:
-    """Return the bytes of a number of a launch's tensor."""
-    return _WIDTHS.get(run.tensors[parameter][2], 4)
+def _holds_inputs(called: Called, wanted: Least) -> bool:
+    return any(not wanted.loads.keys().isdisjoint(held) for held in called.values())

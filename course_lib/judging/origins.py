@@ -8,37 +8,42 @@ input's is a copy: how numbers lie in memory, with what lies between them, tells
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from course_lib.judging.alike import (
-    is_floating,
-    is_part,
-    is_scaled,
-    precision_of,
-    values_of,
-)
+from course_lib.judging.alike import is_floating, values_of
+from course_lib.judging.provenance import span_of
+from course_lib.judging.sources import Sources
 from course_lib.sandbox.channel import TooLate
 from course_lib.sandbox.inputs import is_tensor
 from course_lib.sandbox.limit import Deadline, left_of
 
-_TIMES_AS_LARGE = 64  # a tensor so much larger than an input is no padded form of it
+Places = frozenset[int]  # among the inputs
 
 
 class Origins:
-    """What is known of the tensors of one case's launches."""
+    """What is known of the tensors of one case's launches.
 
-    def __init__(self, inputs: Iterable[Any], deadline: Deadline = math.inf) -> None:
+    ``sources``: of the case, where `Provenance` has them; it then knows what launches wrote, too.
+    """
+
+    def __init__(
+        self,
+        inputs: Iterable[Any],
+        deadline: Deadline = math.inf,
+        sources: Sources | None = None,
+    ) -> None:
         self._deadline = deadline
         inputs = list(inputs)
-        self._inputs = [x for x in inputs if is_floating(x)]
-        self._values = [values_of(x) for x in self._inputs]
-        self._memories = [memory_of(x) for x in self._inputs]
-        self._known: dict[Any, tuple[int | None, bool]] = {}
-        self._of: dict[str, set[int | None]] = {}
-        self.launches: list[dict[str, int | None]] = []  # parameter -> place among the inputs
+        self._sources = sources or Sources(inputs, deadline)
+        self._memories = [memory_of(x) for x in self._sources.inputs]
+        self._known: dict[Any, tuple[Places, bool]] = {}
+        self._of: dict[str, set[Places | None]] = {}
+        # parameter -> the inputs whose numbers it holds: several are packed in it, none: a launch
+        # or nobody wrote it, None: it holds numbers that come from nowhere
+        self.launches: list[dict[str, Places | None]] = []
         self.copied: set[int] = set()  # inputs that were given to a launch in memory of its own
         self._whole = [values_of(x) for x in inputs if is_tensor(x) and not is_floating(x)]
         self.most_made = 0  # whole numbers in a tensor of a launch, that are no input's
@@ -47,58 +52,52 @@ class Origins:
         """Look at the tensors of a launch before it runs. Raises TooLate after the deadline."""
         self.launches.append({})
         for name, tensor in tensors.items():
-            if not is_floating(tensor) and not self._is_given(values_of(tensor)):
-                self.most_made = max(self.most_made, tensor.numel())
-            if not is_floating(tensor) or not tensor.numel():
-                continue
             if left_of(self._deadline) <= 0:
                 raise TooLate
-            memory = memory_of(tensor)
-            key = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), hash(memory)
-            if key not in self._known:
-                of = self._input_of(tensor, memory)
-                self._known[key] = of, of is not None and memory not in self._memories[of]
-            of, copied = self._known[key]
+            if not is_floating(tensor):
+                if not self._is_given(values_of(tensor)):
+                    self.most_made = max(self.most_made, tensor.numel())
+                continue
+            if not tensor.numel():
+                continue
+            of = self._held_by(span_of(tensor))
             self._of.setdefault(name, set()).add(of)
             self.launches[-1][name] = of
-            if copied and of is not None:
-                self.copied.add(of)
 
     def input_of(self, name: str) -> int | None:
         """Return the place among the inputs of what parameter ``name`` held, if it held one."""
-        of = self._of.get(name, set())
-        return next(iter(of)) if len(of) == 1 else None
+        held = self._of.get(name, set())
+        of = next(iter(held)) if len(held) == 1 else None
+        return next(iter(of)) if of and len(of) == 1 else None
 
     def that_hold_inputs(self, launches: Sequence[Any]) -> Iterator[Any]:
         """Yield those of a ledger's launches that were given an input."""
         for launch, held in zip(launches, self.launches, strict=False):
-            if any(of is not None for of in held.values()):
+            if any(held.values()):
                 yield launch
 
     def _is_given(self, values: np.ndarray) -> bool:
         """Return whether whole numbers are an input's, each as often as there but for a padding."""
         kinds, counts = np.unique(values, return_counts=True)
-        often = ([np.count_nonzero(known == x) for x in kinds] for known in self._whole)
-        return any(np.count_nonzero(counts > there) <= 1 for there in often)
+        for known in self._whole:
+            first, last = (np.searchsorted(known, kinds, side) for side in ("left", "right"))
+            if np.count_nonzero(counts > last - first) <= 1:
+                return True
+        return False
 
-    def _input_of(self, tensor: Any, memory: bytes) -> int | None:
-        values, precision = values_of(tensor), precision_of(tensor)
-        if not values.size:
-            return None
-        zeros, memories = not values.any(), self._memories
-        near = [
-            (i, known)
-            for i, known in enumerate(self._values)
-            if known.size and values.size <= _TIMES_AS_LARGE * known.size
-        ]
-        # nothing but zeros is no scaled input, and no part of one that lies elsewhere: it is where
-        # a launcher lets results be added up
-        alike: tuple[Callable[[int, np.ndarray], bool], ...] = (
-            lambda _, known: np.array_equal(values, known),
-            lambda _, known: not zeros and is_scaled(values, known, precision),
-            lambda i, known: is_part(values, known) and not (zeros and memory not in memories[i]),
-        )
-        return next((i for like in alike for i, known in near if like(i, known)), None)
+    def _held_by(self, tensor: Any) -> Places | None:
+        """Return the inputs whose numbers a tensor holds; those that it copies are noted."""
+        memory = memory_of(tensor)
+        key = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), hash(memory)
+        if key not in self._known:
+            lies_in = frozenset(i for i, there in enumerate(self._memories) if memory in there)
+            of = self._sources.holds(tensor, lies_in)
+            if of is None:  # a launch may write these numbers yet
+                return None
+            self._known[key] = of, not of <= lies_in
+        of, copied = self._known[key]
+        self.copied |= of if copied else set()
+        return of
 
 
 def memory_of(x: Any) -> bytes:

@@ -33,6 +33,7 @@ from course_lib.judging.alike import (
     values_of,
 )
 from course_lib.judging.finding import Finding
+from course_lib.judging.sources import Sources
 from course_lib.sandbox.channel import TooLate
 from course_lib.sandbox.limit import Deadline, left_of
 
@@ -42,7 +43,6 @@ MOST_NUMBERS = 1024  # in a case, of 16 bits: offsets and lengths; more could hi
 MOST_SCALARS = 64  # of a launch
 MOST_SOURCES = 16  # in a case
 MOST_LITERALS = 256  # of a source
-_MOST_KEPT = 1 << 24  # elements of what launches wrote
 _FEW_PLACES = 128  # that may be added up after a launch, even if the input is shorter
 
 
@@ -52,18 +52,13 @@ class Provenance:
     def __init__(self, inputs: Iterable[Any], deadline: Deadline = math.inf) -> None:
         inputs = list(inputs)
         self._deadline = deadline
-        self._known: list[Any] = [x for x in inputs if is_floating(x)]
+        self.sources = Sources(inputs, deadline)
         self._longest = max((x.numel() for x in inputs), default=0)
-        self._written: list[Any] = []
         self._fine: set[Any] = set()  # tensors that have been looked at
         self._numbers = 0
         self._forged: Finding | None = None
         self._scalars: set[str] = set()
         self._sources: set[str] = set()
-        if len(self._known) > 1 and len({x.dtype for x in self._known}) == 1:
-            import torch
-
-            self._known.append(torch.cat([x.reshape(-1) for x in self._known]))  # packed
 
     def launched(self, launch: dict[str, Any]) -> Finding | None:
         """Look at a launch (``args``, ``grid``, ``source``); return what is wrong with it, if so.
@@ -97,7 +92,7 @@ class Provenance:
 
     def _why_not(self, name: str, tensor: Any) -> str:
         values = values_of(tensor)
-        if any(is_part(values, there) for _, there in self._as(tensor.dtype)):
+        if any(is_part(values, there) for _, there in self.sources.each(tensor.dtype)):
             return (
                 f"the tensor given as `{name}` is an input in which other numbers were put before "
                 "the launch: let the kernel mask what does not count."
@@ -136,16 +131,14 @@ class Provenance:
 
     def note_written(self, tensors: Iterable[Any]) -> None:
         """Remember what a launch has written; the oldest is forgotten where it becomes much."""
-        self._written += tensors
-        while self._written and sum(x.numel() for x in self._written) > _MOST_KEPT:
-            del self._written[0]
+        self.sources.note_written(tensors)
 
     def from_a_kernel(self, result: Any) -> bool:
         """Return whether every tensor of ``result`` holds what a kernel wrote."""
         tensors = _tensors_in(result)
         longest = max((x.numel() for x in tensors), default=0)
         if longest == 1:  # a total, added up after the launch
-            return any(self._is_total(x, w) for x in tensors for w in self._written)
+            return any(self._is_total(x, w) for x in tensors for w in self.sources.written)
         return all(self._was_written(x) for x in tensors if x.numel() > 1)
 
     def _may_be_given(self, tensor: Any, bits: np.ndarray) -> bool:
@@ -161,9 +154,7 @@ class Provenance:
 
     def _is_copy(self, tensor: Any, bits: np.ndarray) -> bool:
         alike = (
-            x
-            for x in self._known + self._written
-            if x.dtype == tensor.dtype and x.numel() == bits.size
+            x for x in self.sources.tensors() if x.dtype == tensor.dtype and x.numel() == bits.size
         )
         return any(np.array_equal(bits_of(x).ravel(), bits.ravel()) for x in alike)
 
@@ -171,16 +162,9 @@ class Provenance:
         values = values_of(tensor)
         return any(
             (is_part(values, there) and not is_cleared(tensor, known))
-            or is_scaled(values, values_of(known), precision_of(tensor))
-            for known, there in self._as(tensor.dtype)
+            or is_scaled(values, self.sources.values(known), precision_of(tensor))
+            for known, there in self.sources.each(tensor.dtype)
         )
-
-    def _as(self, dtype: Any) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield what is known with its values in ``dtype``. Raises TooLate after the deadline."""
-        for known in self._known + self._written:
-            if left_of(self._deadline) <= 0:
-                raise TooLate
-            yield known, values_of(known.to(dtype))
 
     def _was_written(self, x: Any) -> bool:
         values = values_of(x)
@@ -201,15 +185,16 @@ class Provenance:
                 yield found
 
     def _candidates(self, x: Any) -> Iterator[Any]:
-        yield from self._written
-        if len(self._written) > 1 and self._written[0].numel() < x.numel():  # a launch per head
+        written = self.sources.written
+        yield from written
+        if len(written) > 1 and written[0].numel() < x.numel():  # a launch per head
             import torch
 
-            yield torch.cat([w.reshape(-1).to(x.dtype) for w in self._written])
+            yield torch.cat([w.reshape(-1).to(x.dtype) for w in written])
 
     def _notes_combined(self, x: Any) -> Iterator[Any]:
         """Yield lse from a maximum and a sum that a kernel stored, added up after the launch."""
-        alike = [w for w in self._written if w.shape == x.shape and is_floating(w)][-4:]
+        alike = [w for w in self.sources.written if w.shape == x.shape and is_floating(w)][-4:]
         for m, l_sum in permutations(alike, 2):
             yield m + l_sum.log()
             yield m + l_sum.log2()
@@ -263,11 +248,18 @@ def _scalars(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)  # a launcher launches the same kernel over and over
-def _literals(source: str) -> int:
+def tree_of(source: str) -> ast.Module | None:
+    """Return a kernel's source as Python reads it, None if it does not."""
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0  # the device says what is wrong with it
+        return None
+
+
+def _literals(source: str) -> int:
+    tree = tree_of(source)
+    if tree is None:
+        return 0  # no launch message holds such a source (`launch_message`)
     return sum(isinstance(node, ast.Constant) for node in ast.walk(tree))
 
 

@@ -150,7 +150,7 @@ class Exercise(ExerciseFacts):
     play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
     without_torch: bool = False  # graded, its function must be as right where there is no PyTorch
     later: int = 0  # arguments that come after a first answer
-    races: bool = False  # its kernels are watched for races
+    races: bool = False  # its kernels are watched for races in every case
     answer: Callable[[Any], Any] = lambda truth: truth  # the part of the truth that is returned
     compared: Callable[[Case, Any], Any] = lambda case, result: result
     mistakes: tuple[Mistake, ...] = ()
@@ -162,6 +162,10 @@ class Exercise(ExerciseFacts):
     def of(cls, id: str, **computed: Any) -> Exercise:
         """Return the exercise whose facts ``lesson.toml`` holds under ``id``."""
         return cls(**vars(lessons.find(id)), **computed)
+
+    def watches_races(self, case: Case) -> bool:
+        """Return whether kernels are watched for races: all are, where cases are small."""
+        return self.races or not case.counted
 
     def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Return what ``judge`` says, or else that the numbers are not the student's own.

@@ -3,7 +3,8 @@
 What watches PyTorch lives in the student's own process, so it can be switched off there. Here
 nothing is watched, and nothing can be switched on: this zygote has never imported torch, its
 files are closed to the children, and what stands under its name can be named and does nothing.
-So it is with memory that Python's allocator does not see (mmap, ctypes), once the walls stand.
+So it is with memory that Python's allocator does not see (mmap, ctypes, SQLite), once the walls
+stand.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_computing
 
 _GONE = "torch"
-_OTHER_MEMORY = ("mmap", "ctypes", "_ctypes", "_posixshmem")
+# each can hold what was handed over, and tracemalloc sees none of it
+_OTHER_MEMORY = ("mmap", "ctypes", "_ctypes", "_posixshmem", "sqlite3", "_sqlite3")
 
 
 def warm_up() -> None:

@@ -101,6 +101,11 @@ def test_a_message_is_no_larger_when_it_is_unpacked():
 
 
 MALFORMED = [
+    ["a", "f4", [1 << 40, 0], 0, 0],
+    ["T", "float32", [0, 1 << 40], [1, 1], 0, 0, 0],
+    "half a pair: \ud800",
+    ["l", ["\udfff"]],
+    ["e", "\ud800"],
     ["a", "f4", [1 << 40], 0, 16],
     ["a", "f4", [4], 0, 1 << 40],
     ["a", "f4", [-4, -1], 0, 16],

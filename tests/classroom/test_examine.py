@@ -413,7 +413,7 @@ def test_looking_at_tensors_ends_in_time_and_memory():
     origins = Provenance([])
     for _ in range(100):
         origins.note_written([torch.zeros(1).expand(1 << 22)])
-    assert sum(x.numel() for x in origins._written) <= 1 << 24
+    assert sum(x.numel() for x in origins.sources.written) <= 1 << 24
 
 
 # The replay ---------------------------------------------------------------------------------------

@@ -52,6 +52,15 @@ def graded_alone(workshop: Workshop, *files: tuple[str, str]) -> dict:
     return line
 
 
+def test_what_the_compiler_trips_over_is_one_record_and_no_end(workshop, monkeypatch):
+    def report(*_args: object) -> None:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+    monkeypatch.setattr(grade_one.Compiler, "report", report)
+    line = graded_alone(workshop, ("0.py", ECHO))
+    assert (line["outcome"], line["message"][:18]) == ("infrastructure", "UnicodeEncodeError")
+
+
 @pytest.mark.parametrize(
     ("files", "outcome", "counted"),
     [

@@ -48,6 +48,12 @@ def test_a_later_line_is_no_formula_either():
     assert rows[1][-1].splitlines()[1:] == ["'=HYPERLINK(1)", "'  @SUM(1)", "- tile 3: -1.5"]
 
 
+def test_what_a_student_wrote_is_no_markup_in_moodle():
+    says = "<img src=x onerror=alert(1)> & 'x' < 3"
+    rows = moodle.rows({"ada": [record("ada", "c", find("1.1"), "error", says)]})
+    assert rows[1][-1].endswith("&lt;img src=x onerror=alert(1)&gt; &amp; 'x' &lt; 3")
+
+
 def test_canvas_has_its_two_header_rows():
     rows = canvas.rows(CLASS, "Attention (42)")
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (42)"]

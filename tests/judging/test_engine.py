@@ -248,6 +248,20 @@ def test_what_the_host_found_counts_after_the_numbers_unless_it_explains_them(
     assert one.report.failed_property == told
 
 
+def test_what_cannot_be_named_is_told_without_a_name():
+    """A result in a form that nobody compares with a mistake's costs the name, not the record."""
+
+    def compared(case: Case, result: object) -> object:
+        return result[0]  # type: ignore[index]
+
+    asked = replace(SUM, compared=compared)
+    (first, *_) = engine.judge(
+        asked, Here(asked, lambda x: 5.0), asked.cases(np.random.default_rng(1))
+    )
+    assert first.report.verdict is Verdict.INCORRECT
+    assert not first.report.misconception
+
+
 def test_a_result_that_the_judge_never_expected_is_a_finding():
     def judge(case, observed, expected):
         raise ValueError

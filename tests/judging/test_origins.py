@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from course_lib.judging.origins import Origins
+from course_lib.judging.provenance import Provenance
 
 Q, K = torch.randn(2, 3, 20, 16), torch.randn(2, 3, 30, 16)
 FORMS = {
@@ -16,6 +17,8 @@ FORMS = {
     "padded": lambda k: torch.nn.functional.pad(k, (0, 0, 0, 2)),
     "repeated": lambda k: k.repeat_interleave(2, 1),
     "one head": lambda k: k[1, 2],
+    "one head, converted": lambda k: k[1, 2].half(),
+    "repeated often": lambda k: k.repeat(70, 1, 1, 1),
 }
 
 
@@ -26,6 +29,32 @@ def test_an_input_is_known_in_every_form(form):
     origins.note({"a": Q, "b": FORMS[form](K), **new})
     assert [origins.input_of(name) for name in "abcd"] == [0, 1, None, None]
     assert origins.copied == (set() if form in ("itself", "one head") else {1})
+
+
+def test_what_several_inputs_are_packed_in_holds_these_and_no_more():
+    q, k, v = (torch.randn(40, 16) for _ in range(3))
+    origins = Origins([q, k, v])
+    origins.note({"all": torch.cat([q, k, v]), "two": torch.cat([v, k])})
+    assert origins.launches[0] == {"all": {0, 1, 2}, "two": {1, 2}}
+    assert origins.copied == {0, 1, 2}
+    assert origins.input_of("all") is None
+
+
+def test_what_lies_in_the_gaps_of_an_overlapping_view_counts():
+    packed = torch.cat([torch.randn(100), K.ravel()])
+    origins = Origins([K])
+    origins.note({"x": packed[100:].as_strided((2, 2), (K.numel() - 2, 1))})
+    assert origins.launches[0] == {"x": {0}}
+
+
+def test_what_a_launch_wrote_is_no_input_and_what_nobody_knows_may_be_any():
+    provenance = Provenance([Q, K])
+    origins = Origins([Q, K], sources=provenance.sources)
+    made = torch.randn(50)
+    origins.note({"x": made})
+    provenance.note_written([made.clone()])
+    origins.note({"x": made, "y": made[:20].half(), "z": torch.ones(7)})
+    assert origins.launches == [{"x": None}, {"x": set(), "y": set(), "z": set()}]
 
 
 def test_zeros_for_results_are_no_part_of_an_input_that_holds_zeros():

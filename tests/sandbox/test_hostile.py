@@ -29,8 +29,9 @@ def full_sandbox(workshop) -> None:
 
 
 def target(text: str):
-    """Return the exercise whose function the file defines."""
-    (exercise,) = [e for e in SHORT if re.search(rf"^def {e.function}\(", text, re.MULTILINE)]
+    """Return the exercise whose function or class the file defines."""
+    defines = r"^(?:def {0}\(|class {0}:)".format
+    (exercise,) = [e for e in SHORT if re.search(defines(e.function), text, re.MULTILINE)]
     return exercise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 from course_lib.classroom.gradebooks.spreadsheet import cell, number, write_rows
@@ -25,8 +26,10 @@ def rows(records: Class) -> list[list[str]]:
 
 
 def _feedback(lines: Lines) -> str:
-    return "\n".join(
+    """Return it as HTML, which Moodle takes it for: what a student wrote is no markup."""
+    text = "\n".join(
         f"{line['exercise'] or 'submission'}: {line['outcome']}. {line['message']}"
         for line in lines
         if line["outcome"] != "passed"
     )
+    return html.escape(text, quote=False)

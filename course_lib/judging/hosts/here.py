@@ -41,7 +41,8 @@ class Here:
         given = replace(case, args=args, kwargs=kwargs)
         provenance = origins = None
         if self._is_kernel and not self._compiled:
-            provenance, origins = Provenance(case.args), Origins(case.args)
+            provenance = Provenance(case.args)
+            origins = Origins(case.args, sources=provenance.sources)
         try:
             with at_most(self.exercise.seconds):
                 called = self._called(given, provenance, origins)
@@ -84,7 +85,7 @@ class Here:
                 return raised.called
         watched = None
         if provenance and origins:
-            watched = _watched(provenance, origins, self.exercise.races)
+            watched = _watched(provenance, origins, self.exercise.watches_races(case))
         called = self._in_phases(case, watched)
         if self._compiled and called.failure is None:
             import torch

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from course_lib.child.codec import BadFrame
-from course_lib.judging.provenance import leaves
+from course_lib.judging.provenance import leaves, tree_of
+from course_lib.sandbox.kernel_source import MAX_SOURCE
 
 MOST_PROGRAMS = 1 << 16  # of one launch
 MOST_TENSORS, MOST_ELEMENTS = 64, 1 << 24  # of one launch, elements of all its tensors together
@@ -25,6 +26,8 @@ def clean_launch(launch: Any) -> dict[str, Any]:
         _check_argument(str(key), value)
     if not all(isinstance(x, str) for x in names) or not 1 <= len(grid) <= 3:
         raise BadFrame("a launch with strange names or a strange grid")
+    if len(launch["source"]) > MAX_SOURCE or tree_of(launch["source"]) is None:
+        raise BadFrame("a launch of what is no Python, or is too long")
     if min(grid) < 0 or math.prod(grid) > MOST_PROGRAMS:
         raise BadFrame(f"a launch of more than {MOST_PROGRAMS} programs")
     sizes = [value.numel() for _, value in leaves(args) if hasattr(value, "data_ptr")]

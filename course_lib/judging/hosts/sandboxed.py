@@ -127,8 +127,10 @@ class Sandboxed:
             return Ran(case, found=self._all_too_long(), fatal=True)
         self._clock = self._new_clock()
         self._replay = Replay(case, self._secret) if self._is_kernel else None
-        provenance = Provenance(_tensors(case), self._clock) if self._is_kernel else None
-        self._origins = Origins(_tensors(case), self._clock) if self._is_kernel else None
+        provenance, inputs = None, _tensors(case)
+        if self._is_kernel:
+            provenance = Provenance(inputs, self._clock)
+            self._origins = Origins(inputs, self._clock, provenance.sources)
         try:
             with self._the_students_fault():
                 return self._answered(case, provenance)
@@ -139,7 +141,7 @@ class Sandboxed:
         if self.exercise.play is not None:
             return self._played(self.exercise.play, case)
         if self._is_kernel:
-            self._open_books()
+            self._open_books(self.exercise.watches_races(case))
         self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
         if failure := failure_of(answer):
@@ -223,8 +225,9 @@ class Sandboxed:
         why = f" ({failure.text or failure.kinds[0]})" if failure else ""
         return Finding(
             NUMPY_ONLY,
-            "the answer is right, but where there is NumPy alone, and neither PyTorch nor mmap or "
-            f"ctypes, your function does not give it{why}: write the lines, in arrays of NumPy's.",
+            "the answer is right, but where there is NumPy alone, and neither PyTorch nor mmap, "
+            f"ctypes or sqlite3, your function does not give it{why}: write the lines, in arrays "
+            "of NumPy's.",
         )
 
     def _asked_where_numpy_is_alone(self, case: Case) -> dict[str, Any]:
@@ -261,7 +264,7 @@ class Sandboxed:
         self._clock = self._new_clock()
         other = replay.other_case
         try:
-            self._open_books()
+            self._open_books(self.exercise.races)
             result = replay.again(self._launch_once_more, observed.result)
             seen = Observed(result, self._books(), observed.allocated)
         except Unclear as why:
@@ -326,8 +329,8 @@ class Sandboxed:
         written: dict[str, Any] = self._ask_interpreter({"do": "launch", **launch})["written"]
         return written
 
-    def _open_books(self) -> None:
-        self._ask_interpreter({"do": "open", "races": self.exercise.races})
+    def _open_books(self, races: bool) -> None:
+        self._ask_interpreter({"do": "open", "races": races})
 
     def _books(self) -> Any:
         counted = self._ask_interpreter({"do": "books"})

@@ -367,6 +367,7 @@ DROPPED_ATTENTION = Exercise.of(
     judge=in_turn(stored_whole(_judge, *_NAMES), was_launched, keeps_little),
     kind="kernel",
     run=with_probes,
+    races=True,
     later=2,
     compared=_compared,
     mistakes=(*mistakes_there_and_back(_backward), *forward_mistakes(_onward)),

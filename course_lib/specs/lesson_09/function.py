@@ -230,6 +230,7 @@ ATTENTION = Exercise.of(
     judge=in_turn(stored_whole(_judge, *_NAMES), was_launched, keeps_little),
     kind="kernel",
     run=there_and_back,
+    races=True,
     later=1,
     compared=_compared,
     mistakes=_MISTAKES,

@@ -172,7 +172,7 @@ def _looked_up(case: Case, observed: Observed, expected: Any) -> Finding | None:
     lengths, block_k = case.args[4].tolist(), case.kwargs["block_k"]
     most = case.args[1].shape[1] * sum(-(-n // block_k) * block_k for n in lengths)
     read = sum(
-        books.read.get(name, 0) // (8 if dtype == "int64" else 4)
+        launch.loaded.get(name, 0)
         for launch in books.launches
         for name, (shape, _, dtype) in launch.tensors.items()
         if dtype.startswith("int") and math.prod(shape) > len(lengths)
