@@ -229,6 +229,20 @@ def test_areas_are_to_one_scale(mount):
 
 
 @pytest.mark.browser
+def test_another_n_changes_neither_the_height_nor_the_nodes(mount):
+    page = mount(Race(512, 64), width=900)
+    stage = "() => { const n = document.querySelector('.fac-race'); return n.offsetHeight; }"
+    tall = page.evaluate(stage)
+    page.evaluate("() => { for (const n of document.querySelectorAll('.fac-race *')) n.kept = 1; }")
+    for n in (768, 4096, 16384):
+        page.evaluate("n => facModel.set('n', n)", n)
+        page.wait_for_timeout(50)
+        assert page.evaluate(stage) == tall
+        kept = "() => [...document.querySelectorAll('.fac-race *')].filter((n) => !n.kept).length"
+        assert page.evaluate(kept) == 0
+
+
+@pytest.mark.browser
 def test_what_does_not_fit_goes_over_the_wall(mount):
     page = mount(Race(512, 128, 128, 128, gpu="T4", caches=True))
     assert "160 of 64 KiB" in drawn(page)

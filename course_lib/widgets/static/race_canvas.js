@@ -102,7 +102,8 @@ function raceCanvas(get) {
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 6.6 * fs; // a number stands at a tape's head
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
-    const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + (4 * d) / base)), scale = H / base, wear = 2.1 * fs;
+    // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
+    const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = 3.4 * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 0);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
