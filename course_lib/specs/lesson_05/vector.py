@@ -101,7 +101,6 @@ def _once(case: Case) -> Least:
         stores=n,
         tiles=dict.fromkeys("xy", (f"block={block}", block)),
         properties=dict.fromkeys("xy", "loads each number once"),
-        idle=False,
     )
 
 
