@@ -97,7 +97,7 @@ def array_finding(
     got: Any,
     truth: np.ndarray,
     *,
-    allowed: float | None = None,
+    allowed: float | np.ndarray | None = None,
     relative: float = 1e-6,
     name: str = "the result",
     axes: tuple[str, ...] = (),
@@ -105,7 +105,8 @@ def array_finding(
 ) -> Finding | None:
     """Return where ``got`` differs from ``truth`` by more than allowed, else None.
 
-    ``allowed`` is an absolute error; without it, ``relative`` times the largest true value.
+    ``allowed`` is an absolute error, one for all or for each; without it, ``relative`` times the
+    largest true value.
     ``axes`` names the dimensions ("batch", "head", "row", "column") for the report, and
     ``block_q`` lets it name the first bad tile of rows.
     """
