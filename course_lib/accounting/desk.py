@@ -27,6 +27,8 @@ _ASK = {
     "result_type", "min_scalar_type", "can_cast", "common_type", "iscomplexobj", "isrealobj",
     "may_share_memory", "shares_memory"
 }  # fmt: skip
+_CHANGE = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"}
+_STAYS = "the list of piles is an input, and stays as it is; piles{} would change it."
 _FACTS = {"shape", "ndim", "size", "dtype", "nbytes", "strides", "itemsize", "flags"}
 _COUNTS = ("visits", "tallest", "nothing", "made_whole")
 _MOST_ROWS = 1 << 20  # of one array, in books that come from another process
@@ -106,6 +108,21 @@ class Piles(Sequence[Any]):
             return Piles(self._piles, self._place, found)
         number = np.array([found])
         return self._place.take(self._piles[found], number, number)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _CHANGE:
+            raise TypeError(_STAYS.format(f".{name}()"))
+        raise AttributeError(f"a list of piles has no attribute {name!r}")
+
+    def __setitem__(self, j: Any, pile: Any) -> None:
+        raise TypeError(_STAYS.format("[j] = ..."))
+
+    def __delitem__(self, j: Any) -> None:
+        raise TypeError(_STAYS.format("[j], deleted"))
+
+    def copy(self) -> Piles:
+        """Return the same piles once more; like a slice, this reads nothing."""
+        return self[:]
 
     def __repr__(self) -> str:
         return f"<{len(self)} piles, one at a time>"

@@ -383,11 +383,19 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
     ]
 
 
-def few_new_queries(rng: Generator) -> Case:
-    """Return a causal case of a few queries after many keys: not one, which needs no mask."""
-    n_q, old = int(rng.integers(2, 8)), int(rng.integers(20, 40))
-    name = f"causal, {n_q} new queries after {old} keys"
-    return launch(rng, name, n_q, old + n_q, 16, heads=(1, 2), tiles=(16, 16), causal=True)
+def new_queries(rng: Generator) -> list[Case]:
+    """Return causal cases of queries after many keys: a few, and one as in decoding.
+
+    The one sees every key, in more tiles than other cases have.
+    """
+    some = int(rng.integers(2, 8)), int(rng.integers(20, 40))
+    return [
+        launch(
+            rng, f"causal, {n_q} new {'queries' if n_q > 1 else 'query'} after {old} keys",
+            n_q, old + n_q, 16, heads=(1, 2), tiles=(16, 16), causal=True,
+        )
+        for n_q, old in (some, (1, int(rng.integers(80, 110))))
+    ]  # fmt: skip
 
 
 def fine_launch(

@@ -144,8 +144,13 @@ def taken_once(
             return Finding("signature", desk)
         if finding := judge(case, observed, expected):
             return finding
-        found = stale if desk.stale else of_the_books(case, desk)
+        found = (of_the_tiles(case, desk) or stale) if desk.stale else of_the_books(case, desk)
         return found and replace(found, numbers_right=True)
+
+    def of_the_tiles(case: Case, desk: Desk) -> Finding | None:
+        once = allowed(case)
+        found = (_tile_finding(name, books, once[name]) for name, books in desk.places.items())
+        return next(filter(None, found), None)
 
     def of_the_books(case: Case, desk: Desk) -> Finding | None:
         once = allowed(case)

@@ -32,7 +32,9 @@ def find_fault(result: Any, expected: Any, name: str = "the result") -> Finding 
 
 def _tuple_fault(result: Any, expected: tuple[Any, ...], name: str) -> Finding | None:
     if not isinstance(result, tuple | list) and not _is_row(result):
-        return Finding("returns a tuple", f"{name} should be {len(expected)} values: return a, b.")
+        names = ", ".join("abcdefghij"[: len(expected)])
+        says = f"{name} should be {len(expected)} values, not {_kind(result)}: return {names}."
+        return Finding("returns a tuple", says)
     if len(result) != len(expected):
         return Finding(
             "returns a tuple", f"{name} should be {len(expected)} values; there are {len(result)}."
@@ -95,4 +97,5 @@ def _not_numbers(result: Any, name: str) -> Finding | None:
 
 
 def _kind(x: Any) -> str:
-    return f"{'an' if type(x).__name__[0] in 'aeiou' else 'a'} {type(x).__name__}"
+    name = type(x).__name__.replace("ndarray", "array")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -77,7 +77,15 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
         return None
     if any(value == round(expected, digits) for digits in range(7)):
         return Finding("the answer", not_it(name, f"{value:.6g}", "do not round it."))
-    return Finding("the answer", not_it(name, f"{value:.6g}"))
+    digits = digits_apart(value, expected)
+    says = "that is close. Is it rounded on the way?" if digits > 6 else "that is not it."
+    return Finding("the answer", not_it(name, f"{value:.{digits}g}", says))
+
+
+def digits_apart(one: float, other: float) -> int:
+    """Return how many digits it takes to tell two numbers apart: six, or more."""
+    digits = range(6, 17)
+    return next((n for n in digits if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
 
 
 def not_it(name: str, got: str, says: str = "that is not it.") -> str:
@@ -90,7 +98,7 @@ def array_finding(
     got: Any,
     truth: np.ndarray,
     *,
-    allowed: float | None = None,
+    allowed: float | np.ndarray | None = None,
     relative: float = 1e-6,
     name: str = "the result",
     axes: tuple[str, ...] = (),
@@ -98,7 +106,8 @@ def array_finding(
 ) -> Finding | None:
     """Return where ``got`` differs from ``truth`` by more than allowed, else None.
 
-    ``allowed`` is an absolute error; without it, ``relative`` times the largest true value.
+    ``allowed`` is an absolute error, one for all or for each; without it, ``relative`` times the
+    largest true value.
     ``axes`` names the dimensions ("batch", "head", "row", "column") for the report, and
     ``block_q`` lets it name the first bad tile of rows.
     """
@@ -146,7 +155,7 @@ def _where(
     block_q: int | None,
 ) -> str:
     if wrong.ndim == 0:
-        return f"yours {float(got):.6g}"
+        return f"yours {float(got):.{digits_apart(float(got), float(truth))}g}"
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     if len(axes) == len(first):
         place = "first at " + ", ".join(f"{a} {i}" for a, i in zip(axes, first, strict=True))
@@ -155,9 +164,7 @@ def _where(
     if block_q and "row" in axes:
         place += f" (query tile {first[axes.index('row')] // block_q})"
     yours, expected = got[first], truth[first]
-    for digits in range(6, 18):  # as many as it takes to tell the two apart
-        if f"{yours:.{digits}g}" != f"{expected:.{digits}g}":
-            break
+    digits = digits_apart(yours, expected)
     return f"{place}: yours {yours:.{digits}g}, expected {expected:.{digits}g}"
 
 

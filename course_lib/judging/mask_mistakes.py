@@ -33,7 +33,8 @@ MASKS = (
     ),
     known(
         "the last tile is dropped",
-        "the short last tile is left out: use ceil.",
+        "no key of the short last tile counts: the loop ends before it (use ceil), or its mask "
+        "hides keys that exist.",
         Misreading(
             end=lambda t, b_q, b_k, n_q, n_k: causal_end(t, b_q, b_k, n_q, n_k) // b_k * b_k
         ),

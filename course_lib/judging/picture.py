@@ -311,7 +311,11 @@ Picture = ErrorMap | TrafficBars
 
 
 def error_map(
-    got: np.ndarray, truth: np.ndarray, allowed: float, name: str, axes: tuple[str, ...] = ()
+    got: np.ndarray,
+    truth: np.ndarray,
+    allowed: float | np.ndarray,
+    name: str,
+    axes: tuple[str, ...] = (),
 ) -> ErrorMap | None:
     """Return where ``got`` is off and how far; both float64 of one shape. None for a number."""
     if got.size < 2:

@@ -94,7 +94,7 @@ def in_digits(number: float, digits: int) -> float:
     return float(0.5 * 10.0**last / abs(number)) * (1 + 1e-9)
 
 
-def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float) -> np.ndarray:
+def wrong_places(got: np.ndarray, truth: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:
     """Return a boolean array: True where ``got`` is not the truth within ``allowed``.
 
     Infinities must agree exactly (an empty row's lse is -inf); NaN is wrong everywhere.

@@ -213,6 +213,7 @@ def as_in_a_check(kernel: bool) -> Iterator[None]:
     """Keep NumPy's warnings quiet (the report says it better); for kernels, unwritten is NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", r"tl\.make_block_ptr is deprecated")  # at every call
         with unwritten_is_nan() if kernel else contextlib.nullcontext():
             yield
 

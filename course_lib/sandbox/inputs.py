@@ -109,12 +109,12 @@ def _inside(x: Any) -> Iterator[Any]:
 
 def _differs(now: Any, before: Any) -> bool:
     """Return whether an input has changed: an array, or what a list or a dict holds."""
+    if isinstance(now, dict) and isinstance(before, dict):  # a copy of a defaultdict is a dict
+        return [*now] != [*before] or any(_differs(now[key], before[key]) for key in now)
     if type(now) is not type(before):
         return True
     if is_array(now):
         return not _equal(now, before)
-    if isinstance(now, dict):
-        return [*now] != [*before] or any(_differs(now[key], before[key]) for key in now)
     if isinstance(now, list | tuple):
         return len(now) != len(before) or any(map(_differs, now, before))
     return isinstance(now, _PLAIN) and now is not before and now != before

@@ -253,7 +253,7 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
 #   to the next. It need not be `head_dim`, and `k`, `v` and `o` have strides of
 #   their own. The grader chooses.
 # - `scale` is the number by which each score `q · k` is multiplied: most often
-#   that is `1 / sqrt(head_dim)`; the grader may choose another.
+#   that is `1 / sqrt(head_dim)`; the grader may choose another, above 0.
 # - `pid` is a pair: which Q tile, which head. The lines that find the head are
 #   given.
 #

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import report_on, solutions, stubs
+from helpers import renamed, report_on, solutions, stubs, words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
+from course_lib.specs import find
 from course_lib.specs.lesson_03 import EXERCISES
 from course_lib.specs.lesson_03.exposing import BROKEN as JUDGED
 from course_lib.specs.lesson_03.piles import walk
@@ -267,3 +268,12 @@ def test_inputs_that_are_not_legal_are_incorrect_with_a_sentence(inputs):
     found = report(lambda: inputs, "exposing_inputs")
     assert found.verdict is Verdict.INCORRECT
     assert "exposed" not in found.text()
+
+
+def test_a_sheet_of_texts_is_refused():
+    """As everywhere else: Python reads "3" as a number, and nobody wrote one."""
+    sheet = find("3.1").truth()
+    texts = {order: {name: f"{x:.6g}" for name, x in of.items()} for order, of in sheet.items()}
+    report = renamed(lambda: texts, "by_hand")
+    assert "should be a number; it is '3'" in words_of(report)
+    assert renamed(lambda: sheet, "by_hand").passed

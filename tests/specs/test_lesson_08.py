@@ -109,7 +109,10 @@ def test_an_answer_of_another_form_gets_a_sentence(answer):
 
 @pytest.mark.parametrize(
     ("off", "says"),
-    [((2, 0), "loaded: 12 tiles are too many."), ((0, -1), "masked: 3 tiles are too few.")],
+    [
+        ((2, 0), "loaded: yours is 12 tiles; that is too many."),
+        ((0, -1), "masked: yours is 3 tiles; that is too few."),
+    ],
 )
 def test_a_wrong_count_says_which_it_is_and_on_which_side(off, says):
     right = find("8.2a").truth

@@ -43,13 +43,15 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         (f"{n_q} queries, {n_k} keys, d = {d}", cases.draw(rng, n_q, n_k, d))
         for n_q, n_k, d in sizes.attention(rng)
     ]
+    name = "float64, d = {}: its root is no float32"
+    double = [(name.format(d), cases.in_double(rng, cases.draw(rng, 4, 6, d))) for d in (5, 3)]
     wide = [*magnitudes.attention(rng, 3, 14, 4), *magnitudes.uneven(rng, 9, 11, 5)]
     alone = Case(
         "one query and one key", cases.draw(rng, 1, 1, 3), blind_to=frozenset({"mean(V)", "V"})
     )
     return [
         *(replace(case, counted=True) for case in drawn),
-        *(Case(*one) for one in (*wide, *related)),
+        *(Case(*one) for one in (*wide, *double, *related)),
         alone,
     ]
 

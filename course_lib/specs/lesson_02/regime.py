@@ -220,12 +220,12 @@ _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
     ),
     (
         "the gpu makes no difference",
-        "the H100's figures are written into the function: take them from gpu.",
+        "every call is answered with the H100's figures: take them from gpu, in each call anew.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100)),
     ),
     (
         "the gpu makes no difference",
-        "the A100's figures are written into the function: take them from gpu.",
+        "every call is answered with the A100's figures: take them from gpu, in each call anew.",
         _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
     ),
     *ways(

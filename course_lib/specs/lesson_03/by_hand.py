@@ -56,7 +56,7 @@ def _judge_entry(
     """
     place = f"{name!r} of the {order!r} order"
     try:
-        off = abs(float(got) - wanted)
+        off = abs(float("a text" if isinstance(got, str | bytes) else got) - wanted)
     except (TypeError, ValueError):
         return Finding("the form", f"{place} should be a number; it is {got!r}.")
     if off <= 1e-3 * wanted:

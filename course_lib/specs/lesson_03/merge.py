@@ -142,6 +142,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("a and b hold one key each", (single, "left")),
         Case("both maxima are 0, d = 1", (states(0, 0, d=1), "left")),
         Case("the maxima are 0 and -2", (states(0, -2), "left")),
+        Case("the maxima are 0.0005 and -1", (states(5e-4, -1), "left")),
         Case("the values of a are 0", ([unvalued(1), *states(2)], "left")),
         Case("the values of b are 0", ([*states(2), unvalued(1)], "left")),
         *(

@@ -241,7 +241,10 @@ def far_apart(rng: Generator) -> list[tuple[str, Piles, Piles]]:
     stops = [1, 4, 9, 10, 11, 12, 13]
     return [
         (name, np.split(s, stops), np.split(v[:, None] * rng.uniform(1, 2, (len(v), 3)), stops))
-        for name, s, v in magnitudes.rows(rng, 18)
+        for name, s, v in (
+            *magnitudes.rows(rng, 18),
+            ("scores that rise by 240, values of 1e206", *magnitudes.steep(rng, 18, 240.0, 1e206)),
+        )
     ]
 
 

@@ -13,7 +13,7 @@ from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, M
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
-from course_lib.judging.misconceptions import ALPHA_IS_1, BASES, NOT_THE_MAXIMUM
+from course_lib.judging.misconceptions import ALPHA_IS_1, BASES, NOT_THE_MAXIMUM, STARTS_LOW
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
@@ -91,6 +91,12 @@ def _sum_of_means(piles: Piles) -> State:
     return m, float(sum(np.exp(s - m).mean() for s in piles))
 
 
+def _from_the_log(piles: Piles) -> State:
+    """Return what is left of the sum in a log-sum-exp."""
+    m, lse = _denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))
+    return m, float(np.exp(lse - m))
+
+
 def _smallest(piles: Piles) -> State:
     s = np.concatenate(piles)
     return float(s.min()), float(np.exp(s - s.min()).sum())
@@ -126,6 +132,7 @@ def _farthest(*piles: tuple[float, ...]) -> Piles:
 _SINGLE = np.split(np.abs(np.linspace(FALL, -FALL, 2 * MANY)), 2 * MANY)
 _SINGLE_NAME = f"{2 * MANY} piles of one score, which fall and then rise"
 _BEYOND = [np.array(s) for s in ([1e17], [1e39, 1e17], [-1e17, 1e17])]
+_FINITE = (1e17, -1e15, 1e14, -1e300)  # of scores, all of which a float holds
 _READ_ONCE = {
     "piles": Once("reads each pile once", "pile {}", looks=0),
     "values": Once("reads each pile once", "values[{}]", least=0),  # weights may be 0
@@ -184,6 +191,10 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case("a thousand scores of 704 after a score of 0", ([np.zeros(1), np.full(1000, 704.0)],)),
         Case("a single pile of two equal scores", ([np.full(2, 2.0)],)),
         Case("one score of 1e39, others of 1e17", (_BEYOND,)),
+        *[
+            Case(f"three scores of {top:g}, one far below", ([s, np.array([top, low]), s],))
+            for s, top, low in ((np.full(1, x), x, x - abs(x)) for x in _FINITE)
+        ],
     ]
 
 
@@ -239,6 +250,21 @@ STREAM_DENOMINATOR = Exercise.of(
             _sum_of_means,
         ),
         Mistake(
+            "the log of the sum is kept",
+            "l_sum is made of a log-sum-exp: exp(lse - m). Where scores are large, the log of the "
+            "sum is less than the last digit of lse, and lost: keep the sum itself.",
+            _from_the_log,
+        ),
+        *(
+            Mistake(
+                STARTS_LOW,
+                "m starts at a large negative number, and all scores here lie below it: start at "
+                "-inf.",
+                partial(_denominator_walk, slip="right", start=low),
+            )
+            for low in (-1e30, float(np.finfo(np.float32).min))
+        ),
+        Mistake(
             "lse in place of l_sum",
             "this is m + ln(l_sum), the log-sum-exp: return the sum itself.",
             lambda piles: (_denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))),
@@ -278,6 +304,19 @@ def _zero_after_no_keys(piles: Piles, values: Piles) -> np.ndarray:
 def _blind(piles: Piles) -> frozenset[str]:
     """Return what happens to be right where all weights are as good as equal."""
     return frozenset({"mean(V)"} if np.ptp(np.concatenate(piles)) < 1e-1 else ())
+
+
+def _below_1e30() -> tuple[Piles, Piles]:
+    piles = [np.array(s) for s in ([-2e31], [-1e31, -3e31])]
+    return piles, [10.0 + np.arange(2.0 * len(s)).reshape(-1, 2) for s in piles]
+
+
+def _judge_average(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Judge an average as exactly as its scores let it be: a small number added to l_sum shows."""
+    scores = np.concatenate(case.args[0])
+    largest = np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
+    relative = min(1e-7 + 2.0**-48 * float(largest), 1e-6)
+    return within(relative)(case, observed, expected)
 
 
 def _average_cases(rng: Generator) -> list[Case]:
@@ -325,6 +364,7 @@ def _average_cases(rng: Generator) -> list[Case]:
             for where, step in (("first", 1), ("last", -1))
         ],
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
+        Case("scores of -1e31 and far below", _below_1e30()),
         *[
             Case(name, (piles, values), blind_to=_blind(piles))
             for name, piles, values in (
@@ -340,7 +380,7 @@ STREAM_AVERAGE = Exercise.of(
     "3.3",
     cases=_average_cases,
     truth=together,
-    judge=_pile_by_pile(within(1e-6)),
+    judge=_pile_by_pile(_judge_average),
     run=_run_piles,
     without_torch=True,
     mistakes=(

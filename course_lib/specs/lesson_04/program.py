@@ -95,14 +95,15 @@ def _run(
 class _Layout(NamedTuple):
     """How tensors lie in memory: heads one after the other, or side by side in each row.
 
-    Behind the heads, rows and columns of each is room of nobody's; in some there is more of it
-    than in others (and so no stride does for another tensor).
+    Behind the heads, rows and columns of each is room of nobody's: the more, the later a tensor
+    stands in ``order`` (and so no stride does for another tensor, nor the larger of two).
     """
 
     rows_first: bool = False
     heads: int = 0
     rows: int = 0
     columns: int = 0
+    order: str = "qokv"
 
 
 ONE_AFTER_THE_OTHER, SIDE_BY_SIDE, APART = "heads first", "rows first", "rows apart"
@@ -116,8 +117,8 @@ def _layouts() -> dict[str, _Layout]:
         SIDE_BY_SIDE: _Layout(rows_first=True),
         APART: _Layout(columns=1),
         "heads apart": _Layout(rows=1),
-        "heads and rows apart": _Layout(rows=2, columns=3),
-        "rows first, rows apart": _Layout(rows_first=True, heads=1),
+        "heads and rows apart": _Layout(rows=2, columns=3, order="vkoq"),
+        "rows first, rows apart": _Layout(rows_first=True, heads=1, order="vkoq"),
         "rows first, heads and rows apart": _Layout(rows_first=True, heads=1, columns=1),
         _FAR: _Layout(rows=2**12, columns=1),
     }
@@ -125,7 +126,7 @@ def _layouts() -> dict[str, _Layout]:
 
 def _laid(name: str, x: np.ndarray, layout: _Layout) -> np.ndarray:
     """Return (H, n, d) as it lies in memory."""
-    more = 1 + 2 * "qokv".index(name)
+    more = 1 + 2 * layout.order.index(name)
     room = [(0, more * n) for n in (layout.heads, layout.rows, layout.columns)]
     x = np.pad(x, room, constant_values=0.5)
     return x.transpose(1, 0, 2) if layout.rows_first else x
@@ -377,6 +378,10 @@ _STRIDES = (
         _strided(lambda d, q, k, v, o: (q, k, k, o)),
         _strided(lambda d, q, k, v, o: (q, q, v, o)),
         _strided(lambda d, q, k, v, o: (q, k, v, q)),
+        _strided(lambda d, q, k, v, o: (q, k, max(k, v), o)),
+        _strided(lambda d, q, k, v, o: (q, max(k, v), v, o)),
+        _strided(lambda d, q, k, v, o: (q, k, min(k, v), o)),
+        _strided(lambda d, q, k, v, o: (q, min(k, v), v, o)),
     ),
 )
 

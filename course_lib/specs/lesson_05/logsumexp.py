@@ -63,7 +63,15 @@ def _long_cases(rng: Generator) -> list[Case]:
           for name, x, shows in draw.hard_rows(rng, 65, by=150)),
         *(case(f"{name}, in blocks of {block}", draw.tensor(x), block)
           for block in (64, 1024) for name, x in draw.sized_rows(rng)),
+        case("2048 scores far below the largest, which count by their number; it is first, or last",
+             draw.tensor(_many_below(rng)), 64),
     ]  # fmt: skip
+
+
+def _many_below(rng: Generator) -> np.ndarray:
+    """Return rows of one score of 0, and hundreds each near -8.5, -10.5, -12.5 and -16.5."""
+    low = np.repeat([-8.5, -10.5, -12.5, -16.5], 512) + rng.uniform(-0.1, 0.1, 2048)
+    return np.array([[0.0, *low], [*low, 0.0]])
 
 
 def _once(case: Case) -> Least:

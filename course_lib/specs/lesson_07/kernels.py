@@ -71,12 +71,19 @@ def _whole_tiles(rng: Generator) -> list[Case]:
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
         case("float16, one key 8 above 511 others",
              16, 512, 16, peak=8, dtype="float16", tiles=(16, 64)),
+        _one_tile_higher(rng),
         draw.fine_launch(rng, 1024, tiles=(16, 16)),
         *draw.hard_launches(rng, 32, 64, 16, heads=(1, 2), tiles=(16, 32)),
-        case("2 x 2 heads, 64 queries, 32 keys, strided memory",
-             64, 32, 16, heads=(2, 2), tiles=(32, 16), strided="all"),
+        case("2 x 3 heads, 32 queries, 32 keys, strided memory",
+             32, 32, 16, heads=(2, 3), tiles=(32, 16), strided="all"),
         draw.roomy_launch(rng, 16, 32, 16, tiles=(16, 16)),
     ]  # fmt: skip
+
+
+def _one_tile_higher(rng: Generator) -> Case:
+    """Return the case in which a weight is no float16, unless the maximum follows at once."""
+    name = "float16, one key of the second tile 11.5 above all others"
+    return draw.launch(rng, name, 16, 32, 16, peak=11.5, dtype="float16", tiles=(16, 16))
 
 
 def _ragged(rng: Generator) -> list[Case]:
@@ -123,7 +130,8 @@ def _final(rng: Generator) -> list[Case]:
         *_level_scores(rng),
         case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 32, tiles=(16, 64), causal=True),
-        draw.few_new_queries(rng),
+        *draw.new_queries(rng),
+        _one_tile_higher(rng),
         case("causal, 100 queries, 20 keys: the first 80 rows see nothing",
              100, 20, 16, tiles=(32, 16), causal=True),
         case("causal, climbing scores, tiles as tall as d",
@@ -169,6 +177,8 @@ def _from_scratch(rng: Generator) -> list[Case]:
              24, 12, 16, heads=(1, 20), kv_heads=2, tiles=(32, 16), causal=True),
         case("causal, 3 query heads share one key head",
              35, 68, 32, heads=(1, 3), kv_heads=1, tiles=(32, 32), causal=True),
+        case("causal, 9 query heads share 3 key heads",
+             5, 20, 16, heads=(1, 9), kv_heads=3, tiles=(16, 16), causal=True),
         # a float32 copy of a half o shows where that is counted; N x N shows in the larger case
         *(
             replace(known, counted=known.counted or known.compiled)

@@ -69,7 +69,12 @@ def _judge_weights(case: Case, observed: Observed, expected: Any) -> Finding | N
     fault = find_fault(observed.result, like)
     q, k, *_ = case.args
     allowed = 1e-5 + score_rounding(q, k, 1.0)
-    return fault or array_finding(observed.result, expected, allowed=allowed)
+    if finding := fault or array_finding(observed.result, expected, allowed=allowed):
+        return finding
+    # of small weights as well: they are as exact as the exponent
+    apart = 1e-5 + 4 * score_rounding(q, k, 1.0) + 2.0**-22 * float(np.abs(case.args[2]).max())
+    small = 1e-30 + apart * expected
+    return array_finding(observed.result, expected, allowed=small, name="a small weight")
 
 
 def _weights_mistake(name: str, says: str, compute: Any) -> Mistake:

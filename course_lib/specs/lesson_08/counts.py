@@ -43,7 +43,7 @@ def _judge(case: Case, observed: Observed, expected: tuple[int, int]) -> Finding
     counts = zip(("loaded", "masked"), observed.result, expected, strict=True)
     name, got, right = next(count for count in counts if count[1] != count[2])
     side = "many" if got > right else "few"
-    return Finding("the answer", f"{name}: {got:g} tiles are too {side}.")
+    return Finding("the answer", f"{name}: yours is {got:g} tiles; that is too {side}.")
 
 
 Count = Callable[..., float]  # of T_q, T_k, the right counts, n, block_q, block_k

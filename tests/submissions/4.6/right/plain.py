@@ -1,4 +1,4 @@
-# The plain way: wrong.diff holds edits of this file.
+# The plain way: right.diff and wrong.diff hold edits of this file.
 import numpy as np
 
 

@@ -1,4 +1,5 @@
-# The last pile first; the log of the sum is carried.
+# The last pile first; the log of the sum is carried, and near 1e17 it is lost.
+# Expected: misconception: the log of the sum is kept
 import numpy as np
 
 
