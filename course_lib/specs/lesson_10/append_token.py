@@ -181,6 +181,8 @@ def _answer(
     def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
         lengths = np.asarray(lengths)
         n_max = k_cache.shape[2]
+        if (lengths >= n_max).any():  # of a case whose caches were cut, and the lengths were not
+            raise ValueError("no room is left")
         where = np.clip(at(lengths, n_max), -n_max, n_max - 1)
         caches = [as_float64(x).copy() for x in (k_cache, v_cache)]
         written = []
