@@ -353,7 +353,8 @@ def test_lines_turned_heads_and_sums_are_found():
     kept.reshape(4, 64, 64)[1:, 0] = kept.reshape(4, 64, 64)[:-1, -1]
     assert "at query i - 63, key j of the head 1 further on as well" in says(kept)
     rows, keys = rng.random((2, 2, 64, 1)), rng.random((2, 2, 1, 64))
-    assert "three corners of a rectangle" in says((rows + keys) % 1 >= 0.25)
+    found = dropped._sums_finding(replace(one, kept=(rows + keys) % 1 >= 0.25))
+    assert "three corners of a rectangle" in found.says
     kept = one.kept.copy()
     kept[..., 5] = True
     found = dropped.line_finding(dropped.Mask(one.weights, kept, one.shown), 0.25)
