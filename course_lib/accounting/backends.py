@@ -49,10 +49,11 @@ def backend(
     mixed: bool = False,
     backward: bool = False,
 ) -> dict[str, Any]:
-    """Return a row of the checklist; K and V are kept in ``dtype`` unless ``cache`` is given."""
+    """Return a row of the checklist, in lists; K and V are kept in ``dtype`` unless ``cache`` is
+    given."""
     return {
-        "name": name, "gpu": gpu, "dtype": dtype, "cache": cache or dtype, "d": d, "mask": mask,
-        "page": page, "mixed": mixed, "backward": backward,
+        "name": name, "gpu": gpu, "dtype": [*dtype], "cache": [*(cache or dtype)], "d": [*d],
+        "mask": [*mask], "page": [*page], "mixed": mixed, "backward": backward,
     }  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def checklist() -> Table:
     )
 
 
-def _sizes(sizes: tuple[int, ...]) -> str:
+def _sizes(sizes: list[int]) -> str:
     """Return sizes in few words: a long row of equal steps by its ends."""
     if len(sizes) < 5:
         return " ".join(map(str, sizes))

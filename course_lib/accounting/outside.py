@@ -57,13 +57,39 @@ class Access(NamedTuple):
 
 
 def told_places(view: View, outside: np.ndarray) -> str:
-    """Name a few of the addresses as numbers of elements from the tensor's first."""
+    """Name a few of the addresses as numbers of elements from the tensor's first; and where those
+    between its rows would have to lie."""
     places = np.unique((outside.astype(np.int64) - view.lo) // view.itemsize)
+    if _between(view, outside):
+        of = _where_it_falls_out(view, int(outside[0]))
+        word = "element" if len(places) == 1 else "elements"
+        return f": {word} {', '.join(map(str, places[:_TOLD]))}{', ...' * (len(places) > _TOLD)}{of}"
     told = ", ".join(map(str, places[:_TOLD])) + (", ..." if len(places) > _TOLD else "")
     end = (view.hi - view.lo) // view.itemsize - 1
     one = "element" if len(places) == 1 else "elements"
     has = "it has none" if end < 0 else "it has number 0 only" if end == 0 else f"it has 0 to {end}"
     return f": {one} {told}, and {has}"
+
+
+def _between(view: View, outside: np.ndarray) -> bool:
+    """Whether all of these lie between a tensor's first element and its last, in gaps."""
+    return bool(((outside >= view.lo) & (outside < view.hi)).all())
+
+
+def _where_it_falls_out(view: View, address: int) -> str:
+    """Say which axis ends before an address between rows, and where the next run begins."""
+    left, item, wider = address - view.lo, view.itemsize, 0
+    for stride, size, axis in view.axes:
+        step, left = divmod(left, stride)
+        if step >= size:
+            run = f"axis {axis} has {size} entries, {stride // item} apart"
+            if not wider:
+                return f", and {run}"
+            begins = ", ".join(str(i * wider // item) for i in range(_TOLD))
+            return f", and {run}; its runs begin at {begins}, ..."
+        wider = stride
+    begins = ", ".join(str(i * wider // item) for i in range(_TOLD))
+    return f", and its elements are {begins}, ..."
 
 
 def where_to_look(view: View, outside: np.ndarray, access: Access, program: tuple[int, ...]) -> str:
@@ -90,6 +116,13 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         return (
             f"from lane to lane these addresses move by {strange[0]}, and {name} has the {word} "
             f"{own}: which stride is meant?"
+        )
+    if _between(view, outside):
+        item_strides = ", ".join(str(s // item) for s in strides)
+        return (
+            f"{name} has the strides {item_strides}: is one of them taken for another, or made of "
+            "the sizes, in how these addresses are worked out? If not, which of them is the mask "
+            f"to leave out in program {program}?"
         )
     if access.lanes.all():
         return f"which of these addresses is a mask to leave out in program {program}?"

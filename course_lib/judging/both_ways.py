@@ -34,6 +34,23 @@ def _no_circle(o: Any) -> None:
         )
 
 
+def _untouched(given: list[tuple[str, Any, Any]]) -> None:
+    """Raise RuntimeError if a tensor is another than its copy, made before the way back."""
+    import torch
+
+    for name, x, before in given:
+        if isinstance(x, torch.Tensor) and not torch.equal(x.nan_to_num(), before.nan_to_num()):
+            raise RuntimeError(
+                f"{name} is another after backward: it belongs to whoever called, who may need it "
+                "again. Write gradients into tensors of your own."
+            )
+
+
+def _copies(o: Any, do: Any) -> list[tuple[str, Any, Any]]:
+    """Return o and do with copies of them; see `_untouched`."""
+    return [(name, x.detach(), x.detach().clone()) for name, x in (("o", o), ("do", do))]
+
+
 def _outside_torch(function: Any, o: Any = None) -> int:
     """Return the bytes that no EagerLedger sees: arrays, bytes, lists of numbers.
 
@@ -87,7 +104,9 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
         return Observed((None,) * len(leaves))
     others = (x.detach() for x in (leaves[0], *leaves[:0:-1]))
     function.apply(*others, *(not x if isinstance(x, bool) else x for x in case.kwargs.values()))
+    copies = _copies(o, do)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
+    _untouched(copies)
     return Observed(gradients, None, held)
 
 
@@ -96,8 +115,10 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
 
     A case's keywords are causal, rate, seed, block_q and block_k; do comes with ``eyes``, (parts,
     B, H, n_k, d): the columns of an identity. With these as V the output *is* the weights. So it is
-    applied to q, k and each of them: as before, with the tile sizes exchanged, and with seed + 1.
-    Returned are lse, the gradients, and those outputs.
+    applied to q, k and each of them: as before, with the tile sizes exchanged, and with seed + 1;
+    and to the first half of their columns with everything else another: causal, dtype and tiles.
+    The way back comes last, after a call of another rate as well. Returned are lse, the gradients,
+    and those outputs.
     """
     import torch
 
@@ -117,7 +138,6 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
     do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):
         return Observed((lse,))
-    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     probes = []
     with torch.no_grad():
         for how in (
@@ -127,4 +147,15 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
         ):
             for eye in eyes:
                 probes.append(function.apply(q.detach(), k.detach(), eye, causal, rate, *how)[0])
+        if len(eyes):
+            others = [x.detach()[..., : q.shape[-1] // 2] for x in (q, k, eyes[0])]
+            half = torch.float32 if q.dtype == torch.float16 else torch.float16
+            others = [x.to(half).contiguous() for x in others]
+            shown = function.apply(*others, not causal, rate, seed, block_q, block_k)[0]
+            probes.append(shown.to(q.dtype))
+            few = [x[:1, :1, :16].contiguous() for x in others]
+            function.apply(*few, not causal, (rate + 0.3) % 1, seed + 5, 16, 16)
+    copies = _copies(o, do)
+    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
+    _untouched(copies)
     return Observed((lse.detach(), *gradients, *probes), None, held)

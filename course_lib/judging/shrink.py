@@ -23,6 +23,7 @@ from course_lib.sandbox.inputs import each_array, is_array, is_tensor
 SECONDS = 0.5  # after which no smaller input is tried
 _MOST_SHOWN = 40  # numbers of one array
 _MOST_READ = 500  # characters of the inputs: nobody works out more by hand
+_WIDEST = 120  # characters of an answer in several parts that is shown whole
 _DIGITS, _MOST_DIGITS = 4, 17  # of a number
 _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
@@ -82,9 +83,24 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
             yours, right = _shown(result, digits), _shown(expected, digits)
             if yours != right:
                 break
+        if max(len(yours), len(right)) > _WIDEST and (parts := _that_differ(result, expected)):
+            for i, mine, other in parts:
+                of = f"number {i + 1} of {len(expected)}"
+                lines += [f"   yours, {of}: {mine}", f"   right, {of}: {other}"]
+            return lines
         return [*lines, f"   yours: {yours}", f"   right: {right}"]
     except ValueError:
         return []
+
+
+def _that_differ(result: Any, expected: Any) -> list[tuple[int, str, str]]:
+    """Return which parts of an answer that is a tuple differ, with what is shown of them."""
+    if not (isinstance(result, tuple | list) and isinstance(expected, tuple | list)):
+        return []
+    if len(result) != len(expected):
+        return []
+    pairs = [(_shown(a), _shown(b)) for a, b in zip(result, expected, strict=True)]
+    return [(i, mine, other) for i, (mine, other) in enumerate(pairs) if mine != other]
 
 
 def _names(exercise: Exercise, case: Case) -> list[str]:

@@ -9,13 +9,15 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from course_lib.judging.spec import Case
 
 SECONDS = 1.5  # after which no shorter walk is tried
-_TARGETS = (1, 2, 3, 4, 8, 16)  # for a number that the object is made with
+_TARGETS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 64)  # for a number that the object is made with
 _MOST_LINES = 40
+_MANY = 6  # times that a call is repeated, and shown as a loop
 ANOTHER = "another."  # before a method's name: it is called on a new object, made alike
 SHORTEST = "the shortest walk found on which it fails"
 
@@ -58,11 +60,27 @@ def as_code(function: str, case: Case, answers: Sequence[str] = ()) -> list[str]
         whose = making if method.startswith(ANOTHER) else name
         lines.append(f"{whose}.{method.removeprefix(ANOTHER)}({', '.join(map(repr, args))})")
     width = max(map(len, lines)) + 2
+    same = lines[:]
     for i, answer in enumerate(answers, start=1):
         lines[i] = f"{lines[i]:{width}}# {answer}" if answer else lines[i]
+    lines = _repeats_in_loops(lines, same)
     if len(lines) <= _MOST_LINES:
         return lines
     return [lines[0], f"... {len(lines) - _MOST_LINES} calls, then", *lines[1 - _MOST_LINES :]]
+
+
+def _repeats_in_loops(lines: list[str], calls: list[str]) -> list[str]:
+    """Return lines in which one call that is made many times, but for the last line, is a loop."""
+    found: list[str] = []
+    for _, run in groupby(range(len(lines)), key=lambda i: (calls[i], i == len(lines) - 1)):
+        those = list(run)
+        if len(those) < _MANY:
+            found += [lines[i] for i in those]
+        else:
+            last = lines[those[-1]].removeprefix(calls[those[-1]]).strip()
+            last = f"  {last.replace('# ', '# the last: ', 1)}" if last else ""
+            found.append(f"for _ in range({len(those)}): {calls[those[0]]}{last}")
+    return found
 
 
 def _size(case: Case) -> tuple[int, ...]:

@@ -315,6 +315,7 @@ def test_masks_of_chance_are_never_complained_of(rate):
         rng = np.random.default_rng(seed)
         one, other = masks(rng, rate), masks(rng, rate)
         assert dropped.rate_finding(one, rate) is None
+        assert dropped.line_finding(one, rate) is None
         assert dropped.repeat_finding(one, other) is None
 
 
@@ -333,6 +334,31 @@ def test_a_rate_that_is_off_by_a_tenth_and_masks_that_repeat_are_found():
     found = dropped.repeat_finding(dropped.Mask(one.weights, turned, one.shown), other)
     assert found.property == "each weight has a number of its own"
     assert "query j, key i" in found.says
+
+
+def test_lines_turned_heads_and_sums_are_found():
+    rng = np.random.default_rng(1)
+    one, other = masks(rng, 0.25), masks(rng, 0.25)
+
+    def says(kept):
+        return dropped.repeat_finding(dropped.Mask(one.weights, kept, one.shown), other).says
+
+    kept = one.kept.copy()
+    kept[0, 1] = kept[0, 0, :, ::-1]
+    assert "of batch 0, head 1, the keys in the opposite order" in says(kept)
+    kept = one.kept.copy()
+    kept[..., 1:, 0] = kept[..., :-1, -1]
+    assert "at query i + 1, key j - 63 as well" in says(kept)
+    kept = one.kept.copy()
+    kept.reshape(4, 64, 64)[1:, 0] = kept.reshape(4, 64, 64)[:-1, -1]
+    assert "at query i - 63, key j of the head 1 further on as well" in says(kept)
+    rows, keys = rng.random((2, 2, 64, 1)), rng.random((2, 2, 1, 64))
+    found = dropped._sums_finding(replace(one, kept=(rows + keys) % 1 >= 0.25))
+    assert "three corners of a rectangle" in found.says
+    kept = one.kept.copy()
+    kept[..., 5] = True
+    found = dropped.line_finding(dropped.Mask(one.weights, kept, one.shown), 0.25)
+    assert "0 of the 256 weights of key 5" in found.says
 
 
 def test_an_output_with_v_an_identity_is_read_as_the_mask():

@@ -187,3 +187,14 @@ def test_what_a_function_raises_in_the_sandbox_is_its_own(body, kind, workshop):
     handed_in = Submission("ada", (("answer.py", code.encode()),))
     (line,) = grade_one.grade(workshop, handed_in, [EXERCISE], b"a secret")
     assert (line["outcome"], line["property"]) == ("error", kind)
+
+
+@pytest.mark.parametrize("lost, says", [(0, "let others in as soon as"), (500, "computed anew")])
+def test_who_is_slow_is_told_whether_work_was_lost(lost, says):
+    """That somebody waits while budget is left is not what is wrong where work is thrown away."""
+    requests = [Request(i, 0.0, 10, 11) for i in range(next_batch._CROWD)]
+    sizes = {"pages": 8, "page_size": 4, "budget": 8}
+    step = simulate(scheduling.batches, requests, **sizes).steps[0]
+    tokens = 20 * len(requests) + lost
+    run = next_batch.Run((replace(step, prefill=tokens, decode=0),), {}, 1e9)
+    assert says in next_batch._goal(run, requests, sizes)["says"]

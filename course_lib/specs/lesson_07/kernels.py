@@ -179,6 +179,10 @@ def _from_scratch(rng: Generator) -> list[Case]:
              35, 68, 32, heads=(1, 3), kv_heads=1, tiles=(32, 32), causal=True),
         case("causal, 9 query heads share 3 key heads",
              5, 20, 16, heads=(1, 9), kv_heads=3, tiles=(16, 16), causal=True),
+        case("causal, 64 queries in a tile of 64, 96 keys in tiles of 32",
+             64, 96, 16, tiles=(64, 32), causal=True),
+        _expanded(case("k and v of one head, expanded to 3: a stride is 0",
+                       35, 40, 16, heads=(2, 3), tiles=(32, 16), causal=False, counted=True)),
         # a float32 copy of a half o shows where that is counted; N x N shows in the larger case
         *(
             replace(known, counted=known.counted or known.compiled)
@@ -186,6 +190,12 @@ def _from_scratch(rng: Generator) -> list[Case]:
             if known.name not in covered
         ),
     ]  # fmt: skip
+
+
+def _expanded(case: Case) -> Case:
+    """Return the case whose k and v are those of the first head, under the name of each."""
+    q, *kv = case.args
+    return replace(case, args=(q, *(x[:, :1].expand(x.shape) for x in kv)))
 
 
 _WHOLE = {REMAINDER: "the exercise promises whole tiles"}

@@ -20,6 +20,15 @@ from course_lib.judging.tolerance import as_float64
 _CHANCE = math.log(2e10)  # of one in 10**10, on either side
 _ENOUGH = 512  # places that two masks must share before they are compared
 _ALIKE = 0.5  # a correlation that chance never reaches there; that of one mask with itself is 1
+_A_FEW, _THE_SAME = 150, 0.9  # places that are enough, and how alike, where all are the same ones
+_CORNERS = 0.06  # of four corners' product, 0 if their numbers are their own; see `_sums_finding`
+_TURNS = {
+    "": (1, 1),
+    "the keys in the opposite order": (1, -1),
+    "the rows in the opposite order": (-1, 1),
+    "rows and keys in the opposite order": (-1, -1),
+}
+_OWN = "each weight has a number of its own"
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,46 @@ def tiles_finding(mask: Mask, other: Mask, tiles: tuple[int, int]) -> Finding | 
     )
 
 
+def elsewhere_finding(mask: Mask, other: Mask) -> Finding | None:
+    """Ask that the same weights are dropped in a call with another head_dim, dtype and causal."""
+    differ = (mask.kept != other.kept) & mask.shown & other.shown
+    if not differ.any():
+        return None
+    b, h, i, j = (int(x) for x in np.argwhere(differ)[0])
+    return Finding(
+        "drops the same in other calls",
+        "with the same seed, and with another head_dim, dtype and causal, other weights are "
+        f"dropped: {int(differ.sum())} of those that both see.",
+        f"first at batch {b}, head {h}, query {i}, key {j}",
+        look="of what is a weight's number made? Of seed, batch, head, row and key, and of nothing "
+        "else.",
+    )
+
+
+def line_finding(mask: Mask, rate: float) -> Finding | None:
+    """Ask for about ``rate`` of the weights of each row and of each key, over all heads."""
+    for axis, line in ((3, "query"), (2, "key")):
+        places = mask.shown.sum((0, 1, axis))
+        dropped = places - (mask.kept & mask.shown).sum((0, 1, axis))
+        for i, (n, gone) in enumerate(zip(places.tolist(), dropped.tolist(), strict=True)):
+            if n and n * _surprise(gone / n, rate) > _CHANCE + math.log(len(places)):
+                where = "row" if axis == 3 else "column"
+                return Finding(
+                    "drops at the rate",
+                    f"with rate {rate:g}, {gone} of the {n} weights of {line} {i} that are seen, of "
+                    f"all heads, are dropped: a whole {where} is not like the others.",
+                    look="what is done for the first or the last row and key that is not done for "
+                    "the others?",
+                )
+    return None
+
+
+def _surprise(share: float, rate: float) -> float:
+    """Return how unlikely a share is, in nats a place (Chernoff's bound)."""
+    pairs = ((share, rate), (1 - share, 1 - rate))
+    return sum(a * math.log(a / b) for a, b in pairs if a > 0)
+
+
 def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
     """Ask that every weight has a random number of its own, and with another seed another one.
 
@@ -107,22 +156,95 @@ def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
     if not all(0.2 <= one.share <= 0.8 for one in (mask, other_seed)):
         return None
     for again, how in (
-        (mask, "each weight has a number of its own"),
+        (mask, _OWN),
         (other_seed, "the seed decides"),
     ):
-        for (b, h), (b2, h2), (rows, keys) in _repeats(mask, again):
-            who = f"query i + {rows}, key j {'+-'[keys < 0]} {abs(keys)}"
-            who = who if (rows, keys) != (0, 0) else "query i, key j"
+        for (b, h), (b2, h2), (rows, keys), turned in _repeats(mask, again):
             then = f" of batch {b2}, head {h2}" if (b, h) != (b2, h2) else ""
             then += " with seed + 1" if again is other_seed else ""
+            who = f"{_moved('query i', rows)}, {_moved('key j', keys)}{then}"
+            if turned:
+                who = f"{'the same place' if not then else 'that place'}{then}, {turned},"
             return Finding(
                 how,
-                f"what is dropped at query i, key j of batch {b}, head {h} is dropped at "
-                f"{who}{then} as well.",
+                f"what is dropped at query i, key j of batch {b}, head {h} is dropped at {who} as "
+                "well (or just not there).",
                 look="which places share a number? Count batch and head, row and key into one "
                 "number, and give the seed to the generator as it is.",
             )
-    return _turned_finding(mask)
+    return _at_the_edge(mask) or _turned_finding(mask) or _sums_finding(mask)
+
+
+def _moved(name: str, by: int) -> str:
+    return f"{name} {'+-'[by < 0]} {abs(by)}" if by else name
+
+
+def _at_the_edge(mask: Mask) -> Finding | None:
+    """Ask that the last rows and keys share no numbers with the first: few places, all alike.
+
+    What is shared is shared by all heads: those of each distance are counted together.
+    """
+    heads = list(np.ndindex(mask.kept.shape[:2]))
+    shape = mask.kept.shape[2:]
+    double = [2 * n for n in shape]
+    spread = mask.spread()
+    waves = [
+        [np.fft.rfft2(x[at], double) for x in (spread, spread**2, mask.shown.astype(float))]
+        for at in heads
+    ]
+    for apart in range(len(heads)):
+        pairs = list(zip(waves, waves[apart:], strict=False))
+
+        def summed(i: int, j: int, pairs: Any = pairs) -> np.ndarray:
+            product = sum(a[i].conj() * b[j] for a, b in pairs)
+            return np.asarray(np.fft.irfft2(product, double))
+
+        alike, places = summed(0, 0), summed(2, 2)
+        width = np.sqrt(np.maximum(summed(1, 2) * summed(2, 1), 1e-9))
+        found = (places > _A_FEW) & (alike > _THE_SAME * width)
+        if apart == 0:
+            found[0, 0] = False
+        if found.any():
+            rows, keys = (int(x) for x in np.argwhere(found)[0])
+            rows, keys = _signed(rows, shape[0]), _signed(keys, shape[1])
+            where = f" of the head {apart} further on" if apart else ""
+            return Finding(
+                _OWN,
+                f"what is dropped at query i, key j is dropped at {_moved('query i', rows)}, "
+                f"{_moved('key j', keys)}{where} as well.",
+                look="which places share a number? One row has as many numbers as it has keys, and "
+                "one head as many as it has rows and keys.",
+            )
+    return None
+
+
+def _sums_finding(mask: Mask) -> Finding | None:
+    """Ask that a weight's number is not made of one of its row and one of its key.
+
+    Then the fourth corner of every rectangle follows from the other three.
+    """
+    spread, shown = mask.spread(), mask.shown.astype(float)
+
+    def corners(x: np.ndarray) -> np.ndarray:
+        """Return per head the sum, over all rectangles, of the products of their corners."""
+        rows = x @ x.swapaxes(2, 3)
+        sides = x**2 @ (x**2).swapaxes(2, 3)  # rectangles of one column
+        all_of_them = (rows**2 - sides).sum((2, 3))
+        one_row = (rows**2 - sides).diagonal(axis1=2, axis2=3).sum(-1)
+        return np.asarray(all_of_them - one_row)
+
+    products, count = corners(spread), corners(shown)
+    found = np.argwhere((count > 4 * _ENOUGH**2) & (products > _CORNERS * count))
+    if not len(found):
+        return None
+    b, h = (int(x) for x in found[0])
+    return Finding(
+        _OWN,
+        f"in batch {b}, head {h}, what is dropped at three corners of a rectangle of queries and "
+        "keys tells what is dropped at the fourth: numbers of rows and numbers of keys are put "
+        "together.",
+        look="count row and key into one number first, and draw once for it.",
+    )
 
 
 def _turned_finding(mask: Mask) -> Finding | None:
@@ -137,7 +259,7 @@ def _turned_finding(mask: Mask) -> Finding | None:
         return None
     b, h = (int(x) for x in found[0])
     return Finding(
-        "each weight has a number of its own",
+        _OWN,
         f"what is dropped at query i, key j of batch {b}, head {h} is dropped at query j, key i as "
         "well.",
         look="which places share a number? Row and key are to be counted in this order: row times "
@@ -146,29 +268,35 @@ def _turned_finding(mask: Mask) -> Finding | None:
 
 
 def _repeats(a: Mask, b: Mask) -> Iterator[Any]:
-    """Yield (batch, head) twice and a shift, in rows and keys, where two masks are alike."""
+    """Yield (batch, head) twice, a shift in rows and keys, and how the second is turned, where two
+    masks are alike, or opposite."""
     heads = list(np.ndindex(a.kept.shape[:2]))
-    of_a, of_b = ({at: _waves(m, at) for at in heads} for m in (a, b))
+    of_a = {at: _waves(a, at) for at in heads}
     shape = a.kept.shape[2:]
-    for one in heads:
-        for two in heads:
-            if a is b and two < one:
-                continue
-            alike, places = (
-                np.fft.irfft2(x.conj() * y, [2 * n for n in shape])
-                for x, y in zip(of_a[one], of_b[two], strict=True)
-            )
-            found = (places > _ENOUGH) & (alike > _ALIKE * places)
-            if a is b and one == two:
-                found[0, 0] = False
-            if found.any():
-                rows, keys = (int(x) for x in np.argwhere(found)[0])
-                yield one, two, (_signed(rows, shape[0]), _signed(keys, shape[1]))
+    for turned, (down, along) in _TURNS.items():
+        of_b = {at: _waves(b, at, down, along) for at in heads}
+        for one in heads:
+            for two in heads:
+                if a is b and two < one:
+                    continue
+                alike, places = (
+                    np.fft.irfft2(x.conj() * y, [2 * n for n in shape])
+                    for x, y in zip(of_a[one], of_b[two], strict=True)
+                )
+                found = (places > _ENOUGH) & (abs(alike) > _ALIKE * places)
+                if a is b and one == two and not turned:
+                    found[0, 0] = False
+                if found.any():
+                    rows, keys = (int(x) for x in np.argwhere(found)[0])
+                    yield one, two, (_signed(rows, shape[0]), _signed(keys, shape[1])), turned
 
 
-def _waves(mask: Mask, at: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _waves(
+    mask: Mask, at: tuple[int, ...], down: int = 1, along: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     size = [2 * n for n in mask.kept.shape[2:]]
     spread, shown = mask.spread()[at], mask.shown[at].astype(float)
+    spread, shown = spread[::down, ::along], shown[::down, ::along]
     return np.fft.rfft2(spread, size), np.fft.rfft2(shown, size)
 
 

@@ -82,7 +82,10 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "caches that lie in memory as (B, n, H, d)", [a, c], 18, 8, strided=True),
         _case(rng, "an empty cache beside one with a single place left", [0, 11, 5], 12, 8),
         *_sized(rng),
+        _case(rng, "2 sequences of 200 and 299 tokens, room for 300", [200, 299], 300, 8),
         *_hard(rng),
+        _case(rng, draw.FARTHEST_NAME, [11, 14], 17, 16,
+              qkv=draw.farthest(rng, 1, 17, 16, heads=(2, 3))),
         _case(rng, "3 sequences of 58, 62 and 60 tokens, room for 64: counted",
               [58, 62, 60], 64, 64,
               counted=True),
@@ -181,6 +184,8 @@ def _answer(
     def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
         lengths = np.asarray(lengths)
         n_max = k_cache.shape[2]
+        if (lengths >= n_max).any():  # of a case whose caches were cut, and the lengths were not
+            raise ValueError("no room is left")
         where = np.clip(at(lengths, n_max), -n_max, n_max - 1)
         caches = [as_float64(x).copy() for x in (k_cache, v_cache)]
         written = []

@@ -92,6 +92,11 @@ def _cases(rng: Generator) -> list[Case]:
         case("2 sequences, 8 heads on 2, 250 keys in 4 splits: counted", (2, 8, 2), 250, 64, 4,
              counted=True),
         *(
+            case(f"2 sequences, {2 * group} heads on 2, 250 keys in 4 splits: counted",
+                 (2, 2 * group, 2), 250, 128, 4, counted=True)
+            for group in (3, 5, 6, 7)
+        ),
+        *(
             case(f"{one['batch']} sequences, {one['kv_heads'] * one['group']} heads on "
                  f"{one['kv_heads']}, {one['n']} keys in {one['splits'](one['n'])} splits, "
                  f"d = {one['d']}",

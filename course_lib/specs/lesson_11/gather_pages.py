@@ -97,6 +97,8 @@ def _cases(rng: Generator) -> list[Case]:
         *(_case(rng, f"30 tokens in a pool of 300 pages of 8{which}: counted", 30, 8, n_pages=300,
                 stored=stored, counted=True)
           for which, stored in (("", ""), (" that lie between pages of V", "with V"))),
+        _case(rng, "30 tokens in pages of 8, and a table of 250 entries: counted", 30, 8,
+              n_pages=300, behind=246, counted=True),
     ]  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from numpy.random import Generator
@@ -15,6 +16,8 @@ from course_lib.sandbox.calling import misfit
 from course_lib.specs.lesson_11.pool_reading import FORM, Reader
 from course_lib.specs.lesson_11.pool_slips import ANOTHER, ORDERS, SLIPS, Told, played
 
+_MANY_GO_ON = 6  # of those that hold a page: who counts in a byte takes 257 of 260 for one
+_LONG = 160  # calls of a walk: in longer ones no slip is played, there are hundreds of them
 _RIGHT = "every call is answered rightly"
 _METHODS = {"append": "(seq)", "fork": "(parent, child)", "free": "(seq)", "table": "(seq)"}
 
@@ -64,6 +67,53 @@ def _from_every_page(n_pages: int, page_size: int) -> Case:
     return Case(f"each of {n_pages} pages is shared and copied in turn", (n_pages, page_size, walk))
 
 
+def _filled(n_pages: int, page_size: int) -> Case:
+    """Return a walk of one sequence that fills a pool, and one of another name that finds it so."""
+    walk = Walk([("append", "a")] * (n_pages * page_size))
+    walk += [("append", "b"), ("append", "a"), ("free", "a"), ("append", "b")]
+    return Case(f"one sequence fills {n_pages} pages of {page_size}", (n_pages, page_size, walk))
+
+
+def _held_by(holders: int, page_size: int = 4) -> Case:
+    """Return a walk in which many hold a page that is filled in part; each second goes on."""
+    names = [f"held {i}" for i in range(holders)]
+    walk = Walk([("append", names[0])] * (page_size - 1))
+    walk += [("fork", names[0], name) for name in names[1:]]
+    going_on = names[1 : 2 + _MANY_GO_ON]
+    walk += [("append", name) for name in going_on]
+    walk += [("free", name) for name in going_on[:3]] + [("append", names[0])] * 2
+    n_pages = len(going_on) + 4
+    return Case(f"a page that {holders} hold, pages of {page_size}", (n_pages, page_size, walk))
+
+
+def _shared_when(filled: int, page_size: int) -> Iterator[tuple[Any, ...]]:
+    """Yield calls in which a page with so many slots filled is shared, and both go on."""
+    parent, child = ("parent", page_size, filled), ("child", filled)
+    yield from [("append", parent)] * filled
+    yield ("fork", parent, child)
+    yield from [("append", child), ("append", parent), ("append", parent), ("append", child)]
+    yield from [("free", parent), ("append", child), ("free", child)]
+
+
+def _pages_of(page_size: int) -> Case:
+    """Return a walk in which a page is shared with one slot filled, half of them, all but one, all."""
+    fills = sorted({1, max(page_size // 2, 1), max(page_size - 1, 1), page_size, page_size + 1})
+    walk = Walk(call for filled in fills for call in _shared_when(filled, page_size))
+    return Case(f"shared at any slot, pages of {page_size}", (6, page_size, walk))
+
+
+def _forked_down(depth: int, page_size: int) -> Case:
+    """Return a walk of forks of forks, of which each goes on, the deepest first."""
+    names = [f"depth {i}" for i in range(depth)]
+    walk = Walk([("append", names[0])] * (page_size + 1))
+    walk += [("fork", *pair) for pair in pairwise(names)]
+    for name in reversed(names):
+        walk += [("append", name)] * 2
+    walk += [("free", name) for name in names[::2]] + [("append", names[-1])]
+    name = f"forks of forks, {depth} deep, pages of {page_size}"
+    return Case(name, (2 * depth + 3, page_size, walk))
+
+
 def _name(i: int) -> Hashable:
     """Return what a sequence is called: a text, a number or a tuple, some of them alike."""
     return _ALIKE[i] if i < len(_ALIKE) else (f"{i}", i, ("user", i))[i % 3]
@@ -98,18 +148,26 @@ def _cases(rng: Generator) -> list[Case]:
               "append a d b b"),
         *(_random(rng, *pool, 70)
           for pool in ((5, 1), (4, 2), (6, 3), (5, 4), (8, 2))),
+        *(_filled(*pool) for pool in ((9, 3), (30, 2), (300, 1))),
         _random(rng, 30, 2, 150, most=20),
         _from_every_page(5, 3),
         *(_random(rng, *pool, 70) for pool in ((12, 1), (30, 1), (20, 5))),
+        *(_pages_of(page_size) for page_size in (1, 3, 16, 33, 64)),
+        *(_forked_down(*how) for how in ((5, 4), (17, 2), (40, 3))),
+        *(_held_by(holders) for holders in (3, 5, 9, 260)),
     ]  # fmt: skip
 
 
 def _run(function: Any, case: Case) -> Observed:
-    """Play a walk on one pool of the student's; after each call, read every sequence's table."""
+    """Play a walk on one pool of the student's; after each call, read every sequence's table.
+
+    Told are the tables that are others than after the call before.
+    """
     *made_with, walk = case.args
     if complaint := misfit(function, *made_with):
         return Observed(f"PagePool(n_pages, page_size) cannot be made: {complaint}")
     pool, live, told = function(*made_with), list[Any](), list[Any]()
+    shown = dict[Hashable, Any]()  # of each sequence: its table when it was last told
     for name, signature in _METHODS.items():
         method = getattr(pool, name, None)
         if not callable(method):
@@ -139,8 +197,19 @@ def _run(function: Any, case: Case) -> Observed:
             told.append(("\n".join((failure.text, *failure.lines)), None, []))
             break
         says = says if call == "append" else None
-        told.append((raised, says, list(zip(live, tables, strict=True))))
+        now = dict(zip(live, tables, strict=True))
+        changed = [(name, table) for name, table in now.items() if not _same(shown, name, table)]
+        told.append((raised, says, changed))
+        shown = now
     return Observed(told)
+
+
+def _same(shown: dict[Hashable, Any], name: Hashable, table: Any) -> bool:
+    """Whether a table was told before; what cannot be compared is told again."""
+    try:
+        return name in shown and bool(shown[name] == table)
+    except Exception:
+        return False
 
 
 def _first_fault(case: Case, told: Sequence[Told]) -> tuple[int, str, str] | None:
@@ -194,6 +263,8 @@ def _mistakes() -> list[Mistake]:
 
     def model(slip: str, order: str) -> Callable[..., str]:
         def answer(n_pages: int, page_size: int, walk: Walk) -> str:
+            if len(walk) > _LONG:
+                raise ValueError("a long walk")
             told = played(n_pages, page_size, walk, slip, order)
             return _compared(Case("", (n_pages, page_size, walk)), told)
 

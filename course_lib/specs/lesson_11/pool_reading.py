@@ -39,24 +39,26 @@ class Reader:
         self.memory: dict[tuple[int, int], int] = {}  # (page, slot): the token there
 
     def fault(self, call: Sequence[Any], mine: Told, right: Told) -> Fault | None:
-        """Return what is wrong with the answer to a call, ``mine``, and all tables after it.
+        """Return what is wrong with the answer to a call, ``mine``, and the tables after it: all
+        of them, or those that are others than before.
 
         ``right`` is what a right pool said. Asked of one call after the other, up to a fault.
         """
         (raised, says, tables), (rightly, place, right_tables) = mine, right
         held = {page for table in self.tables.values() for page in table}
         if rightly == FULL and raised != FULL:
-            return SAYS_SO, (
-                f"it needs a page, and all {self.n_pages} are in use: it should raise "
-                f"MemoryError, yours {f'raises {raised}' if raised else f'returns {says!r}'}"
-            )
+            needs = f"it needs a page, and {self._all_in_use()}: it should raise MemoryError, yours"
+            if raised:
+                return RAISES, f"{needs} raises {raised}"
+            return SAYS_SO, f"{needs} returns {says!r}"
         if raised not in ("", FULL):
             return RAISES, f"it raises {raised}"
         if raised and not rightly:
             return (FORK if call[0] == "fork" else ALL_PAGES), (
                 f"it raises MemoryError; in use: {_count(len(held), 'page')} of {self.n_pages}"
             )
-        before, self.tables = self.tables, {}
+        before = self.tables
+        self.tables = {s: t for s, t in before.items() if call != ("free", s)}
         for name, table in tables:
             pages = _pages(table, self.n_pages)
             if pages is None:
@@ -72,6 +74,9 @@ class Reader:
             fault = self._wrong_table()
         needed = len({page for _, table in right_tables for page in table})
         return fault or self._too_many(call[0], needed) or self._misread()
+
+    def _all_in_use(self) -> str:
+        return "the only one is in use" if self.n_pages == 1 else f"all {self.n_pages} are in use"
 
     def _follow(self, call: Sequence[Any]) -> None:
         """Do what a fork or an end does to the tokens."""

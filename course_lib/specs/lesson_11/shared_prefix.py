@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from numpy.random import Generator
@@ -11,6 +11,8 @@ from course_lib.accounting.cache_pages import reusable_tokens
 from course_lib.judging.judges import exactly
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
+_DEEP = 40  # edges of a tree, one below the other
+_LONG = 100  # tokens of a prompt
 Tokens = Sequence[int]
 Tree = dict[int, tuple[list[int], Any]]
 Matched = Callable[[Tree, Tokens, int], int]  # (tree, prompt, page_size) -> tokens
@@ -34,19 +36,27 @@ def _paths(tree: Tree) -> Iterator[list[int]]:
 
 
 def _cases(rng: Generator) -> list[Case]:
-    drawn_numbers = (1 + rng.permutation(900)).tolist()
+    drawn_numbers = (1 + rng.choice(150_000, 900, replace=False)).tolist()
     numbers = dict(zip("abcdefghijklmnopqrstuvwxyz", drawn_numbers, strict=False))
 
     def case(name: str, requests: str, prompt: str, page_size: int, zero: str = "") -> Case:
         """Return a case in which a letter is a token, ``zero`` token 0; a short one is told so."""
         number = numbers | ({zero: 0} if zero else {})
         cached = [[number[x] for x in request] for request in requests.split()]
-        args = radix_tree(cached), [number[x] for x in prompt], page_size
+        args = radix_tree(cached), _anew(number[x] for x in prompt), page_size
         slot_bytes = int(rng.integers(2, 99)) * 1024
         letters = f" (cached: {requests or 'nothing'}; the prompt: {prompt}; a letter is a token"
         letters += f", {zero} is 0)" if zero else ")"
         told = letters if len(requests) < 40 else ""
         return Case(f"{name}, pages of {page_size}{told}", (*args, slot_bytes))
+
+    def of(name: str, cached: Sequence[Tokens], prompt: Tokens, page_size: int) -> Case:
+        """Return a case of tokens as they are."""
+        args = radix_tree(cached), _anew(prompt), page_size, int(rng.integers(2, 99)) * 1024
+        return Case(f"{name}, pages of {page_size}", args)
+
+    long = (1 + rng.integers(0, 150_000, 2200)).tolist()
+    steps = [[*long[:at], 0] for at in range(3, 3 * _DEEP, 3)]
 
     def drawn(page_size: int) -> tuple[str, str, int]:
         text = "".join(rng.choice([*"abc"], 60))
@@ -84,7 +94,21 @@ def _cases(rng: Generator) -> list[Case]:
              " ".join("abcdefghi"[:end] for end in range(1, 10)), "abcdefghijklmn", 1),
         case("requests that part three times", *drawn(page)),
         case("requests that part three times", *drawn(1)),
+        of("other tokens that are written with the same digits (cached: 7, 1, 12, 5; the prompt: "
+           "7, 11, 2, 5, 9)", [[7, 1, 12, 5]], [7, 11, 2, 5, 9], 1),
+        of("other tokens that are written with the same digits (cached: 3, 7, 23, 45; the prompt: "
+           "3, 72, 34, 5, 9)", [[3, 7, 23, 45]], [3, 72, 34, 5, 9], 1),
+        of(f"requests that part {_DEEP} times", [*steps, long[: 3 * _DEEP + 9]],
+           [*long[: 3 * _DEEP + 5], 0, 1], 4),
+        of("a prompt of 2005 tokens that leaves a long one within an edge",
+           [long[:2100]], [*long[:2000], 0, 1, 2, 3, 4], 16),
+        of("a prompt of 2200 tokens that is cached whole", [long, long[:1100]], long, 16),
     ]  # fmt: skip
+
+
+def _anew(tokens: Iterable[int]) -> list[int]:
+    """Return tokens that are equal to those in the tree, and no objects of it."""
+    return [int(str(token)) for token in tokens]
 
 
 def _agree(a: Tokens, b: Tokens) -> int:
@@ -128,6 +152,8 @@ def _equal_places(tree: Tree, prompt: Tokens, page_size: int) -> int:
 
 
 def _middle(tree: Tree, prompt: Tokens, page_size: int) -> int:
+    if len(prompt) > _LONG:
+        raise ValueError("a long prompt: it has a million middles")
     starts = [(path, i, j) for path in _paths(tree)
               for i in range(len(path)) for j in range(len(prompt))]  # fmt: skip
     return max((_agree(path[i:], prompt[j:]) for path, i, j in starts), default=0)

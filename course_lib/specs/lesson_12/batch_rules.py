@@ -171,10 +171,15 @@ def _preempted(leave: list[int], ended: list[int], state: State) -> None:
     preempted = [i for i in leave if i not in ended]
 
     def may_stay(one: int) -> bool:
-        """Whether there are pages for all who run if the others leave, and this one does not."""
+        """Whether there are pages for all who run if the others leave, and this one does not.
+
+        Nobody has to leave an answer's pages to a prompt that came later.
+        """
         gone = [i for i in leave if i != one]
         free = state.free_pages + state.given_back(gone)
         stay = [i for i in state.running if i not in gone]
+        if state.answers(one):
+            stay = [i for i in stay if i <= one or state.answers(i)]
         return sum(state.new_pages(i, min(state.todo[i], state.budget)) for i in stay) <= free
 
     if preempted and all(map(may_stay, preempted)):
@@ -182,6 +187,13 @@ def _preempted(leave: list[int], ended: list[int], state: State) -> None:
             f"request {preempted[-1]} loses its pages, and what was computed of it, although there "
             "would be enough for all who run."
         )
+        if all(map(state.answers, preempted)) and any(
+            state.new_pages(i, min(state.todo[i], state.budget)) for i in state.running
+        ):
+            says = (
+                f"request {preempted[-1]} is an answer and loses its pages, although there would be "
+                "enough for all answers: a prompt that finds no page, and came later, waits."
+            )
         raise Broken(NEEDED, says)
 
 
@@ -210,11 +222,16 @@ def _answers_first(compute: dict[int, int], leave: list[int], state: State) -> N
 def _idle(state: State) -> None:
     first = min(state.todo)
     if state.todo[first] > state.budget:
+        runs = first in state.running
         says = (
             f"nothing is computed: request {first} has {state.todo[first]} tokens to compute, more "
-            f"than the budget of {state.budget}, so it has to come in parts. Is it admitted at all?"
+            f"than the budget of {state.budget}, so it has to come in parts. "
+            f"{'It has begun: why does it not go on?' if runs else 'Is it admitted at all?'}"
         )
-        raise Broken(CHUNKS, says)
+        if not runs:
+            raise Broken(CHUNKS, says)
+        if state.new_pages(first, 1) <= state.free_pages:
+            raise Broken(IDLE, says)
     if first in state.running and state.new_pages(first, 1) > state.free_pages:
         says = (
             f"nothing is computed: request {first} needs a page, so somebody has to give up some."

@@ -96,6 +96,20 @@ def _drawn(rng: Generator, mask: str = "window") -> tuple[Facts, list[Facts]]:
     return need, [{"name": str(name), **row} for name, row in zip(names, rows, strict=True)]
 
 
+def _as_told(row: Facts) -> Facts:
+    """Return a row of one's own: what the text calls a list is one, and `gpu` is a pair."""
+    return {
+        key: [*value] if isinstance(value, list | tuple) and key != "gpu" else value
+        for key, value in row.items()
+    }
+
+
+def _none_serves(need: Facts, drawn: list[Facts]) -> list[Facts]:
+    """Return those of a drawn list that lack something, most of them one thing alone."""
+    lacking = _RIGHT(need, drawn)[1]
+    return [row for row in drawn if row["name"] in lacking]
+
+
 def _others(all_of_them: Sequence[str], asked: str) -> tuple[str, ...]:
     return tuple(one for one in all_of_them if one != asked)
 
@@ -112,12 +126,15 @@ def _cases(rng: Generator) -> list[Case]:
          need | easy, drawn),
         ("a drawn list, and no pages are asked for", need | {"page": None}, drawn),
         ("a drawn list that no kernel of it serves", need | {"d": 8 * need["d"]}, drawn),
+        *((f"a drawn list in which each lacks something{also}", need,
+           _none_serves(need, drawn)[::step])
+          for also, step in (("", 1), (", the other way round", -1))),
         ("a drawn list of one", need, drawn[:1]),
         ("a list of none", need, []),
     ]  # fmt: skip
     for mask in _others(_MASKS, "window"):
         lists.append((f"a drawn list, mask {mask}", *_drawn(rng, mask)))
-    return [Case(name, (dict(need), [dict(row) for row in rows])) for name, need, rows in lists]
+    return [Case(name, (dict(need), [_as_told(row) for row in rows])) for name, need, rows in lists]
 
 
 def _judge(case: Case, observed: Observed, expected: tuple[str | None, Reasons]) -> Finding | None:

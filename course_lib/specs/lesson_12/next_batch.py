@@ -27,6 +27,7 @@ ENDS = "every request gets its answer"
 # lets 20 or more get past somebody in each of the crowds.
 MOST_TIME = 0.85  # of the time of `batches`
 MOST_PASSED = 5  # later requests that finish a prompt before, with more tokens in that step
+_MUCH = 0.2  # of all that is computed: the share of what was lost and is computed anew
 _FINE = {"rule": "", "says": "", "steps": ""}
 _STEPS_TRIED = 800  # in smaller traces, after a failure
 _STEPS_SHOWN = 4
@@ -102,9 +103,20 @@ def _goal(run: Run, requests: Sequence[Request], sizes: Mapping[str, Any]) -> di
         return _FINE
     says = (
         f"all answers take {share:.0%} of the time of static batching with the same pages, and at "
-        f"most {MOST_TIME:.0%} is asked: let others in as soon as somebody leaves, and compute as "
-        "much in each step as budget and pages allow."
+        f"most {MOST_TIME:.0%} is asked: "
     )
+    computed = sum(step.prefill + step.decode for step in run.steps)
+    anew = computed - sum(one.prompt + one.output - 1 for one in requests)
+    if anew > _MUCH * computed:
+        says += (
+            f"{anew} of {computed} tokens were computed anew, of requests that had left before they "
+            "had ended. Who leaves, if somebody has to: who loses least?"
+        )
+    else:
+        says += (
+            "let others in as soon as somebody leaves, and compute as much in each step as budget "
+            "and pages allow."
+        )
     return {"rule": GAIN, "says": says, "steps": ""}
 
 
@@ -233,6 +245,9 @@ def _cases(rng: Generator) -> list[Case]:
         # if the oldest leaves and waits again, the youngest may be left behind without a page
         case("three, of which the last has a long prompt", _requests((6, 6), (2, 3), (13, 1)),
              7, 2, 14),
+        case("8 prompts that each fill the budget", _requests(*[(8, 1)] * 8), 8, 4, 8),
+        case("an answer, and a later prompt that finds no page",
+             _requests((4, 12), (18, 1), every=0.006), 5, 4, 8),
         case("two prompts, and pages for one", _requests((10, 1), (12, 1)), 3, 4, 9),
     ]  # fmt: skip
 
@@ -245,7 +260,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return Finding(
         found["rule"], found["says"], found["steps"], numbers_right=True,
         look="make the call of the last line above yourself, and follow it through."
-        if found["steps"] else "look for steps in which somebody waits and budget is left.",
+        if found["steps"] else "look for steps in which somebody leaves that has not ended."
+        if "anew" in found["says"] else "look for steps in which somebody waits and budget is left.",
     )  # fmt: skip
 
 
