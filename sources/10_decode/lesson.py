@@ -641,7 +641,7 @@ print("laid end to end instead, request i begins at", starts.tolist())
 # You will meet two other names. If requests are laid end to end in one tensor, without padding, a
 # kernel is told where each begins: the last line above. FlashAttention's library calls that
 # **cu_seqlens** (cumulative sequence lengths), PyTorch *cu_seq_q* and *cu_seq_k*, in
-# `torch.nn.attention.varlen.varlen_attn` (2.13's also takes a number of splits). FlashInfer, a library of serving kernels, plans such a batch on the host first, so
+# *varlen_attn* (2.13's also takes a number of splits). FlashInfer, a library of serving kernels, plans such a batch on the host first, so
 # that long requests get more programs, and then launches once.
 
 # %% align-heading [markdown]

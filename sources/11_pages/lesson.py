@@ -385,7 +385,7 @@ p_gather.reveal(
 #    the slot of step 1.
 #
 # None of them needs to know how the others work. In libraries, *where* and *how* meet in one
-# kernel (FlashAttention's and PyTorch's `varlen_attn` take a `block_table`), so they are easily taken for one idea.
+# kernel (FlashAttention's and PyTorch's *varlen_attn* take a `block_table`), so they are easily taken for one idea.
 
 # %% share-heading [markdown]
 # ## Four answers, one prompt
