@@ -1,4 +1,4 @@
-"""When is an answer right? The course's standard, in one place (lesson 00 explains it).
+"""When is an answer right? The course's standard, in one place (lesson 01 explains it).
 
 Truth is float64 attention on the already rounded inputs. An answer may be off by twice what
 PyTorch's own eager attention is off in the same dtype, plus a little. Comparisons are written
