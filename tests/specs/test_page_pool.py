@@ -24,7 +24,7 @@ def cases(seed: int):
 
 
 def what_is_asked(told):
-    """Leave out which pages were chosen; tables are told where they change, and read by `Reader`."""
+    """Leave out which pages were chosen; tables are told where they change."""
     return [(raised, says and (says[1], says[2] is None)) for raised, says, _ in told]
 
 
