@@ -63,7 +63,9 @@ def told_places(view: View, outside: np.ndarray) -> str:
     if _between(view, outside):
         of = _where_it_falls_out(view, int(outside[0]))
         word = "element" if len(places) == 1 else "elements"
-        return f": {word} {', '.join(map(str, places[:_TOLD]))}{', ...' * (len(places) > _TOLD)}{of}"
+        return (
+            f": {word} {', '.join(map(str, places[:_TOLD]))}{', ...' * (len(places) > _TOLD)}{of}"
+        )
     told = ", ".join(map(str, places[:_TOLD])) + (", ..." if len(places) > _TOLD else "")
     end = (view.hi - view.lo) // view.itemsize - 1
     one = "element" if len(places) == 1 else "elements"

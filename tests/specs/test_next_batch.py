@@ -189,7 +189,7 @@ def test_what_a_function_raises_in_the_sandbox_is_its_own(body, kind, workshop):
     assert (line["outcome"], line["property"]) == ("error", kind)
 
 
-@pytest.mark.parametrize("lost, says", [(0, "let others in as soon as"), (500, "computed anew")])
+@pytest.mark.parametrize(("lost", "says"), [(0, "let others in as soon"), (500, "anew")])
 def test_who_is_slow_is_told_whether_work_was_lost(lost, says):
     """That somebody waits while budget is left is not what is wrong where work is thrown away."""
     requests = [Request(i, 0.0, 10, 11) for i in range(next_batch._CROWD)]

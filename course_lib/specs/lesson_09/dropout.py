@@ -301,9 +301,7 @@ def _of_lse(case: Case, got: Any, call: _Call, masks: list[Mask]) -> Finding | N
     return found
 
 
-def _of_masks(
-    case: Case, masks: list[Mask], elsewhere: Mask, p: np.ndarray
-) -> Finding | None:
+def _of_masks(case: Case, masks: list[Mask], elsewhere: Mask, p: np.ndarray) -> Finding | None:
     """Judge what was dropped, and what became of the rest."""
     rate, tiles = case.kwargs["rate"], (case.kwargs["block_q"], case.kwargs["block_k"])
     first, in_other_tiles, other_seed = masks

@@ -134,7 +134,7 @@ def line_finding(mask: Mask, rate: float) -> Finding | None:
                 where = "row" if axis == 3 else "column"
                 return Finding(
                     "drops at the rate",
-                    f"with rate {rate:g}, {gone} of the {n} weights of {line} {i} that are seen, of "
+                    f"with rate {rate:g}, {gone} of the {n} weights of {line} {i}, of "
                     f"all heads, are dropped: a whole {where} is not like the others.",
                     look="what is done for the first or the last row and key that is not done for "
                     "the others?",

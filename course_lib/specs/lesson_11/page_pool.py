@@ -96,7 +96,7 @@ def _shared_when(filled: int, page_size: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _pages_of(page_size: int) -> Case:
-    """Return a walk in which a page is shared with one slot filled, half of them, all but one, all."""
+    """Return a walk in which a page is shared with one slot filled, half, all but one, all."""
     fills = sorted({1, max(page_size // 2, 1), max(page_size - 1, 1), page_size, page_size + 1})
     walk = Walk(call for filled in fills for call in _shared_when(filled, page_size))
     return Case(f"shared at any slot, pages of {page_size}", (6, page_size, walk))

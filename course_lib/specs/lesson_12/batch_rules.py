@@ -191,8 +191,8 @@ def _preempted(leave: list[int], ended: list[int], state: State) -> None:
             state.new_pages(i, min(state.todo[i], state.budget)) for i in state.running
         ):
             says = (
-                f"request {preempted[-1]} is an answer and loses its pages, although there would be "
-                "enough for all answers: a prompt that finds no page, and came later, waits."
+                f"request {preempted[-1]} is an answer and loses its pages, although there "
+                "would be enough for all answers: a later prompt that finds no page waits."
             )
         raise Broken(NEEDED, says)
 

@@ -109,8 +109,8 @@ def _goal(run: Run, requests: Sequence[Request], sizes: Mapping[str, Any]) -> di
     anew = computed - sum(one.prompt + one.output - 1 for one in requests)
     if anew > _MUCH * computed:
         says += (
-            f"{anew} of {computed} tokens were computed anew, of requests that had left before they "
-            "had ended. Who leaves, if somebody has to: who loses least?"
+            f"{anew} of {computed} tokens were computed anew, of requests that had left before "
+            "they had ended. Who leaves, if somebody has to: who loses least?"
         )
     else:
         says += (
@@ -261,7 +261,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         found["rule"], found["says"], found["steps"], numbers_right=True,
         look="make the call of the last line above yourself, and follow it through."
         if found["steps"] else "look for steps in which somebody leaves that has not ended."
-        if "anew" in found["says"] else "look for steps in which somebody waits and budget is left.",
+        if "anew" in found["says"]
+        else "look for steps in which somebody waits and budget is left.",
     )  # fmt: skip
 
 
