@@ -50,7 +50,7 @@ def draw_scale(n: int, b: int, name: str = "H100") -> Any:
     return figure.says(
         f"HBM is {hbm.n_bytes / together:.0f} times as large as all places on the chip together; "
         f"one head's S is {word} than they are",
-        f"{name}. All areas have one scale; on the right a side is {_LENS} times as long. "
+        f"{name}. Left: all areas at one scale. Right: the same, each side {_LENS} times as long. "
         f"S: one head, {b} bytes a number.",
         alt="A large square for HBM, beside it tiny squares for registers, shared memory, L2 and "
         "S, and the same squares magnified.",

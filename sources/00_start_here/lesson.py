@@ -112,7 +112,7 @@ view.reveal(
 )
 
 # %% verdicts [markdown]
-# ## The six verdicts
+# ## The verdicts
 #
 # | verdict | it says |
 # |---|---|
@@ -209,8 +209,10 @@ Quiz(
 # %% next [markdown]
 # ## What comes next
 #
-# (No green check yet? `exercises/00_start_here.ipynb`, **0.1**.) Lesson 01 builds attention in three lines. Before it tells you which
-# of the three costs most, it asks you.
+# No green check yet? `exercises/00_start_here.ipynb`, **0.1**.
+#
+# Lesson 01 builds attention in three lines. Before it tells you which of the three costs most, it
+# asks you.
 #
 # **To read:**
 # [JupyterLab: the interface](https://jupyterlab.readthedocs.io/en/stable/user/interface.html),

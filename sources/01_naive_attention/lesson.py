@@ -59,7 +59,7 @@ dearest
 # %% recap [markdown]
 # ## Q, K and V in two minutes
 #
-# Each token comes with three rows of **d** numbers. d is called the *head
+# Each token gets three rows of **d** numbers. d is called the *head
 # dimension*; 64 and 128 are usual.
 #
 # * its **query**: what this token is looking for,
@@ -604,8 +604,8 @@ draw_third()
 # Thousands of such errors add up, or partly cancel, in your code and in anybody's.
 # How much is fair? The course asks PyTorch.
 #
-# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's
-# > own plain attention is, **times two**, plus a very small number.
+# > **The rule.** Your answer is right if it is as near to the truth as PyTorch's own plain
+# > attention is, **times two**, plus a little: 1e-5 in float32, more in half precision.
 #
 # *The truth* is computed in float64, with about 16 digits, from the same inputs.
 # *PyTorch's plain attention*, `naive_eager`, runs in the format of your code. *Times

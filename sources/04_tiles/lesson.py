@@ -630,7 +630,7 @@ print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 # - **N = 32768.** K and V are 128 MiB and do not fit. Still, without a mask it is only
 #   1.5 times the bound. With a causal mask it is nearly 5 times.
 # - **N = 131072, causal.** K and V are 512 MiB. Half of what tiles of 128 rows would load now
-#   reaches DRAM: 130 times the bound. (How many rows PyTorch's tiles have, we did not look
+#   reaches DRAM: more than 130 times the bound. (How many rows PyTorch's tiles have, we did not look
 #   up.) "Once" is far from true here.
 #
 # So much was measured. Our reading of it: programs that run at the same time and walk

@@ -204,9 +204,6 @@ check(long_logsumexp)
 # %% about-5-5 [markdown]
 # ## 5.5 · Hide scores in a tile of rows (4 minutes)
 #
-# The check counts: each score is loaded once; each score of `kept` and each row's `top` is
-# stored once.
-#
 # Scores above a `limit` are not allowed. `allowed_scores(x, limit=limit)` returns two tensors:
 #
 # - `kept`, `(n_rows, n_cols)`: the scores of `x`; in place of one above the limit, −inf. A score
@@ -222,6 +219,8 @@ check(long_logsumexp)
 # - `tl.where(condition, a, b)`: entry by entry, `a` where the condition holds, else `b`.
 # - `tl.max(tile, 1)`: along axis 1, one number for each *row* of a tile. (Axis 0 would give one for
 #   each column.)
+#
+# The check counts: each score is loaded once, each score of `kept` and each row's `top` stored once.
 #
 # The tile's addresses and its mask are given: lesson 06 builds them. You write four lines:
 # the load, the hiding, two stores. (The load needs `other=`, as in 5.3.)

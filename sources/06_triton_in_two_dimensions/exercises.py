@@ -407,9 +407,6 @@ check(mended_total)
 # %% about-6-5 [markdown]
 # ## 6.5 · Up the stairs, and turned round (6 minutes)
 #
-# The check counts: each tile of `x` that some row sees is loaded once and stored once, and no
-# other tile is even loaded. `top` is stored once.
-#
 # A variation of the lesson's stairs, with another rule: **row `i` sees the columns
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
 # `turned_stairs` returns two tensors:
@@ -433,6 +430,10 @@ check(mended_total)
 #
 # Example: with `ROWS = 4` program 0 owns rows 0 to 3. Row 3 sees columns 0 to 7, so `end` is 8. In
 # program 1 it is 16, if there are so many columns.
+#
+# The check counts: each tile of `x` that some row of the program's tile sees (rows past the last one
+# counted as if they were there) is loaded once, and stored once in `out`; no other tile is loaded.
+# `top` is stored once.
 
 
 # %% ex-6-5

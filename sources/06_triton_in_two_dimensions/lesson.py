@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions
 #
-# **You need:** lesson 05 (programs, offsets, masks, `other`). (On macOS and Windows there is
+# **You need:** lesson 05 (programs, offsets, masks, `other`; of 5.5 `tl.where` and `tl.max`). (On macOS and Windows there is
 # no compiler: you see what it said elsewhere.)
 #
 # **You will be able to:** build the addresses of a tile from two strides; read a
@@ -388,12 +388,12 @@ else:
 # `tl.where` and `tl.max(tile, 1)` you know from 5.5. The maximum is a vector; `[:, None]` makes
 # it a column that a tile can meet. Three more, which you write in 6.5:
 #
-# - `tl.minimum(a, b)`: the smaller of two, element by element (`tl.min` looks through a tile).
+# - `tl.minimum(a, b)`: the smaller of two, element by element (`tl.min` finds the smallest number in a tile).
 # - `out.dtype.element_ty`: the type of what a pointer points to, to convert a tile to.
 # - `tl.static_assert(condition, "words")` stops while the kernel is built, unless it holds.
 #
 # The rule is invented, only to practise: row i may see columns 0 to i + 2. Below there are n = 5
-# columns, and x holds its own column numbers: `tl.minimum` stops rows 2 and 3 at column 4.
+# columns, and x holds its own column numbers: `tl.minimum` stops row 3 at column 4.
 
 
 # %% tools-kernel
@@ -723,7 +723,7 @@ Quiz(
 # Open `exercises/06_triton_in_two_dimensions.ipynb`: `load_tile` and
 # `store_tile` (6.1), one tile of scores (6.2), a matrix product with a carried
 # accumulator (6.3), five kernels that are all green here, and one of them to
-# mend (6.4), and stairs with another rule (6.5).
+# mend (6.4), and stairs with another rule, stored turned round (6.5).
 #
 # ## What comes next
 #

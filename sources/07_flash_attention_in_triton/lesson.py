@@ -97,7 +97,7 @@ p_loads.reveal(
 # aloud. Nearly all that differs is the names of the functions.
 #
 # Five places on the right are **yours**. Write them on paper before you open the
-# exercises, whose texts repeat some: lesson 06 has all that they need.
+# exercises, whose texts repeat some: lessons 05 and 06 have all that they need.
 #
 # | what happens | lesson 04, NumPy | Triton |
 # |---|---|---|

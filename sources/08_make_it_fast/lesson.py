@@ -17,8 +17,8 @@
 # ## The question
 #
 # Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
-# that it must. Another kernel does the same FLOPs on the same GPU in about half
-# the time (*The ladder*, below, has both).
+# that it must. Another kernel does the same FLOPs on the same GPU in less than
+# two thirds of the time (*The ladder*, below; 7.4 is nearest to its rung 3).
 #
 # **What is the slow one waiting for?**
 
@@ -646,7 +646,7 @@ Table(head, rows, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
 # **Come and go, or stay?** A program that has done its rows ends, and the next one begins:
 # it waits for its Q, then for its first K. Or programs *stay*, one on each SM, each with a
 # list of tiles, and ask for the next Q while the last O leaves. But a list is made
-# beforehand, and who has the longest ends last. Where should each win?
+# beforehand, and who has the longest ends last. The table has both, at d = 96.
 
 # %% rung-8-lists
 found = {}
@@ -1052,7 +1052,7 @@ beside_the_products()
 # picture. *SDPA flash* is the call of the table above.
 
 # %% compile-chart
-# @title A picture: three versions, their time and their memory
+# @title A picture: four versions, their time and their memory
 from course_lib.figures.fusion import draw_fusion
 
 draw_fusion()

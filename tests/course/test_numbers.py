@@ -181,7 +181,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("02", "than eager and is {:.1f} times faster", faster(8192)),
     ("04", "without a mask it is only {:.1f} times the bound", dram(FLASH, 32768, False)),
     ("04", "With a causal mask it is nearly {:.0f} times", dram(FLASH, 32768, True)),
-    ("04", "reaches DRAM: {:.0f} times the bound", round(dram(FLASH, 131072, True), -1)),
+    ("04", "reaches DRAM: more than {:.0f} times the bound", dram(FLASH, 131072, True) // 10 * 10),
     ("04", "about {:.0f} times as much", round(long_call(True) / long_call(False), -1)),
     ("04", "{} of what tiles of 128 rows would load now reaches DRAM",
      {0.5: "Half"}.get(round(dram_of(FLASH) / dram_of(FLASH, "tile_loads_gb"), 1))),
