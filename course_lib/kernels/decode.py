@@ -204,7 +204,8 @@ def launch_splits(
     q = q if q.stride(-1) == 1 else q.contiguous()
     tiles = decode_tiles_for(q, rows)
     n_tiles = cdiv(n_max, tiles.block_k)
-    splits = splits or splits_for(multiprocessors(q), batch * kv_heads, n_tiles, page > 0)
+    ragged = lengths is not None
+    splits = splits or splits_for(multiprocessors(q), batch * kv_heads, n_tiles, page > 0, ragged)
     n_splits = min(splits, n_tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
@@ -213,7 +214,7 @@ def launch_splits(
     early = starts_early(sm_of(q))
     at_once: dict[str, Any] = {"launch_pdl": True} if early else {}
     given = (q, k, v, *(x for x in (lengths, table) if x is not None))
-    like = likeness(given, lengths is None, n_splits)
+    like = likeness(given, ragged, n_splits)
     with on_device_of(q):
         launch(
             *(split_kernel, (n_splits, kv_heads, batch), like),
@@ -221,7 +222,7 @@ def launch_splits(
             *(*k.stride()[:3], *v.stride()[:3], 0 if table is None else table.stride(0)),
             *(kv_heads, n_q, n_max, (d**-0.5 if scale is None else scale) * LOG2_E),
             GROUP=heads // kv_heads,
-            RAGGED=lengths is not None,
+            RAGGED=ragged,
             PAGE=page,
             HEAD_DIM=d,
             BLOCK_D=block_d,
@@ -249,17 +250,20 @@ def merge_warps(splits: int, block_d: int) -> int:
     return max(1, min(8, splits * block_d // 2048))
 
 
-def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False) -> int:
+def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False, ragged: bool = False) -> int:
     """Return among how many programs to deal the tiles of one sequence and key head, at most 128.
 
     As measured on an H100 (``h100_decode``): one program per SM is best, and three for a cache in
     pages, where one waits for an address while others load. Two, where one would leave more than a
     tenth of the SMs idle. Where not all pairs run at once, programs short enough that the last to
-    start do not run alone.
+    start do not run alone. In a ragged batch a program has at most 32 tiles, up to 16 programs:
+    else all wait for the longest sequence.
     """
     wanted = sms * (3 if paged else 1) // pairs
     if wanted * pairs < 0.9 * sms:
         wanted = (2 if pairs <= 2 * sms else 8) * sms // pairs
+    if ragged:
+        wanted = max(wanted, min(tiles // 32, 16))
     return max(1, min(wanted, tiles // 4, 128))
 
 

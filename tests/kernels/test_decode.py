@@ -37,6 +37,16 @@ def test_how_many_programs_share_the_keys_on_an_h100(pairs, tiles, splits):
     assert splits_for(132, pairs, tiles) == splits
 
 
+@pytest.mark.parametrize(
+    ("pairs", "tiles", "splits"),
+    [(64, 1024, 16), (256, 256, 8), (1024, 64, 2), (8, 1024, 16), (512, 16, 2)],
+)
+def test_in_a_ragged_batch_no_program_has_many_tiles(pairs, tiles, splits):
+    """With a program for each pair everybody waits for the longest sequence."""
+    assert splits_for(132, pairs, tiles, ragged=True) == splits
+    assert splits_for(132, pairs, tiles, paged=True, ragged=True) >= splits
+
+
 def test_a_sequence_without_keys_and_the_default_length():
     q, k, v = make(2, 2, 1, 1, 40, 16, torch.float32)
     everything = torch.tensor([40, 40], dtype=torch.int32, device=DEVICE)
