@@ -173,7 +173,7 @@ def fingerprint(file: Path) -> str:
     """Return a short name of what a module does: its code without comments and docstrings.
 
     A record keeps it of every module of kernels that was loaded; a test finds records that are
-    older than their kernels (tests/accounting/test_records.py).
+    older than their kernels (tests/house/test_records.py).
     """
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):

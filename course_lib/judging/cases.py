@@ -4,6 +4,7 @@ They are ``(q, k, v)``, float32 NumPy arrays of shapes ``(..., n, d)``, or a `Ca
 for a kernel's launcher. The list is the course's standard: ragged tiles, N_q != N_k, large and
 very negative scores, maxima that rise or fall along the row, values far from zero, strided memory,
 empty rows, a single key. The last part holds the hard ones, which every exercise with scores draws.
+Longer than 400 lines because it is one list.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Truths, seeds, tolerances and the clock stay with the engine. A student's process only ever sees
 one input after the other, and a launch becomes a message that is carried to the other process: so
-neither results nor traffic of a kernel can be made up.
+neither results nor traffic of a kernel can be made up. Longer than 400 lines because what is
+trusted of a submission is read in one place.
 """
 
 from __future__ import annotations

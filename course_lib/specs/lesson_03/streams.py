@@ -1,4 +1,7 @@
-"""Exercises 3.2 and 3.3: the denominator and the average, pile by pile."""
+"""Exercises 3.2 and 3.3: the denominator and the average, pile by pile.
+
+Longer than 400 lines because two exercises share their piles and most of their mistakes.
+"""
 
 from __future__ import annotations
 
