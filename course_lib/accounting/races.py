@@ -237,9 +237,9 @@ class RaceLedger(KernelLedger):
 def _met_by_several(accesses: list[tuple[str, Program, np.ndarray]]) -> np.ndarray:
     """Return the addresses which one program changes and another touches, sorted."""
     changes = [addresses for kind, _, addresses in accesses if kind != "load"]
-    if not changes:
-        return np.empty(0, np.uint64)
-    changed = np.unique(np.concatenate(changes))
+    changed = np.unique(np.concatenate([np.empty(0, np.uint64), *changes]))
+    if not changed.size:  # no store at all, or all of them masked
+        return changed
     numbers: dict[Program, int] = {}
     first, last = np.full(changed.size, len(accesses)), np.full(changed.size, -1)
     for _, program, addresses in accesses:

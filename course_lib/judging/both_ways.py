@@ -34,21 +34,20 @@ def _no_circle(o: Any) -> None:
         )
 
 
-def _untouched(given: list[tuple[str, Any, Any]]) -> None:
-    """Raise RuntimeError if a tensor is another than its copy, made before the way back."""
+def _untouched(o: Any, before: Any) -> None:
+    """Raise RuntimeError if o is another than its copy, made before the way back."""
     import torch
 
-    for name, x, before in given:
-        if isinstance(x, torch.Tensor) and not torch.equal(x.nan_to_num(), before.nan_to_num()):
-            raise RuntimeError(
-                f"{name} is another after backward: it belongs to whoever called, who may need it "
-                "again. Write gradients into tensors of your own."
-            )
+    if not torch.equal(o.nan_to_num(), before.nan_to_num()):
+        raise RuntimeError(
+            "o is another after backward: it belongs to whoever called, who may need it again. "
+            "Write gradients into tensors of your own."
+        )
 
 
-def _copies(o: Any, do: Any) -> list[tuple[str, Any, Any]]:
-    """Return o and do with copies of them; see `_untouched`."""
-    return [(name, x.detach(), x.detach().clone()) for name, x in (("o", o), ("do", do))]
+def _copy(o: Any) -> tuple[Any, Any]:
+    """Return o and a copy of it; see `_untouched`. (That do stays is asked of every input.)"""
+    return o.detach(), o.detach().clone()
 
 
 def _outside_torch(function: Any, o: Any = None) -> int:
@@ -104,9 +103,9 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
         return Observed((None,) * len(leaves))
     others = (x.detach() for x in (leaves[0], *leaves[:0:-1]))
     function.apply(*others, *(not x if isinstance(x, bool) else x for x in case.kwargs.values()))
-    copies = _copies(o, do)
+    kept = _copy(o)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
-    _untouched(copies)
+    _untouched(*kept)
     return Observed(gradients, None, held)
 
 
@@ -155,7 +154,7 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
             probes.append(shown.to(q.dtype))
             few = [x[:1, :1, :16].contiguous() for x in others]
             function.apply(*few, not causal, (rate + 0.3) % 1, seed + 5, 16, 16)
-    copies = _copies(o, do)
+    kept = _copy(o)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
-    _untouched(copies)
+    _untouched(*kept)
     return Observed((lse.detach(), *gradients, *probes), None, held)

@@ -81,7 +81,9 @@ def _answer(slug: str, call: ast.Call) -> Answer | None:
         return Answer(slug, _texts(right), _texts(why))
     if getattr(call.func, "attr", "") == "reveal":
         truth, *why = [_value(arg) for arg in (*call.args, *(k.value for k in call.keywords))]
-        return Answer(slug, _texts([str(truth)]), _texts(why))
+        return Answer(
+            slug, _texts([str(truth)]), _texts([said for said in why if isinstance(said, str)])
+        )
     return None
 
 

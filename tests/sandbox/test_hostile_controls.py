@@ -24,6 +24,7 @@ from sandbox.test_hostile import FILES, lives, processes, target
 from course_lib.child.codec import BadFrame
 from course_lib.classroom import grade_one, job
 from course_lib.handin.submissions import Submission
+from course_lib.judging import engine
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import launch_message, sandboxed
 from course_lib.judging.provenance import Provenance
@@ -153,8 +154,9 @@ def _with_notes(seen: Seen, room: workshops.Workshop) -> Seen:
 
 
 def _believe(patch: pytest.MonkeyPatch) -> None:
-    """Let the grader ask nothing about numbers, nor whether a kernel compiles."""
+    """Let the grader ask nothing about numbers and races, nor whether a kernel compiles."""
 
+    patch.setattr(engine, "no_race", lambda *args: None)
     patch.setattr(Provenance, "stranger", lambda *args: None)
     patch.setattr(Provenance, "too_many", lambda *args: None)
     patch.setattr(Provenance, "from_a_kernel", lambda *args: True)

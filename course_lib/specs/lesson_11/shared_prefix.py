@@ -11,7 +11,7 @@ from course_lib.accounting.cache_pages import reusable_tokens
 from course_lib.judging.judges import exactly
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
-_DEEP = 40  # edges of a tree, one below the other
+_DEEP = 10  # edges of a tree, one below the other; more are too deep for a message
 _LONG = 100  # tokens of a prompt
 Tokens = Sequence[int]
 Tree = dict[int, tuple[list[int], Any]]

@@ -21,7 +21,6 @@ export function largestTile(terms, values, limit) {
 
 const KIB = 1024;
 /** B_q with its q below the line. */
-const lowered = (node) => node.replaceChildren(...node.textContent.split(/_(\w)/).map((part, i) => (i % 2 ? h("sub", {}, part) : part)));
 const lettered = (name) => (name === "m, l" ? "other" : name[0].toLowerCase());
 
 function render({ model, el }) {
@@ -40,11 +39,6 @@ function render({ model, el }) {
   const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
   const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "this tile", "largest square that fits", "K, V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
   let room = 256 * KIB;
-  for (const f of [fields.block_q, fields.block_k]) {
-    const label = f.node.querySelector("label");
-    f.node.querySelector("input[type=text]").setAttribute("aria-label", label.textContent); // one name for slider and box
-    lowered(label);
-  }
   root(model, el, title, picture.node, words, table, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
     more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
