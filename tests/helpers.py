@@ -66,7 +66,7 @@ def function_of(sample: Sample) -> Callable[..., object]:
     return getattr(module_from(sample.text, f"submission_{name}_{sample.name}"), name)
 
 
-def report_on(one: Sample | str) -> Report:
+def report_on(one: Sample | str, seed: int = 1) -> Report:
     """Return the check's report on a sample, such as "5.2/wrong/mask_one_too_many".
 
     A kernel is compiled for a GPU only where the corpus asks for it.
@@ -75,7 +75,7 @@ def report_on(one: Sample | str) -> Report:
     with contextlib.ExitStack() as stack:
         if not one.compiled:
             stack.enter_context(mock.patch.object(check, "_compiled", lambda report, *_: report))
-        return report_for(function_of(one), seed=1)
+        return report_for(function_of(one), seed=seed)
 
 
 def says(report: Report, what: str) -> str:

@@ -5,7 +5,8 @@ make -s verdicts > before.jsonl
 make -s verdicts > after.jsonl && diff before.jsonl after.jsonl
 
 `verdicts.py --names` prints instead, for each exercise, how many wrong submissions that have a
-name are told it; `verdicts.py 7.4 9.2` does either for these exercises only.
+name are told it; `verdicts.py --seeds=20` checks each right one at 20 seeds, and prints the
+reports of those that do not pass; `verdicts.py 7.4 9.2` does each for these exercises only.
 """
 
 from __future__ import annotations
@@ -59,12 +60,31 @@ def shares(samples: list[Sample]) -> Iterator[str]:
         yield f"{exercise:8} {shown}"
 
 
+def unlucky(job: tuple[str, int]) -> str:
+    """Return what is said of a right sample at a seed, if it does not pass."""
+    id, seed = job
+    with contextlib.redirect_stdout(io.StringIO()):
+        report = report_on(id, seed)
+    return "" if report.passed else f"{id}, seed {seed}\n{report}\n"
+
+
+def at_seeds(samples: list[Sample], seeds: int) -> Iterator[str]:
+    """Yield the report on each right sample that fails at a seed from 2 on, and how many ran."""
+    jobs = [(sample.id, seed) for seed in range(2, seeds + 2) for sample in samples]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        yield from filter(None, pool.map(unlucky, jobs, chunksize=8))
+    yield f"{len(jobs)} checks"
+
+
 def main() -> None:
-    asked = [word for word in sys.argv[1:] if word != "--names"] or ["*"]
-    kinds = ("wrong",) if "--names" in sys.argv else ("right", "wrong")
+    asked = [word for word in sys.argv[1:] if not word.startswith("--")] or ["*"]
+    seeds = next((int(word[8:]) for word in sys.argv if word.startswith("--seeds=")), 0)
+    kinds = ("right",) if seeds else ("wrong",) if "--names" in sys.argv else ("right", "wrong")
     samples = [sample for one in asked for kind in kinds for sample in corpus(kind, one)]
     samples.sort(key=lambda sample: sample.id)
-    if "--names" in sys.argv:
+    if seeds:
+        lines = at_seeds(samples, seeds)
+    elif "--names" in sys.argv:
         lines = shares(samples)
     else:
         lines = (json.dumps(one, ensure_ascii=False) for one in rows(samples))

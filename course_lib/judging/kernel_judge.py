@@ -50,18 +50,23 @@ def stored_whole(judge: Judge, *names: str, fill: str = "0.0 (for scores -inf)")
     return ask
 
 
+_OF_A_LOGARITHM = 4.0  # the log-sum-exp of 64 numbers around 0: what `relative` is meant for
+
+
 def float32_judge(
     name: str,
     relative: float,
     axes: tuple[str, ...] = (),
     *,
     of_scores: bool = False,
+    logarithm: bool = False,
     fill: str = "0.0",
 ) -> Judge:
     """Judge one float32 tensor, on whatever device: formal faults, values, was it a kernel.
 
     ``name`` is what the report calls it; ``axes`` are its dimensions, as far as it has them.
     ``of_scores``: each number is an exponential of the first argument, and as inexact as that.
+    ``logarithm``: of a sum, whose relative error is an absolute one here, however near 0 it is.
     ``fill``: what places that do not exist are loaded as, so that they change nothing.
     """
 
@@ -70,10 +75,12 @@ def float32_judge(
 
         scores = as_float64(case.args[0]) if of_scores else np.zeros(1)
         score = 0.0 if far_apart(scores) else float(np.abs(scores).max())
+        biggest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
         return formal_fault(observed.result, expected, torch.float32) or array_finding(
             observed.result,
             expected,
-            relative=relative + 2.0**-23 * score,
+            allowed=(relative + 2.0**-23 * score) * max(biggest, _OF_A_LOGARITHM * logarithm)
+            + 1e-12,
             name=name,
             axes=axes[: expected.ndim],
         )

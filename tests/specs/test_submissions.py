@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 
@@ -85,8 +86,8 @@ def test_who_multiplies_by_an_alpha_of_1_is_asked_for_the_old_maximum(exercise):
 
 @pytest.mark.parametrize("sample", samples("right"))
 def test_every_right_submission_passes(sample):
-    """Written differently is not wrong."""
-    report = report_on(sample)
+    """Written differently is not wrong, whatever was drawn: each has draws of its own."""
+    report = report_on(sample, seed=zlib.crc32(sample.id.encode()))
     minor = ".".join(triton.__version__.split(".")[:2])
     if f"# Compiled, but not by Triton {minor}\n" in sample.text:
         assert report.verdict is Verdict.NOT_ON_A_GPU, report.text()

@@ -154,7 +154,9 @@ LONG_LOGSUMEXP = Exercise.of(
     cases=_long_cases,
     truth=_logsumexp,
     judge=in_turn(
-        float32_judge("the log-sum-exp", 2e-6, fill=MINUS_INF), several_programs, counted(_once)
+        float32_judge("the log-sum-exp", 2e-6, logarithm=True, fill=MINUS_INF),
+        several_programs,
+        counted(_once),
     ),
     kind="kernel",
     cuts=lambda case: {"x": Cut((1, case.kwargs["block"]))},
