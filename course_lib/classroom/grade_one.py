@@ -25,11 +25,12 @@ from course_lib.handin.submissions import Submission
 from course_lib.judging.report import Report, Verdict
 from course_lib.judging.spec import Exercise
 from course_lib.sandbox.channel import Closed, TooLate
-from course_lib.sandbox.limit import Clock
+from course_lib.sandbox.limit import Clock, memory_at_most
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 SPLIT_SECONDS = 30.0
 SECONDS, WALL = 600.0, 3.0  # CPU seconds of a whole submission; how many times that on the wall
+MEMORY = 4 << 30  # bytes that judging an exercise may take
 _SPLITTER = f"{split.__name__}:serve"  # the child task that parses files
 
 
@@ -148,7 +149,12 @@ def _one(
         return Result(Report(exercise, Verdict.ERROR, (says,), failed_property="comes to an end"))
     try:
         cases = draw_cases(exercise, secret, who[1])
-        return examine(workshop, exercise, cut.program, cases, secret)
+        # its code has a child's limits; what it answers is judged here, beside all the others
+        with memory_at_most(MEMORY):
+            return examine(workshop, exercise, cut.program, cases, secret)
+    except MemoryError:
+        says = f"Judging what it answers takes more than {MEMORY >> 30} GiB of memory."
+        return record(*who, exercise, REFUSED, says)
     except InfrastructureError as error:
         return record(*who, exercise, INFRASTRUCTURE, str(error))
     except Exception as error:  # the grader's own mistake is nobody's score

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.demo.peak import ITEMSIZE, Peak, predicted_bytes
+from course_lib.sandbox.limit import memory_at_most
 
 _BACKENDS = {  # the operator that ran -> what it is
     "_scaled_dot_product_flash_attention_for_cpu": "flash attention for CPU (tiled C++)",
@@ -129,16 +130,8 @@ def _limited(torch: Any, limit_bytes: int | None, need: int) -> Iterator[None]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
     elif sys.platform == "linux":
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        soft = pages * resource.getpagesize() + limit_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        try:
+        with memory_at_most(limit_bytes):
             yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     elif need > limit_bytes:  # macOS and Windows enforce no such limit: the formula guards
         raise MemoryError
     else:

@@ -1,7 +1,7 @@
-"""Clocks around the student's code: an endless loop ends with a sentence, not a dead kernel.
+"""Limits around the student's code: an endless loop ends with a sentence, not a dead kernel.
 
 What is limited is CPU time, so that a machine that is busy with others fails nobody. Who sleeps
-uses none: the clock on the wall ends that, much later.
+uses none: the clock on the wall ends that, much later. Memory is limited where Linux does it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
 WALL = 6.0  # times the CPU seconds
@@ -72,6 +73,27 @@ def at_most(seconds: float) -> Iterator[None]:
     clock = Clock(seconds)
     with _alarm(clock) if on_main and hasattr(signal, "setitimer") else _timer(clock):
         yield
+
+
+@contextlib.contextmanager
+def memory_at_most(more: int) -> Iterator[None]:
+    """Raise MemoryError inside the block once this process asks for ``more`` bytes than it has.
+
+    What counts is address space, and only Linux counts it: elsewhere nothing is limited. A child
+    that is started in the block begins with this limit, and may raise it.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    import resource  # not on Windows
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -50,6 +51,16 @@ def graded_alone(workshop: Workshop, *files: tuple[str, str]) -> dict:
     submission = Submission("ada", tuple((name, text.encode()) for name, text in files))
     (line,) = grade(workshop, submission, [find("0.1")], b"a secret")
     return line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts address space")
+def test_an_answer_that_would_take_the_memory_of_a_class_is_refused(workshop, monkeypatch):
+    monkeypatch.setattr(grade_one, "examine", lambda *_: bytearray(2 * grade_one.MEMORY))
+    line = graded_alone(workshop, ("0.py", ECHO))
+    assert line["outcome"] == "refused"
+    assert "takes more than 4 GiB of memory" in line["message"]
+    monkeypatch.undo()
+    assert graded_alone(workshop, ("0.py", ECHO))["outcome"] == "passed"
 
 
 def test_what_the_compiler_trips_over_is_one_record_and_no_end(workshop, monkeypatch):

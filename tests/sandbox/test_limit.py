@@ -16,7 +16,7 @@ import pytest
 
 from course_lib.sandbox import limit
 from course_lib.sandbox.channel import Channel, TooLate
-from course_lib.sandbox.limit import Clock, TookTooLong, at_most, cpu_seconds
+from course_lib.sandbox.limit import Clock, TookTooLong, at_most, cpu_seconds, memory_at_most
 
 
 def compute(seconds: float) -> None:
@@ -116,3 +116,16 @@ def test_an_answer_may_be_late_while_nobody_computes():
             mine.receive(computing)
         assert time.monotonic() - started < 2
         assert os.get_blocking(ours.fileno())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts address space")
+def test_memory_is_limited_in_the_block_and_as_before_after_it():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with memory_at_most(1 << 28):
+        bytearray(1 << 26)
+        with pytest.raises(MemoryError):
+            bytearray(1 << 29)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    bytearray(1 << 29)
