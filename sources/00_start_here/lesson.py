@@ -7,7 +7,7 @@
 # **You will be able to:** run a lesson, solve an exercise, and read what a check
 # says.
 #
-# **Time:** 9 minutes of reading, and 3 for the exercise.
+# **Time:** 11 minutes of reading, and 3 for the exercise.
 
 # %% question [markdown]
 # ## What this course is about
@@ -27,7 +27,10 @@
 # travels between the large memory (HBM), drawn here, and the chip that computes,
 # and every byte that travels is laid on a tape.
 #
-# Drag the flag to where you think FlashAttention's tape will end. Then press
+# This page is made of *cells*. Click on the one below and press **Shift + Enter**: it
+# runs, and the next cell is chosen. Do that with every cell, from top to bottom.
+#
+# Then drag the flag to where you think FlashAttention's tape will end, and press
 # *Play*. You need not understand every word in it yet. (Caches and desks come in
 # lesson 02.)
 
@@ -117,7 +120,7 @@ view.reveal(
 # | verdict | it says |
 # |---|---|
 # | not attempted | the lines to write are still missing: so every exercise begins |
-# | error | Python stopped inside your function, or it called the course's own answer |
+# | error | Python stopped inside your function, or the function asked the course for its answer |
 # | incorrect | the answer is wrong: on which input, where first, and, of a mistake that many make, its name |
 # | passed | every input gave the right answer |
 # | right here, not on a GPU; cannot run here | for kernels, from lesson 05 on: the compiler for GPUs refuses them, or this system has no Triton |
