@@ -57,8 +57,18 @@ def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
 def measured() -> widgets.RooflineChart:
     """Return the chart of lesson 08: two measured marks above the slope."""
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
-    chart.add_measurement("by_mask", intensity=64, tflops=400)
-    chart.add_measurement("specialised", intensity=127, tflops=686)
+    for name, block_q, tflops in (("by_mask", 64, 409), ("specialised", 192, 748)):
+        same = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
+        counted = same.intensity("flash prefill, tile loads")
+        chart.add_measurement(name, intensity=counted, tflops=tflops)
+    return chart
+
+
+def timed() -> widgets.RooflineChart:
+    """Return the chart of lesson 02: two measured marks under the roof."""
+    chart = widgets.RooflineChart(n=8192, d=128, heads=8)
+    chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
+    chart.add_measurement("fused, measured", intensity=4096, tflops=345)
     return chart
 
 
@@ -81,6 +91,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
     "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
     "RooflineChart-measured": lambda: measured(),
+    "RooflineChart-timed": lambda: timed(),
     "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),
