@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
 LESSON_WIDTH, PIECE = 1280, 1800  # px
 _OPTIONS = ("`q @ k.T`, the scores", "`softmax`, the weights", "`weights @ v`, the output")
+_BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 _MOST = "Which line of naive attention moves most bytes?"
 _QUIZ = [
     ("It reads S once.", False, "It reads S twice: for the maximum and for the sum."),
@@ -83,8 +84,9 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Race-midway": lambda: widgets.Race(1024, 128, 128, 128, at=0.3, flag=0.25),
     "HBMAccountant": lambda: widgets.HBMAccountant(),
     "HBMAccountant-small": lambda: widgets.HBMAccountant(n=16),
-    "TileStepper": lambda: widgets.TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]]),
+    "TileStepper": lambda: widgets.TileStepper.by_hand(*_BY_HAND),
     "TileStepper-midway": lambda: at_step(widgets.TileStepper(), 12),
+    "TileStepper-rescale": lambda: at_step(widgets.TileStepper.by_hand(*_BY_HAND), 11),
     "TileSchedule": lambda: widgets.TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4),
     "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6),
     "SramBudget": lambda: widgets.SramBudget(),
