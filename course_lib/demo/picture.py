@@ -1,4 +1,4 @@
-"""Peaks as areas at one scale: naive's two square matrices, fused attention's line, the limit."""
+"""Peaks as areas at one scale and of one shape, naive's two squares; the limit is one too."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {"naive": "naive", "fused": "flash"}  # method -> what its colour means
+_GAP = 0.035  # between the baseline and what hangs below it, of the largest square
 
 
 @styled
 def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -> Figure:
     """Draw what naive and fused hold at each N as areas; ``presenter``: type for a room.
 
-    A square unit of the axes is a byte. Naive's peak is a rectangle of two squares, and so is the
-    dotted limit: what does not fit is larger than it, and only that. Fused attention's peak lies
-    below the baseline, as wide as naive's prediction.
+    A square unit of the axes is a byte. Every peak is a rectangle of two squares, and so is the
+    dotted limit: what does not fit is larger than it, and only that. Fused attention's peak hangs
+    below the baseline.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (8.6, 2.85), narrow_height=2.0)
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (11, 3.5), narrow_height=2.05)
     figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
@@ -36,46 +37,50 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     top = max([limit, *(side * n for n in lengths)]) or 1.0
     room = 0.88 * top  # of the narrowest column: its words need it
     left, x = 0.0, 0.0
-    units: dict[str, str] = {}  # method -> what its label before is in
+    deep = max([0.05 * top, *(_extent(r.bytes or 0)[1] for r in records if r.method == "fused")])
     for n in lengths:
         x = left
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, x, side * n, size, top, limit, units)
-        _say(axes, short_count(n), (x, -0.08 * top), (0, -1.65), size, va="top")
+            _draw_area(axes, record, x, side * n, size, top, limit)
+        _say(axes, short_count(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
         left += max(2 * side * n, room) + 0.12 * top
     right = max(left, 5 * top)  # four doublings: the scale stays while they arrive
     if limit_bytes:
         axes.plot([x, x, x + 2 * limit, x + 2 * limit], [0, limit, limit, 0],
                   color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
         says = f"limit {bytes_binary(limit_bytes)}"
-        if not any(record.out_of_memory for record in records):  # what ran out says it
-            _say(axes, says, (x + 2 * limit, limit), (0, 0.35), size * 0.85, ha="right")
+        inside = limit > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
+        says = says.replace(" ", "\n", 1) if inside else says  # beside the line between S and P
+        _say(axes, says, (x + 2 * limit, limit), (-0.3 * inside, -0.3 if inside else 0.35),
+             size * (0.78 if inside else 0.85), ha="right", va="top" if inside else "bottom",
+             linespacing=1.05)  # fmt: skip
     last = [record for record in records if record.n in lengths[-1:]]
-    _say_how_much_less(axes, last, x, top, size)
+    _say_how_much_less(axes, last, x, -_GAP * top - deep, size)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
-    for method, up in (("naive", 0.4), ("fused", -0.4)):
-        _say(axes, method, (-0.12 * top, 0), (0, up), size * 0.85, ha="right",
+    for method, up in (("naive", 0.4), ("fused", -0.3)):
+        _say(axes, method, (-0.12 * top, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
-    _say(axes, "N =", (-0.12 * top, -0.08 * top), (0, -1.65), size, ha="right", va="top")
-    axes.set(xlim=(-0.69 * top, right), ylim=(-0.46 * top, 1.34 * top), aspect="equal", anchor="NW")
+    _say(axes, "N =", (-0.12 * top, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
+    axes.set(xlim=(-0.69 * top, right), ylim=(-0.42 * top, 1.3 * top), aspect="equal", anchor="NW")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_title(
-        "filled: measured; outlined: needed; dot: counted by the ledger", loc="left", fontsize=size,
+        "areas at one scale; filled: measured; outlined: needed", loc="left", fontsize=size,
         fontweight="normal",
     )  # fmt: skip
     return figure
 
 
-def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, top: float, size: float) -> None:
-    """Write beside fused attention's last peak how many times naive's it would go into."""
+def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, y: float, size: float) -> None:
+    """Write below fused attention's last peak how many times naive's it would go into."""
     peaks = {record.method: record.bytes or record.predicted_bytes for record in last}
     if peaks.get("naive") and peaks.get("fused"):
         says = f"{peaks['naive'] / peaks['fused']:.0f} × less"
         look = {"color": text_colour(_COLOURS["fused"]), "fontweight": "bold", "va": "top"}
-        _say(axes, says, (x, -0.04 * top), (4.6, -0.45), size * 1.25, **look)
+        spot = (x + _extent(peaks["naive"])[0], y)
+        _say(axes, says, spot, (0, -0.5), size * 1.25, ha="right", in_layout=False, **look)
 
 
 def _say(
@@ -94,20 +99,16 @@ def _side_per_row(records: Sequence[Peak]) -> float:
 
 
 def _draw_area(
-    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float,
-    units: dict[str, str],
-) -> None:  # fmt: skip
-    """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's.
-
-    A label leaves out the unit of the one before, of ``units``.
-    """
+    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float
+) -> None:
+    """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
     from matplotlib.patches import Rectangle
 
     naive, text = record.method == "naive", text_colour(_COLOURS[record.method])
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
-    wide, tall = _extent(naive, n_bytes, side)
-    y = 0.0 if naive else -0.04 * top - tall
-    colour = hex_of(_COLOURS[record.method]) if naive else text  # a line needs the stronger one
+    wide, tall = _extent(n_bytes)
+    y = 0.0 if naive else -_GAP * top - tall
+    colour = hex_of(_COLOURS[record.method])
     look: dict[str, Any] = {"facecolor": colour}
     if record.out_of_memory:  # as large as it wanted to be, empty because it never was
         look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
@@ -122,25 +123,19 @@ def _draw_area(
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip
-    says, unit = _short(n_bytes), units.get(record.method, "")
-    units[record.method] = says.split()[1]
-    if not record.out_of_memory:
-        says = says.removesuffix(f" {unit}")
-    else:
-        allowed = f"limit {bytes_binary(round(2 * limit**2))}"
-        needs = says.removesuffix(" MiB") if allowed.endswith(" MiB") else says
-        long = f"needs {needs}, dotted {allowed}: out of memory"
-        says = long if 2 * side > 0.9 * top else f"out of\nmemory,\n{allowed}"
+    says = _short(n_bytes)
+    if record.out_of_memory:
+        long = f"needs {says}: out of memory"
+        says = long if 2 * side > 0.9 * top else "out of\nmemory"
     over = bool(record.out_of_memory)  # its words are wider than it: they end where it ends
-    spot, off = (x + over * wide, y + tall if naive else y), (0.2 * (not over), 0.55)
-    _say(axes, says, spot, off if naive else (off[0], -off[1]), size * 0.85,
+    if naive:
+        spot, off = (x + over * wide, y + tall), (0.0, 0.45)
+    else:
+        spot, off = (x + wide, -_GAP * top), (0.4, 0.15)
+    _say(axes, says, spot, off, size * 0.85,
          va="bottom" if naive else "top", ha="right" if over else "left",
          color=text, linespacing=1.05, fontweight="bold" if over else "normal",
-         in_layout=not over)  # fmt: skip
-    if record.ledger_bytes:
-        wide, counted = _extent(naive, record.ledger_bytes, side)
-        spot = (x + wide, counted if naive else -0.04 * top - counted)
-        axes.plot(*spot, "o", color=PAGE_INK, markersize=size * 0.45)
+         in_layout=False)  # fmt: skip
 
 
 def _hatch_excess(
@@ -156,16 +151,15 @@ def _hatch_excess(
     axes.add_patch(Polygon(shape, facecolor="none", edgecolor=colour, hatch="//", linewidth=0))
 
 
-def _extent(naive: bool, n_bytes: float, side: float) -> tuple[float, float]:
-    """Return width and height of an area of ``n_bytes``: two squares, or a line below them."""
-    if naive:
-        return 2 * sqrt(n_bytes / 2), sqrt(n_bytes / 2)
-    return 2 * side, n_bytes / (2 * side)
+def _extent(n_bytes: float) -> tuple[float, float]:
+    """Return width and height of an area of ``n_bytes``: two squares."""
+    return 2 * sqrt(n_bytes / 2), sqrt(n_bytes / 2)
 
 
 def _short(n_bytes: int) -> str:
-    """Return three digits, a label has no room for more; and 1024 MiB are above 768 MiB."""
-    if 2**30 <= n_bytes < 2**31:
-        return f"{n_bytes / 2**20:.0f} MiB"
+    """Return three digits, below 10 two: there is no room for more. 1024 MiB are above 768 MiB."""
+    if n_bytes < 2**31:
+        mib = n_bytes / 2**20
+        return f"{mib:.0f} MiB" if mib >= 1000 else f"{mib:.{3 if mib >= 10 else 2}g} MiB"
     number, unit = bytes_binary(n_bytes).split()
     return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{number} {unit}"

@@ -118,10 +118,14 @@ class Comparison:
                 if guess == option
             ]
             happened = option in self.answers
-            colour = _TRUTH if happened else _LINE
-            look = f"border:{1 + happened}px solid {colour}" + f";background:{_TINT}" * happened
-            if marks:
-                look += f";box-shadow:inset 0 0 0 1px {_RING}"
+            colour = _TRUTH if happened else _RING if marks else _LINE
+            look = f"border:1px solid {colour}" + f";background:{_TINT}" * happened
+            rings = [_RING] * bool(marks) + [
+                _TRUTH
+            ] * happened  # a wider border would move the words
+            if rings:
+                shadows = (f"inset 0 0 0 {i}px {ring}" for i, ring in enumerate(rings, 1))
+                look += f";box-shadow:{','.join(shadows)}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
             why = f'<span style="{_REASON}">{rich(self.explanation)}</span>' * happened

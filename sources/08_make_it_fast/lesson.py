@@ -757,8 +757,8 @@ for causal in (False, True):
 # %% roofline-text [markdown]
 # ### Where do we stand under the roof?
 #
-# The roofline of lesson 02, with two kernels measured on the H100. Their place
-# to the right is FLOPs per byte of their *tile loads*: rung 1 has 64 query rows
+# The roofline of lesson 02, with two kernels measured on the H100. A hollow mark stands
+# at the FLOPs per byte of a kernel's *tile loads*: rung 1 has 64 query rows
 # in a tile, rung 8 has 192. Before you read the chart: how far below the flat
 # roof is the last rung?
 
@@ -779,8 +779,8 @@ chart
 
 
 # %% roofline-say [markdown]
-# By the bytes counted both would lie *above* the slope. The slope is HBM's, and the
-# L2 cache answers most of the loads: the arrows. From rung 1 to rung 8 there is less than
+# By the bytes counted neither could be faster than its hollow mark. The slope is HBM's, and
+# the L2 cache answers most of the loads: both are as fast as the solid marks. From rung 1 to rung 8 there is less than
 # a factor of two, and above rung 8 there is less than a half left.
 
 # %% moves [markdown]

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
 LESSON_WIDTH, PIECE = 1280, 1800  # px
 _OPTIONS = ("`q @ k.T`, the scores", "`softmax`, the weights", "`weights @ v`, the output")
+_BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 _MOST = "Which line of naive attention moves most bytes?"
 _QUIZ = [
     ("It reads S once.", False, "It reads S twice: for the maximum and for the sum."),
@@ -57,8 +58,18 @@ def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
 def measured() -> widgets.RooflineChart:
     """Return the chart of lesson 08: two measured marks above the slope."""
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
-    chart.add_measurement("by_mask", intensity=64, tflops=400)
-    chart.add_measurement("specialised", intensity=127, tflops=686)
+    for name, block_q, tflops in (("by_mask", 64, 409), ("specialised", 192, 748)):
+        same = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
+        counted = same.intensity("flash prefill, tile loads")
+        chart.add_measurement(name, intensity=counted, tflops=tflops)
+    return chart
+
+
+def timed() -> widgets.RooflineChart:
+    """Return the chart of lesson 02: two measured marks under the roof."""
+    chart = widgets.RooflineChart(n=8192, d=128, heads=8)
+    chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
+    chart.add_measurement("fused, measured", intensity=4096, tflops=345)
     return chart
 
 
@@ -73,14 +84,16 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Race-midway": lambda: widgets.Race(1024, 128, 128, 128, at=0.3, flag=0.25),
     "HBMAccountant": lambda: widgets.HBMAccountant(),
     "HBMAccountant-small": lambda: widgets.HBMAccountant(n=16),
-    "TileStepper": lambda: widgets.TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]]),
+    "TileStepper": lambda: widgets.TileStepper.by_hand(*_BY_HAND),
     "TileStepper-midway": lambda: at_step(widgets.TileStepper(), 12),
+    "TileStepper-rescale": lambda: at_step(widgets.TileStepper.by_hand(*_BY_HAND), 11),
     "TileSchedule": lambda: widgets.TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4),
     "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6),
     "SramBudget": lambda: widgets.SramBudget(),
     "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
     "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
     "RooflineChart-measured": lambda: measured(),
+    "RooflineChart-timed": lambda: timed(),
     "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),

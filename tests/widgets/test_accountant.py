@@ -234,7 +234,7 @@ def test_the_axis_over_n_reaches_as_far_as_n(mount):
     assert 66 < float(mark.get_attribute("x1")) < width
     assert "2M" in page.inner_text(".fac-plot")
     page = mount(HBMAccountant(models=["naive_four_trips", "flash_compulsory"], n=24, d=128))
-    assert "3 launches, 15 µs" in page.inner_text(".fac-words")
+    assert "3 launches take 15 µs" in page.inner_text(".fac-words")
     assert page.locator(".fac-bytes i").all_inner_texts() == [", 1 ×", ", 1.2 ×"]
 
 
@@ -372,7 +372,7 @@ def test_trips_are_laid_one_after_the_other(mount):
 def test_a_short_call_is_said_to_wait_for_launches(mount):
     page = mount(HBMAccountant(n=16, heads=1))
     words = page.inner_text(".fac-words")
-    assert "Naive (4 trips): 3 launches, 15 µs; flash (compulsory): 5 µs." in words
+    assert "on H100, not bytes: 3 launches take 15 µs, 1 takes 5 µs." in words
     assert ratios(page)[-1] == "≥ 20 µs", "time is what differs"
 
 

@@ -274,20 +274,17 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     assert {"0", "4", "8", "32", "64", "512 a row"} <= set(numbers)
 
 
-STRUCK = """() => [...document.querySelectorAll('.fac-pages-link')].flatMap((line) => {
-  const part = line.getTotalLength() / 99, others = '.fac-pages-cell, .fac-pages-chip, .fac-knob';
-  const points = Array.from({ length: 100 }, (_, i) => line.getPointAtLength(i * part));
-  return [...document.querySelectorAll(others)].map((n) => n.getBBox()).filter((b) => points.some(
-    (p) => p.x > b.x + 1 && p.x < b.x + b.width - 1 && p.y > b.y && p.y < b.y + b.height));
-}).length"""
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_line_to_a_page_runs_over_nothing_else(mount, width):
+def test_the_chosen_request_is_outlined_in_its_table_and_the_copy_lies_on_no_page(mount, width):
     page = mount(PageTable(chosen="B"), width=width, reduced=True)
-    assert page.locator(".fac-pages-link").count() > 0
-    assert page.evaluate(STRUCK) == 0
+    assert page.locator(".fac-pages-own").count() == 2, "its cells; its pages have the same outline"
+    page.locator(".fac-stage title", has_text="choose D").locator("..").click()
+    assert page.evaluate("facModel.get('chosen')") == "D"
+    between = page.locator(".fac-stage text", has_text="copied").bounding_box()
+    top, bottom = between["y"] + 3, between["y"] + between["height"] - 3  # of its letters
+    for slots in (one.bounding_box() for one in page.locator(".fac-pages-slots").all()):
+        assert bottom < slots["y"] or top > slots["y"] + slots["height"]
 
 
 @pytest.mark.browser

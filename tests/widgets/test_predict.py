@@ -105,9 +105,15 @@ def test_what_each_option_comes_to_is_a_bar_of_one_scale_on_its_card():
 def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     """By arrows to the next number, by typing, which lets the line grow; none is there at first."""
     page = mount(Predict("line", "How many?", unit="x"), width=480)
-    line, flag = page.get_by_label("The guess on a line"), page.locator(".fac-flag")
+    line, flag = (
+        page.get_by_label("The guess on a line"),
+        page.locator(".fac-flag:not(.fac-parked)"),
+    )
     assert not flag.is_visible(), "on no number before there is a guess"
     lying, scale = page.locator(".fac-parked").bounding_box(), line.bounding_box()
+    first = page.locator(".fac-ticks span").first.bounding_box()
+    assert lying["x"] + 3 < first["x"] + first["width"] / 2 - 9, "its pole is left of every number"
+    assert lying["y"] + lying["height"] < scale["y"] + scale["height"] / 2, "and above the line"
     page.mouse.move(lying["x"] + 9, lying["y"] + 9)
     page.mouse.down()
     page.mouse.move(scale["x"] + scale["width"] / 2, scale["y"] + 9)

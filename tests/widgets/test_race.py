@@ -342,6 +342,19 @@ def test_at_the_start_stand_two_drawings_two_tapes_and_the_flag(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1140])
+def test_a_tape_ends_where_the_panels_end_and_its_number_stands_beside_or_above_it(mount, width):
+    page = mount(Race(1024, 128, 128, 128, at=1.0), width=width)
+    panel = page.locator(".fac-race-panel").last.bounding_box()
+    tape = page.locator(".fac-race-scrub").first.bounding_box()
+    assert tape["x"] + tape["width"] == pytest.approx(panel["x"] + panel["width"], abs=2)
+    above, beside = (one.bounding_box() for one in page.locator(".fac-race-odometer").all())
+    assert above["y"] + above["height"] < tape["y"] + 6
+    assert above["x"] + above["width"] <= panel["x"] + panel["width"] + 3, "and its halo"
+    assert beside["x"] > tape["x"] + tape["width"] / 2, "right of flash's half of the bytes"
+
+
+@pytest.mark.browser
 def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
     """Flash writes O as it goes, naive attention at the very end."""
     page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)

@@ -185,8 +185,17 @@ def above_the_slope() -> RooflineChart:
 @pytest.mark.browser
 def test_what_was_timed_above_the_roof_says_why_and_points_to_its_place_on_it(mount):
     page = mount(above_the_slope(), width=1280)
-    assert "caches served the rest" in page.text_content(".fac")
+    assert "caches sent the rest" in page.text_content(".fac")
+    assert "flash at best" in page.text_content(".fac svg")
+    assert not {"naive", "decode"} & set(re.findall(r"[a-z]+", page.text_content(".fac svg")))
     assert page.locator(".fac-roof-way").count() == 2
+    slope, marks = page.locator(".fac-roof-line"), page.locator(".fac-measured, .fac-roof-counted")
+    on_roof = """(marks, roof) => marks.map((m) => { const b = m.getBBox();
+      const at = [b.x + b.width / 2, b.y + b.height / 2], long = roof.getTotalLength();
+      const on = (t) => roof.getPointAtLength(t);
+      const far = (t) => Math.hypot(on(t).x - at[0], on(t).y - at[1]);
+      return Math.min(...Array.from({ length: 2000 }, (_, i) => far((i * long) / 1999))); })"""
+    assert max(marks.evaluate_all(on_roof, slope.element_handle())) < 1.5
     assert page.locator(".fac-measured").count() == page.locator(".fac-roof-counted").count() == 2
     knob, *marks = (page.locator(f".fac-{name}") for name in ("knob-block_q", "measured"))
     boxes = [one.bounding_box() for one in [knob, *marks[0].all()]]

@@ -134,3 +134,20 @@ def test_the_edges_of_q_and_k_are_dragged(mount):
         assert page.evaluate(f"facModel.get('{trait}')") == want
     page.mouse.move(x + 300, y)  # the hand has let go
     assert page.evaluate("facModel.get('block_k')") == 64
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 800, 1280])
+@pytest.mark.parametrize("block", [64, 128, 256])
+def test_no_plate_lies_on_a_wall_or_on_a_handle(mount, width, block):
+    page = mount(SramBudget(block_q=block, block_k=block, d=128), width=width, reduced=True)
+    plates = [one.bounding_box() for one in page.locator(".fac-chip").all()]
+    assert len(plates) >= 5
+    fences = page.locator(".fac-sram-wall, .fac-sram-hold:not(.fac-sram-under)")
+    for fence in (one.bounding_box() for one in fences.all()):
+        for plate in plates:
+            assert (
+                plate["x"] + plate["width"] <= fence["x"] + 1
+                or plate["x"] >= fence["x"] + fence["width"] - 1
+                or plate["y"] + plate["height"] <= fence["y"] + 4  # a stroke has no cap
+            ), (plate, fence)

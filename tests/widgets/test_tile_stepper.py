@@ -314,6 +314,27 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width):
+    """At the line of alpha, exp(-2): the part that goes is 1 - exp(-2) of the stack."""
+    page = mount(by_hand(), width=width, reduced=True)
+    page.evaluate("facModel.set('step', 11)")
+    notes = page.locator("[data-fac-part=stepper-notes]")
+    box = "n => (({ y, height }) => ({ y, height }))(n.getBBox())"  # without its stroke
+    stack = notes.locator(".fac-edge.fac-step-bar").first.evaluate(box)
+    gone = notes.locator(".fac-step-gone-part").first.evaluate(box)
+    share = 1 - math.exp(-2)
+    assert gone["height"] == pytest.approx(share * stack["height"], abs=1)
+    assert gone["y"] == pytest.approx(stack["y"], abs=1)
+    assert notes.locator("text").filter(has_text="A × 0.14").count() == 2
+    assert page.locator(".fac-step-axis").count() == 3  # of p, of ℓ, of O
+    for axis in page.locator(".fac-step-axis").all():
+        assert axis.bounding_box()["x"] > 0
+    page.evaluate("facModel.set('step', 13)")
+    assert notes.locator(".fac-step-gone-part").count() == 1, "only O is still to shrink"
+
+
+@pytest.mark.browser
 def test_at_the_start_each_column_outlines_what_it_will_hold_and_each_score_can_be_gripped(mount):
     page = mount(by_hand(), width=1280, reduced=True)
     assert page.locator(".fac-step-wait").count() == 2 + 3  # two weights; ℓ, O and O / ℓ

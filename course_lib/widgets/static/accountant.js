@@ -102,7 +102,7 @@ const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 *
 const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
-const KINDS = { "lower bound": "the least: inputs and output once", "upper bound": "if no cache helps", predicted: "S and P, stored and loaded", "as run": "and S once more, to scale it" };
+const KINDS = { "lower bound": "the least: inputs and output once", "upper bound": "if no cache helps", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -345,9 +345,10 @@ function render({ model, el }) {
     function lying(at) {
       return at.N_q < at.d;
     }
-    /** Whether a small tile has room for its letter. */
+    /** How many small tiles a letter needs: its own, or the pair that is written and read; 0 where neither has room. */
     function fitting(at, score) {
-      return Boolean(score) && px(at.tall) > 17 && px(at.wide) > 5.6 * score.length;
+      if (!score || px(at.tall) <= 17) return 0;
+      return [1, 2].find((many) => many * px(at.wide) > 7.5 * score.length) ?? 0;
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
@@ -360,9 +361,11 @@ function render({ model, el }) {
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "shape-rendering": w < 4 ? "crispEdges" : "auto", "stroke-width": w < 4 ? 0 : 0.5 });
-      const fits = named || fitting(at, score);
-      says.setAttribute("visibility", fits ? "visible" : "hidden");
-      if (fits) renew(says, { style: named ? "" : `font-size:${Math.min(13, w / (0.7 * score.length))}px;stroke-width:0`, x: px(at.x) + w / 2, y: px(at.y) + t / 2 + 5 });
+      const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
+      says.setAttribute("visibility", tiles && alone ? "visible" : "hidden");
+      // a plate behind the words is for what runs through a tile: a low one has no room for it
+      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(13, (tiles * w) / (0.7 * score.length))}px;`;
+      if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
     const corner = px(shape.n), small = corner < SMALL, own = trips(handled, values).filter((at) => at.kind === "square");
     const foot = { x: px(own.length ? extent(own, "x") : shape.n), y: px(own.length ? extent(own, "y") : shape.n) }; // of the block of scores
@@ -382,7 +385,7 @@ function render({ model, el }) {
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    write(scaleText, `${values.H > 1 || get("layers") > 1 ? "Areas: one head of one layer. " : ""}S is ${shape.n} × ${shape.n} numbers, Q, K, V and O ${shape.n} × ${shape.d}.`);
+    write(scaleText, `${values.H > 1 || get("layers") > 1 ? "The areas show one head of one layer: " : ""}S and P have ${shape.n} × ${shape.n} numbers each; Q, K, V and O ${shape.n} × ${shape.d}.`);
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }
@@ -443,7 +446,7 @@ function render({ model, el }) {
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
     const label = capital(data.models[told].label), { limit } = paces[told];
     const count = (i) => get("layers") * data.models[i].launches, launches = (i) => `${count(i)} launch${count(i) === 1 ? "" : "es"}`, ms = (i) => milliseconds(1000 * paces[i][paces[i].limit]);
-    if (limit === "overhead") return `${label}: ${launches(told)}, ${ms(told)}${told === base ? "" : `; ${data.models[base].label}: ${ms(base)}`}. At N = ${get("n")} launches set the pace on ${chip.name}, not bytes.`;
+    if (limit === "overhead") return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${launches(told)} take${count(told) === 1 ? "s" : ""} ${ms(told)}${told === base ? "" : `, ${count(base)} take${count(base) === 1 ? "s" : ""} ${ms(base)}`}.`;
     const pace = `${LIMITS[limit]} the pace.`;
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${pace}`;
     const often = Math.abs(totals[told] / totals[base] - 1) < 0.005 ? "as much as" : `${times(totals[told] / totals[base])} × what`;

@@ -132,3 +132,6 @@ const lower = (letter, rest) => [s("tspan", { dy: "0.3em", "font-size": "75%" },
 
 /** The width of a line of text, near enough to place it. */
 const wide = (text, size) => 0.6 * size * text.length;
+
+/** A text in lines of at most so many letters. */
+const wrapped = (text, most) => text.split(" ").reduce((lines, word) => (lines.length && `${lines.at(-1)} ${word}`.length <= most ? [...lines.slice(0, -1), `${lines.at(-1)} ${word}`] : [...lines, word]), []);

@@ -81,7 +81,7 @@ function render({ model, el }) {
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
   const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("Free", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
-  const layers = [s("g"), s("g"), s("g")], [cards, links, memory] = layers.map(scene);
+  const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-pages-title" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   const marks = key(["fac-key-empty", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-fork", "fork: one more request on the same pages"], ["fac-key-fork", "free: it ends and gives its pages back"]);
@@ -145,27 +145,20 @@ function render({ model, el }) {
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
     marks.children[2].hidden = !now.wrote;
     for (const mark of [...marks.children].slice(3)) mark.hidden = replayed;
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : 0.8 * fs, across = Math.ceil(get("slots") / lines);
-    const ends = {};
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : 1.4 * fs, across = Math.ceil(get("slots") / lines);
     let y = 0;
     cards((add) => {
-      const free = drawTables(add, now, name, width, fs, ends);
+      const free = drawTables(add, now, name, width, fs);
       if (width - free > 22 * fs) drawWaste(add, c, free + 3 * fs, width - 1, fs);
     });
     y = (2 + 2 * Object.keys(now.tables).length) * fs;
     const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1.4 * fs, below = y, grid = { left, top: y + (numbered ? 3.9 : 1.8) * fs, tall, gap, slot: (width - left - 1) / across, across };
+    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1.4 * fs, grid = { left, top: y + (numbered ? 3.9 : 0.8) * fs, tall, gap, slot: (width - left - 1) / across, across };
     memory((add) => {
-      const bottom = drawPages(add, now, c, name, grid, fs, ends), top = bottom + 3.4 * fs;
+      const bottom = drawPages(add, now, c, name, grid, fs), top = bottom + 3.4 * fs;
       add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `One block of ${get("reserve")} slots for each`);
       add("a row", "text", { class: "fac-t-soft", x: width - 1, y: top - 0.5 * fs, "text-anchor": "end" }, `${across} a row`);
       y = drawReserved(add, now, { ...grid, gap: Math.min(gap, 0.35 * fs), top }, lines, fs);
-    });
-    links((add) => {
-      for (const { from, to, place } of Object.values(ends).filter((end) => !numbered && end.from && end.to)) {
-        const x = from[0] + 0.25 * fs, half = below + fs; // down between the columns, then to its page, behind those above it
-        add(`link ${place}`, "path", { class: "fac-pages-link", d: `M${from}H${x}V${below}C${x} ${half} ${to[0]} ${half} ${to[0]} ${grid.top}V${to[1]}` });
-      }
     });
     return y + 0.2 * fs;
   }
@@ -173,10 +166,10 @@ function render({ model, el }) {
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
 
   /** A row for each request: its name, its table, and what can be done with it. */
-  function drawTables(add, now, name, width, fs, ends) {
-    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 8.8 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs; // between the columns: room for the lines to the pages
+  function drawTables(add, now, name, width, fs) {
+    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 8.8 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs;
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
-    const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell; // where no line to a page goes down
+    const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell;
     [["request", 0.4 * fs], ["its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: 1.2 * fs }, says));
     Object.entries(now.tables).forEach(([x, table], i) => {
       const y = 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
@@ -187,9 +180,8 @@ function render({ model, el }) {
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
-        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : ""}`, x: at, width: wide, ...bar });
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: wide, ...bar });
         add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + wide / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
-        if (x === name && place >= 0) ends[table[place]] = { place, from: [at + wide, y + bar.height / 2] };
       });
       if (replayed) return;
       const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", end + 2 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", end + 5.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
@@ -221,7 +213,7 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs, ends) {
+  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
     const place = (page) => [left + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
@@ -266,10 +258,6 @@ function render({ model, el }) {
       for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
-    for (const page of Object.keys(ends)) {
-      const [x, y] = place(page);
-      ends[page].to = [x + (c.filled[page] * wide) / size / 2, y];
-    }
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {
       const first = own.shift();

@@ -67,10 +67,10 @@ function number(model, say) {
     input.dispatchEvent(new Event("input", { bubbles: true }));
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
-  const rule = h("div", { class: "fac-line" }, flag, line, ticks);
-  // Until there is a guess the flag lies beside the box: on the line it would stand on a number.
-  const parked = h("span", { class: "fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me");
-  const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), parked, h("span", { class: "fac-or" }, "or"), input, unit === "×" ? "times" : unit));
+  // Until there is a guess the flag stands before the line begins: on it, it would stand on a number.
+  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me to your guess");
+  const rule = h("div", { class: "fac-line" }, flag, line, ticks, parked);
+  const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];
   const tidy = (x) => Number(x.toPrecision(2)); // 0.3, where floats say 0.30000000000000004
   const places = () => Array.from({ length: ends()[1] - ends()[0] }, (_, i) => near.map((x) => tidy(x * 10 ** (ends()[0] + i)))).flat().concat(10 ** ends()[1]);

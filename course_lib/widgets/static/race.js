@@ -49,9 +49,9 @@ function render({ model, el }) {
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
     if (get("caches")) nodes.push(...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get));
     // the bill
-    const px = tw / race.axis, badge = wide(`${title}${lane.badge}`, 0.9 * fs) > tw ? lane.badge.split(" from ")[0] : lane.badge;
+    const px = tw / race.axis, badge = wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)));
-    nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, bill + 0.5 * tape + 0.42 * fs, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
+    nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
     if (get("caches")) {
       const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
       nodes.push(v("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)));
@@ -121,7 +121,8 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       const over = lane.ends <= clock;
       write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : "");
-      renew(lane.odometer, { x: (lane.now / race.axis) * tw + 0.5 * fs });
+      const x = (lane.now / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
+      renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.outText, writtenOf(lane));
       if (lane.flagText) write(lane.flagText, mark < 0 ? "drag it to where this tape will end" : verdict(lane, Math.max(1, mark), over));
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");

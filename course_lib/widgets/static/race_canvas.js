@@ -6,7 +6,7 @@ const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
 /** What the tapes measure: bytes at their start, middle and end. */
 function tapeScale(text, { box: { fs, tw, low }, axis }) {
-  return [["start", 0], ["middle", 0.5], ["middle", 1]].flatMap(([anchor, share]) => [
+  return [["start", 0], ["middle", 0.5], ["end", 1]].flatMap(([anchor, share]) => [
     v("path", { class: "fac-race-line", d: `M${share * tw} ${low}v4` }),
     text(share * tw, low + 1.2 * fs, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
   ]);
@@ -100,7 +100,7 @@ function raceCanvas(get) {
   function arrange(width) {
     const big = get("presenter"), caches = get("caches"), fs = !big ? 15 : caches ? 18 : 22;
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
-    const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 6.6 * fs; // a number stands at a tape's head
+    const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
     const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;

@@ -69,7 +69,8 @@ function render({ model, el }) {
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
     const dial = view === VIEWS.dial, long = width >= 700, held = view.knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
-    const free = points.filter((p, i) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
+    const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs: of the rest stand the handles' points alone
+    const free = points.filter((p) => held.includes(p) || (!faster && held.every((h) => h.x !== p.x))); // no tick under a handle
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
@@ -82,12 +83,12 @@ function render({ model, el }) {
       else {
         const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
         const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
-        const level = top + 0.45 * (floor - top), high = top + (marks.some((m) => aboveSlope(m, chip)) ? 6.2 : 1.3) * fs; // names stand there
+        const level = top + 0.45 * (floor - top), high = top + (faster ? 5.2 : 1.3) * fs; // names stand there
         add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: width < ROOMY ? high : level }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
         add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `ridge: ${short(ridge, 3)}` : `ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`);
         const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
-        if (best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
+        if (!marks.length && best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
       }
     });
     over((add) => {
@@ -96,16 +97,24 @@ function render({ model, el }) {
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
       else add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
+      const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
+      const lies = (m) => (m.tflops * 1e3) / chip.hbm_gb_per_s; // FLOP for each byte that HBM can have sent
+      const starts = marks.map((m) => [X(m.intensity), Y(attainable(m.intensity, chip))]), to = marks.map((m) => [X(aboveSlope(m, chip) ? lies(m) : m.intensity), Y(m.tflops)]);
       marks.forEach((m, i) => {
-        const [x, y] = [X(m.intensity), Y(m.tflops)], r = 0.6 * fs, above = aboveSlope(m, chip), on = X((m.tflops * 1e3) / chip.hbm_gb_per_s);
-        const diamond = (x, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, head = on - r - 2;
-        add(`gap ${i}`, "path", above ? { class: "fac-roof-way", d: `M${x + 0.6 * r} ${y}H${head}m-5 -4l5 4l-5 4` } : { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, above ? "fewer bytes came from HBM" : "");
-        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, 0.6 * r) }, "by the bytes that were counted");
-        add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(above ? on : x, above ? 1.15 * r : r) }, m.label);
+        const [a, b] = starts[i], [x, y] = to[i], above = aboveSlope(m, chip), long = Math.hypot(x - a, y - b), [u, v] = [(x - a) / long, (y - b) / long], side = 0.95 * fs;
+        if (!above) add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${b}` });
+        else if (long > 2 * fs) add(`gap ${i}`, "path", { class: "fac-roof-way", d: `M${a + v * side} ${b - u * side}L${x + v * side} ${y - u * side}l${-7 * u - 4 * v} ${-7 * v + 4 * u}m${7 * u + 4 * v} ${7 * v - 4 * u}l${-7 * u + 4 * v} ${-7 * v - 4 * u}` }, "caches sent the rest");
+        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(a, b, 0.55 * fs) }, `${m.label}: at most ${short(attainable(m.intensity, chip), 3)} TFLOP/s if HBM sent every byte counted`);
       });
-      name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
-      const onRoof = marks.filter((m) => aboveSlope(m, chip)).map((m) => X((m.tflops * 1e3) / chip.hbm_gb_per_s));
-      for (const [trait, i] of view.knobs) hold(add, onRoof.some((at) => Math.abs(at - X(points[i].x)) < 1.3 * fs) ? 1.9 * fs : 0, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x));
+      marks.forEach((m, i) => add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(...to[i], 0.62 * fs) }, m.label));
+      const near = to.filter((_, i) => aboveSlope(marks[i], chip)), lower = view.knobs.map(([, i]) => (near.some(([x]) => Math.abs(x - X(points[i].x)) < 1.3 * fs) ? 1.9 * fs : 0));
+      if (faster) {
+        const most = Math.floor((end - X(ridge) - 6) / wide(" ", 0.87 * fs)), says = "◇\u00a0the most that HBM allows if it sends every byte counted →\u00a0◆\u00a0timed: caches sent the rest";
+        wrapped(says, most).forEach((line, i) => add(`key ${i}`, "text", { class: "fac-t-small", x: X(ridge) + 6, y: peak + (6.6 + 1.3 * i) * fs }, line));
+      }
+      name(add, marks.length && !long ? [] : free, marks, // the fields below say what the handles are
+        { X, Y, fs, ridge, width, from, floor, end, lower });
+      view.knobs.forEach(([trait, i], k) => hold(add, lower[k], trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
     return floor + 2.9 * fs;
   }
@@ -163,22 +172,22 @@ function render({ model, el }) {
       if (l.lead) add(`lead ${l.text.split(":")[0]}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
       add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
     }
-    const above = marks.filter((m) => aboveSlope(m, data.gpus[get("gpu")]));
-    if (above.length) add("served", "text", { class: "fac-t-soft", x: at.from + 0.6 * fs, y: at.Y(Math.min(...above.map((m) => m.tflops))) + 1.8 * fs }, at.width < 700 ? "→ caches served the rest" : "◇ by the bytes counted → ◆ as it was: caches served the rest");
   }
 
-  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
+  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end, lower }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
-    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
-    const timed = (m) => ({ text: `${m.label}: ${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}`, colour: "other", cls: "fac-t-name", x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
-    const sized = [...points.map(point), ...marks.map(timed)].map((l) => ({ ...l, size: wide(l.text, (l.flat ? 0.95 : 0.86) * fs) }));
+    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, drop: lower[view.knobs.findIndex(([, i]) => listed[i].label === p.label)] ?? 0, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
+    const timed = (m, units = long) => ({ text: `${m.label}: ${short(m.tflops, 3)}${units ? " TFLOP/s" : ""}`, colour: "other", cls: long ? "fac-t-name" : "fac-t-name fac-t-small", x: X(aboveSlope(m, chip) ? (m.tflops * 1e3) / chip.hbm_gb_per_s : m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
+    const size = (l) => ({ ...l, size: wide(l.text, (l.cls === "fac-t-name" || l.flat ? 0.95 : 0.86) * fs) });
+    const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => [true, false].map((units) => size(timed(m, long && units))).find((l) => l.above || l.flat || l.x + 1.1 * fs + l.size < X(ridge) - 4) ?? size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
       if (l.flat) return { ...l, left: Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: Math.max(l.y, peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
       const x = l.x + 1.1 * fs;
-      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: l.y + 0.45 * fs };
-      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.5 * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
+      const y0 = l.y + (l.drop ?? 0);
+      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: y0 + (l.drop ? 0 : 0.45) * fs };
+      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.7 * fs, y0, y: Math.max(y0, peak + 1.5 * fs) };
     });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, left: Math.max(from + 4, l.x - 0.8 * fs - l.size), ends: true }));
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 0.8 * fs, left: Math.max(from + 4, l.x - 2.2 * fs - l.size), ends: true })); // the arrow runs below it
     const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
     const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + fs && Math.abs(m.y - row) < 1.1 * fs);
     let edge = 0;
@@ -192,7 +201,7 @@ function render({ model, el }) {
     return [...right, ...left];
   }
 
-  /** What stands beside a point: a name and its FLOPs per byte. */
+  /** What stands beside a point: a name and its FLOPs per byte. Beside what was measured it is short. */
   function says(p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
     const known = {

@@ -85,7 +85,7 @@ function render({ model, el }) {
     block((add) => hands((over) => {
       axis(add, room, px, top + tall, fs);
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
       if (perThread) registerFile(add, over, now, px, y, fs);
       handles(over, spans, now, px, top, tall, fs, width);
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
@@ -106,15 +106,15 @@ function render({ model, el }) {
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
   function registerFile(add, over, { registers, spilled }, px, y, fs) {
-    slide(add, over, registers, "registers", y, 2.6 * fs, px, fs);
+    slide(add, over, registers, "registers", y, 2.6 * fs, px, fs, [px(spilled)]);
     const all = sum(registers), spills = all > spilled;
     add("register wall", "rect", { class: "fac-sram-wall", x: px(spilled) - 1.5, y: y - 0.4 * fs, width: 3, height: 3.4 * fs });
     if (spills) over("register spill", "rect", { class: "fac-sram-spill", x: px(spilled), y, width: px(all) - px(spilled), height: 2.6 * fs });
     add("registers", "text", { class: `fac-t-small${spills ? " fac-sram-no" : ""}`, x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
   }
 
-  /** Lay buffers side by side from the left wall, each with its name. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs) {
+  /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
+  function slide(add, over, buffers, where, y, tall, px, fs, fences) {
     const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
@@ -122,15 +122,22 @@ function render({ model, el }) {
       spans[kind] = { from, x, w };
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
-      const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : ""), long = `${letter} ${bytesText(bytes, KIB)}`;
-      const size = [`${bytesText(bytes, KIB)}`, short(bytes / KIB, 3)].find((says) => wide(says, 0.87 * fs) + 0.4 * fs < w);
-      if (kind !== "other") names.push({ kind, letter, long, size, w, x: x + w / 2 });
+      const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
+      if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
-    for (const { kind, letter, long, size, w, x } of names) { // plates: a wall that goes through goes behind
-      const one = wide(long, 0.87 * fs) + 0.6 * fs < w, key = `${where} ${kind} name`, middle = y + tall / 2;
-      if (one || wide(letter, 0.87 * fs) < w + 4) chip(over, key, one ? long : letter, x, one || !size || tall < 4 * fs ? middle : middle - 0.65 * fs, fs);
-      if (!one && size && tall > 4 * fs) chip(over, `${key} size`, size, x, middle + 0.65 * fs, fs);
+    const plate = (text) => Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs) + 2;
+    /** The place nearest the middle of a part where plates with these words lie on no fence. */
+    const free = ({ x, w }, rows) => {
+      const size = Math.max(...rows.map(plate)), mid = x + w / 2, ends = [x, ...fences.flatMap((at) => [at - 5, at + 5].map((edge) => Math.max(x, Math.min(x + w, edge)))), x + w];
+      return ends.flatMap((a, i) => (i % 2 || ends[i + 1] - a < size ? [] : [Math.max(a + size / 2, Math.min(ends[i + 1] - size / 2, mid))])).sort((a, b) => Math.abs(a - mid) - Math.abs(b - mid))[0];
+    };
+    const all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
+    const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
+    const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
+    for (const one of names) {
+      const rows = [...forms.map((form) => form(one)), [one.letter]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
+      rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, free(one, rows), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
     }
     return spans;
   }

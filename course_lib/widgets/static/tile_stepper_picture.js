@@ -7,7 +7,7 @@ const middle = { "text-anchor": "middle" };
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
-  const HUES = ["#a79be0", "#c2ad8d", "#5d8392", "#b0455f", "#9db3a5", "#7b5d6e"]; // of their own: the palette's are those of Q, K, V, S and O
+  const HUES = ["#5d8392", "#c2ad8d", "#b0455f", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
@@ -30,20 +30,20 @@ function stepperPicture(model, data, now, says) {
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
     const at = { all, place, line, fs, tall: (two ? 9 : 12) * fs, end: place >= nTiles };
-    const gap = (two ? 1.3 : 2.2) * fs, room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
+    const gaps = [2.2, 2.2, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = [1.5, 1.1, 1.1, 1.6], unit = (room - gap * 3) / sum(parts), y = two ? 2 * head + at.tall + foot + 0.7 * fs : head;
+    const parts = [1.5, 1.1, 1.1, 1.6], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
     let x = width - room - (two ? 0 : 1); // its frame stays whole
-    const places = parts.map((size) => {
+    const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
-      x += size * unit + gap;
+      x += size * unit + gaps[i];
       return box;
     });
     const goes = places[0].x + places[0].w / 2;
-    drawPiles({ ...at, x: 0, w: two ? width : 0.44 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 2.4 * fs}H${goes}v${0.3 * fs}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}v${-0.5 * fs}` });
+    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}v${0.7 * fs}m-4 -5l4 5l4 -5` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}v${-0.5 * fs}m-4 5l4 -5l4 5` }); // to the heading of the weights, never through it
     // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
     const scaleL = scaleOf(all, "l", at.tall);
-    desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
+    desk((add) => drawDesk(add, { ...at, ...places[0], ...(two && { x: places[0].x + 2.3 * fs, w: places[0].w - 2.3 * fs }), scale: scaleL })); // its axis is at its left
     notes((add) => {
       drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleL });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
@@ -177,8 +177,9 @@ function stepperPicture(model, data, now, says) {
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
     heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}${zoom > 1 ? fits([`, ${zoom} × taller`, `, ×${zoom}`], w - 3 * fs) : ""}`);
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}${zoom > 1 ? fits([`, ${zoom} × as tall as in ℓ`, `, ${zoom} × as tall`, `, ×${zoom}`], w - 2 * fs, 0.87 * fs) : ""}`);
     if (end) return;
+    axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
@@ -198,16 +199,18 @@ function stepperPicture(model, data, now, says) {
     if (what === "o" && last_ >= 0) {
       const [high, deep] = bounds(column).map((v) => Math.max(y - 0.6 * fs, Math.min(floor, base - v * right.l[last_] * scale.unit)));
       add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
+      const filled = Math.max(0, ...[right, slip].map((run) => sum((run?.parts.o[last_] ?? []).filter((v) => v > 0)))) * scale.unit; // no words on a stack
+      if (!slip && base - filled - high > 1.9 * fs) add("o can", "text", { class: "fac-t-soft", x: x + w / 2, y: high + 1.2 * fs, ...middle }, fits(["O lies in here", "O is here"], w, 0.8 * fs));
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    if (scale.deep) add(`${what} zero`, "text", { class: "fac-t-soft", x: x - 0.3 * fs, y: base + 0.3 * fs, "text-anchor": "end" }, "0");
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
-    tick(add, what, x, base, tall, scale, fs);
+    axis(add, what, x, base, tall, scale, fs);
     if (last_ < 0) {
       const first = finiteOr0(value(right, 0)) * scale.unit;
       if (Math.abs(first) > 1.2 * fs) add(`${what} will`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - first / 2 + 0.3 * fs, ...middle }, short(value(right, 0), 4));
       return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
     }
+    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       run.parts[what][last_].forEach((share, i) => {
@@ -216,6 +219,7 @@ function stepperPicture(model, data, now, says) {
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
         if (bad) return add(`${what} bad ${tile}`, "rect", { class: "fac-step-slip fac-step-bar", x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) });
         add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `tile ${letter(tile)}: ${short(share, 5)}`);
+        if (shrinks) return; // its words are said below
         if (y1 - y0 > 1.4 * fs) chip(add, `${what} says ${tile}`, letter(tile), bx + bw / 2, (y0 + y1) / 2, fs, fresh && i === place ? "fac-step-land" : "");
         else if (!slip && y1 - y0 > 0.6 * fs && letter(tile)) add(`${what} says ${tile}`, "text", { class: "fac-t-small", x: bx + bw + 0.2 * fs, y: (y0 + y1) / 2 + 0.3 * fs }, letter(tile)); // too thin for a plate
       });
@@ -228,20 +232,22 @@ function stepperPicture(model, data, now, says) {
     const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}`);
     label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
     if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
-    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1;
     if (alpha < 1) {
-      const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown);
+      const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
+      const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
+      if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
+      if (on) chip(add, `${what} shrinks`, `${place === 1 ? `${letter(sequence[0])} ` : ""}× ${short(alpha, 2)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x: x - 2, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half + 4, height: Math.min(size, tall) });
-      add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `×${short(alpha, 2)}`);
+      if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `×${short(alpha, 2)}`);
     }
   }
 
-  /** One round number of ℓ or of O, at its height: each has a scale of its own. */
-  function tick(add, what, x, base, tall, { unit, deep }, fs) {
-    const most = 0.85 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
-    if (!v || v * unit < 1.2 * fs) return;
-    add(`${what} tick`, "path", { class: "fac-step-base", d: `M${x - 4} ${base - v * unit}h4` });
-    add(`${what} level`, "text", { class: "fac-t-soft", x: x - 6, y: base - v * unit + 0.3 * fs, "text-anchor": "end" }, short(v, 3));
+  /** The scale of a stack at its left, of its own: 0, a round number, and the same below 0. */
+  function axis(add, what, x, base, tall, { unit, deep }, fs) {
+    const most = 0.9 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
+    const levels = [0, ...(v && v * unit > 1.2 * fs ? [v] : []), ...(v && v <= deep && v * unit > 1.2 * fs ? [-v] : [])], left = x - 4;
+    add(`${what} axis`, "path", { class: "fac-step-axis", d: `M${left} ${base + deep * unit}V${base + deep * unit - tall}${levels.map((n) => `M${left - 4} ${base - n * unit}h4`).join("")}` });
+    levels.forEach((n, i) => add(`${what} level ${i}`, "text", { class: "fac-t-soft", x: left - 6, y: base - n * unit + 0.3 * fs, "text-anchor": "end" }, short(n, 3)));
   }
 
   /** O / ℓ after each tile, in the band of what an average can be: from the lowest value to the highest. */
@@ -261,7 +267,7 @@ function stepperPicture(model, data, now, says) {
     };
     for (const v of axis) {
       add(`tick ${v}`, "path", { class: "fac-step-base", d: `M${x - 5} ${level(v)}h5` });
-      add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(v, 3));
+      add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(v, w < 7 * fs ? 2 : 3));
     }
     if (!shown && Number.isFinite(right.means[0])) add("first", "circle", { class: "fac-step-ghost fac-step-wait", cx: across(0), cy: level(right.means[0]), r: 0.42 * fs });
     if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
@@ -272,14 +278,15 @@ function stepperPicture(model, data, now, says) {
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      const beside = !sign && shown, right_ = across(shown - 1) + 5 * fs < x + w + 0.5 * fs, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
+      const beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(short(v, 3), 0.95 * fs) < x + w + 0.3 * fs, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
       if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
     else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
-    if (!shown && level(a) - level(b) > 4 * fs) add("band says", "text", { class: "fac-t-soft", x: x + w / 2, y: level(b) + 1.3 * fs, ...middle }, "V lies in here");
+    const free = [level(b) + 1.3 * fs, level(a) - 0.6 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at + 0.3 * fs) > 1.4 * fs)); // on no dot
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) add("band says", "text", { class: "fac-t-soft", x: x + w / 2, y: free, ...middle }, fits(["V lies in here", "V is here"], w, 0.8 * fs));
   }
 
   return picture;
