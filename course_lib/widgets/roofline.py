@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS: dict[str, tuple[str, str, str]] = {
-    "naive, eager as run": ("eager_six_trips", "naive", "all"),
+    "eager, 6 trips": ("eager_six_trips", "naive", "all"),
     "naive, 4 trips": ("naive_four_trips", "naive", "all"),
     "flash prefill, tile loads": ("flash_tile_loads", "flash", "all"),
     "flash prefill, compulsory": ("flash_compulsory", "flash", "all"),

@@ -120,10 +120,11 @@ view.reveal(
 # | verdict | it says |
 # |---|---|
 # | not attempted | the lines to write are still missing: so every exercise begins |
-# | error | Python stopped inside your function, or the function asked the course for its answer |
+# | error | Python stopped inside your function, or the function let the course's own code answer |
 # | incorrect | the answer is wrong: on which input, where first, and, of a mistake that many make, its name |
 # | passed | every input gave the right answer |
-# | right here, not on a GPU; cannot run here | for kernels, from lesson 05 on: the compiler for GPUs refuses them, or this system has no Triton |
+# | right here, not on a GPU | for kernels, from lesson 05 on: the answers are right, the compiler for GPUs refuses it |
+# | cannot run here | for kernels: this system has no Triton |
 #
 # (Computers round, so right is not "equal". Lesson 01 says how much error is fair.)
 

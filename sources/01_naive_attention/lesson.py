@@ -75,7 +75,7 @@ double
 # Back to the cat. Each token arrives with a row of numbers, x: what the model knows of it so far.
 # Three matrices turn it into a query, a key and a value: w_q, w_k and w_v. A model
 # learns them; the ones below are made up, so that you can follow. x has two numbers:
-# *is a living being* and *stands for one*.
+# *is it a living being?* and *is it a word that stands for a living being?*
 
 # %% sentence-code
 words = "the cat did not eat as it was ill".split()
@@ -335,7 +335,8 @@ print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 # code below, count its operations, and predict.
 #
 # New to PyTorch? A *tensor* is an array, and `@` and `/` work as in NumPy. `dim=-1`
-# is `axis=-1`, the last. `k.mT` swaps the last two axes, so that more may stand in
+# is `axis=-1`, the last. `torch.softmax` is one operation, however many steps it takes inside.
+# `k.mT` swaps the last two axes, so that more may stand in
 # front: a tensor of shape `(1, heads, N, d)` is one text with its heads, each of
 # them treated alike. `torch.randn(512, 32)` holds random numbers, and `with
 # EagerLedger(...) as books:` watches what runs inside.
@@ -519,10 +520,10 @@ Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naiv
 # ## Room in the warehouse
 #
 # So far we counted *traffic*: how many bytes travel. There is a second cost, the
-# *footprint*: how many bytes must be stored at one time. Softmax reads one N x N
-# matrix and writes another, so two must be there. `naive_torch` holds a third:
-# its name `scores` keeps line 1's result alive. The course's version writes
-# everything as one expression, and PyTorch frees the scores. It is called
+# *footprint*: how many bytes must be stored at one time. PyTorch's softmax reads one
+# N x N matrix and writes another, so two are there. `naive_torch` holds a third: softmax
+# reads the result of the division, and the name `scores` keeps line 1's alive as well. The
+# course's version writes everything as one expression, and PyTorch frees it. It is called
 # `naive_eager`: naive attention, as eager PyTorch runs it.
 
 # %% peak-count
@@ -550,9 +551,9 @@ peak
 
 # %% peak-text [markdown]
 # The next cell runs both at growing N, in processes whose memory has a limit. Areas,
-# all at one scale, are the most that each held, beyond its inputs: two squares for
-# `naive_eager`, a line for the fused one. Where the squares are empty, memory ran out:
-# so large they would have been. The dotted line is the limit; past it they are hatched.
+# all at one scale, are the most that each held, beyond its inputs: S and P for
+# `naive_eager`, a small bar for the fused one. Where S and P are pale, memory ran out, and
+# the area is what they would have needed: the dotted line is the limit, hatched what lies past it.
 
 # %% peak-memory
 found = demo.peak_memory()
@@ -645,10 +646,12 @@ for dtype in (torch.float32, torch.float16):
 # * That fused attention is *faster*, and by how much. Fewer bytes do not make a
 #   program faster by the same factor. Lesson 02 asks why.
 # * That every program with these three lines makes six trips. A compiler can
-#   join steps; lesson 02 looks at what one does. So our runs are always eager, and from
-#   lesson 02 on *naive* means the four trips, *eager* the six.
+#   join steps; lesson 02 looks at what one does.
 # * That matrix products cost nothing. They do all the arithmetic, and once the
 #   trips are gone they are what is left.
+#
+# **Two words from here on.** *Naive*: the four trips that the table predicts. *Eager*: the
+# six that PyTorch makes when it runs one operation after the other, as in all our runs.
 
 # %% questions [markdown]
 # ## Questions

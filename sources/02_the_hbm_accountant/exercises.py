@@ -113,7 +113,7 @@ print(f"\nH100: {h100.hbm_gb_per_s} GB/s, {h100.tflops_half} TFLOP/s")
 # %% predict-2-3
 Predict(
     "2-regime-1024",
-    "What limits eager attention at N = 1024 on an H100?",
+    "Which of the three is the longest for eager attention at N = 1024 on an H100?",
     options=["overhead", "traffic", "arithmetic"],
 )
 

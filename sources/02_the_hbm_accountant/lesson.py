@@ -83,9 +83,9 @@ places()
 # 8192 × 8192 × 2 bytes = 134 217 728 bytes = 128 MiB, for one head.
 #
 # Registers, shared memory and L2 of an H100 are 33, 29 and 50 MiB. It does not
-# fit, not even into all of them together. So at most a part of S
-# can stay on the chip from one pass to the next: nearly every pass is a trip to or from
-# HBM. (How nearly, hardware counters say below.)
+# fit, not even into all of them together, and a layer with 8 heads has eight such S.
+# So at most a small part can stay on the chip from one pass to the next: nearly every pass
+# is a trip to or from HBM. (How nearly, hardware counters say below.)
 
 # %% to-scale
 # @title A picture: the memories of an H100 and one S, at one scale
@@ -182,7 +182,7 @@ p_flops.reveal(
 
 # %% counted-say [markdown]
 # The first two lines were **counted**: the ledger saw every tensor that each
-# operation read and wrote. For `eager` the model agrees to the byte.
+# operation read and wrote. For `eager` model and count are the same number.
 # `scaled_first` makes the four trips, and moves half a MB more than the model: q
 # is read, and its scaled copy is written.
 #
@@ -270,7 +270,8 @@ Quiz(
 # ## Are 97 times fewer bytes 97 times faster?
 #
 # At N = 8192, d = 128, eager PyTorch has 6 in the place of that first 4, six trips: it moves
-# 1.5 · N/d + 1 = 97 times the least.
+# 1.5 · N/d + 1 = 97 times the least. (Lesson 00's tape was no least: FlashAttention loads K
+# and V again and again, and each load lay on it. How many of them HBM sends, lesson 04 asks.)
 
 # %% predict-speed
 p_speed = Predict(
@@ -301,7 +302,7 @@ work = {
     "eager, 6 trips": intensity(flops, eager_six_trips.bytes(**shape_8192)),
     "naive, 4 trips": intensity(flops, naive_four_trips.bytes(**shape_8192)),
 }
-rows = [*work.items(), ("ridge of H100", H100.ridge)]  # the least: put in N yourself
+rows = [*work.items(), ("ridge of H100", H100.ridge)]  # the least: N/2, work it out yourself
 work["the least"] = intensity(flops, least)
 Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 
@@ -410,9 +411,10 @@ draw_regimes()
 # eager stays above its traffic line. From 8192 to 16384 eager's bytes grow 4 times, its time
 # 2.7 times: so *times faster* falls, from 4.6 to 3.3. Why, we did not measure.
 #
-# From N = 64 to 1024 the last column of the table grows from 1.8 to 13, and the
-# column before it does not follow. So at short N **bytes decide nothing**. The GPU alone
-# is done much sooner: the rest is the orders, and how fast this host wrote them.
+# From N = 64 to 512 the last column of the table grows from 1.8 to 7, and the
+# column before it *falls*, from 2.9 to 2.0. So at short N **bytes decide nothing**. The GPU
+# alone is done in a third of eager's time: the rest is the orders, and how fast this host
+# wrote them. (At N = 1024 it is two thirds: there the traffic begins to count.)
 
 # %% quiz-short
 Quiz(
@@ -466,7 +468,7 @@ p_compile.reveal(
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
 #
 # **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
-# write P. There it stops. A matrix product stands on each side of softmax, and softmax
+# write P. One matrix is alive at once, for this kernel may write P where S stood. There it stops. A matrix product stands on each side of softmax, and softmax
 # needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention

@@ -106,8 +106,8 @@ with np.errstate(over="ignore", invalid="ignore"):
 # You mark exams. The stack is too tall for your desk. Papers come in small
 # piles; you hand each pile back and never see it again. The rule is: each
 # paper counts exp(its mark − the best mark *of the whole stack*). You do not know
-# the best mark until the last pile. On each paper stands a *value* besides, and you
-# want the average of the values, in which each paper counts as much as that.
+# the best mark until the last pile. On each paper stands a *value* besides. You want the
+# average of the values, and a paper's value weighs as much as the paper counts.
 #
 # You keep three sticky notes:
 #
@@ -119,7 +119,7 @@ with np.errstate(over="ignore", invalid="ignore"):
 #
 # A pile comes. If its best mark does not beat m, add the pile to ℓ and O.
 # If it does beat m, then ℓ and O were measured against a best mark that was too
-# low. **Shrink both by one and the same number, then add the pile.** (This is
+# low. **Multiply both by the same number, one that shrinks them, then add the pile.** (This is
 # called *rescaling*.) Write the new m. At the very end, and only then, divide O
 # by ℓ.
 #
@@ -478,7 +478,7 @@ from functools import reduce
 
 cuts = range(0, 4096, 64)  # row: (4096,), val: (4096, 8)
 states = [OnlineState.from_tile(row[j : j + 64], val[j : j + 64]) for j in cuts]
-empty = OnlineState.identity((), 8)  # (): one row. No keys: (-inf, 0, zeros)
+empty = OnlineState.identity((), 8)  # no keys yet: m = -inf, l_sum = 0, O = 8 zeros
 
 
 def tree(states):
@@ -547,8 +547,8 @@ p_masked.reveal(
 )
 
 # %% masked-say [markdown]
-# The way out: as long as no key was seen, subtract 0 in the place of m. Then
-# exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
+# The way out: as long as no key was seen, subtract 0 in the place of m, in p and in alpha.
+# Then exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
 # (The course's code says `np.where(m == -np.inf, 0, m)`.)
 # A pile that is masked in the *middle* is no problem: m is finite by then.
 # You will meet masked first piles where the *early* keys are hidden: by a window, say,

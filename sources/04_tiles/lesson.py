@@ -160,7 +160,9 @@ for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
 # - Empty places must not be **touched**: their addresses belong to somebody
 #   else. A mask on the load and on the store takes care of that.
 # - Empty keys must have no **weight**. If they are filled with zeros, their
-#   score is 0, and exp(0 - m) is not 0. Their score must be -inf.
+#   score is 0, and exp(0 - m) is not 0. Their score must be -inf:
+#   `s = np.where(keys[None, :] < n_k, s, -np.inf)`, where `keys` are the numbers of the tile's
+#   keys in the whole text, `start + np.arange(block_k)`.
 #
 # What happens if one forgets the second rule?
 
@@ -616,7 +618,8 @@ p_dram.reveal(
 # %% reveal-dram-causal
 p_dram_causal.reveal(
     "about 30 times as much",
-    f"{dram[True]:.3g} GB against {dram[False]:.3g} GB. Half of the loads that tiles of 128 rows make.",
+    f"{dram[True]:.3g} GB with the mask, {dram[False]:.3g} GB without: though the mask leaves "
+    "about half of the tiles.",
 )
 print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 

@@ -208,7 +208,7 @@ function render({ model, el }) {
       "you are here": `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}`,
       "flash prefill, tile loads": long ? `flash at worst, B_q = ${get("block_q")}` : "flash worst",
       "flash prefill, compulsory": long ? `flash at best, N = ${get("n")}` : "flash best",
-      "naive, eager as run": long ? "naive, as run" : "as run", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
+      "eager, 6 trips": long ? p.label : "eager", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
     };
     return `${known[p.label] ?? p.label}: ${short(p.x, 3)}${view === VIEWS.dial && (long || p.label === "you are here") ? " FLOP/byte" : ""}`;
   }
