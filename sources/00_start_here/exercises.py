@@ -20,7 +20,7 @@ from course_lib import check, hint, progress
 #
 # For example, `echo(np.array([1.0, 2.0]))` is `array([1., 2.])`.
 #
-# The function is short, because the task is another one: **meet the verdicts**.
+# The function is short, because the task is another one: **see what a check can say**.
 #
 # 1. Run the check now, before you write anything.
 # 2. Write a line with a mistake in it, for example `return y`. Run both cells.

@@ -7,7 +7,7 @@
 # **You will be able to:** run a lesson, solve an exercise, and read what a check
 # says.
 #
-# **Time:** 9 minutes of reading, and 3 for the exercise.
+# **Time:** 11 minutes of reading, and 3 for the exercise.
 
 # %% question [markdown]
 # ## What this course is about
@@ -27,7 +27,10 @@
 # travels between the large memory (HBM), drawn here, and the chip that computes,
 # and every byte that travels is laid on a tape.
 #
-# Drag the flag to where you think FlashAttention's tape will end. Then press
+# This page is made of *cells*. Click on the one below and press **Shift + Enter**: it
+# runs, and the next cell is chosen. Do that with every cell, from top to bottom.
+#
+# Then drag the flag to where you think FlashAttention's tape will end, and press
 # *Play*. You need not understand every word in it yet. (Caches and desks come in
 # lesson 02.)
 

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 01 · Naive attention: the exercises
 #
-# Four exercises, about 18 minutes. You need lesson 01, NumPy, and its little
+# Four exercises, about 22 minutes. You need lesson 01, NumPy, and its little
 # PyTorch for the last one. `hint(naive_attention)` gives a hint, three at most
 # for each exercise. In all exercises your function leaves its arguments as they
 # are, and returns arrays of its own.
@@ -59,7 +59,7 @@ def predict_doubling():
 check(predict_doubling)
 
 # %% about-1-2 [markdown]
-# ## 1.2 · Attention in NumPy (4 minutes)
+# ## 1.2 · Attention in NumPy (6 minutes)
 #
 # Close the lesson and write the three lines from memory, in NumPy, without PyTorch (it
 # is graded where there is none). There is no `softmax` in NumPy, so line 2 becomes two or three lines of
@@ -92,7 +92,7 @@ def naive_attention(q, k, v):
 check(naive_attention)
 
 # %% about-1-3 [markdown]
-# ## 1.3 · The bytes of every trip (6 minutes)
+# ## 1.3 · The bytes of every trip (7 minutes)
 #
 # One head, N = `n` tokens, and `itemsize` bytes per element. Count the bytes of
 # the **four-trip** version: S and P are each written once and read once, and Q,
@@ -138,7 +138,7 @@ def trip_bytes(n, d, itemsize):
 check(trip_bytes)
 
 # %% about-1-4 [markdown]
-# ## 1.4 · Six trips become four (5 minutes)
+# ## 1.4 · Six trips become four (6 minutes)
 #
 # This function is right, and the ledger counts **six** trips of an N × N matrix:
 

@@ -7,7 +7,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 43 minutes of reading, 18 for the exercises.
+# **Time:** 52 minutes of reading, 22 for the exercises.
 
 # %% imports
 import math
@@ -33,9 +33,9 @@ from course_lib.widgets import Race
 #
 # **What do all these looks cost, and where exactly?**
 #
-# Two predictions first, before you read on. Nobody grades them. Here are the
+# A prediction first, before you read on. Nobody grades it. Here are the
 # three lines that this lesson is about; you do not have to understand them yet.
-# (A line *moves* the bytes that it reads from memory and writes to it.)
+# (`k.T` is k transposed: rows and columns change places.)
 #
 # ```python
 # scores = q @ k.T                      # line 1: a matrix product
@@ -50,11 +50,6 @@ double = Predict(
     unit="times",
 )
 double
-
-# %% predict-dearest
-LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
-dearest = Predict("1-dearest", "Which line moves most bytes?", options=LINES, unit="GB")
-dearest
 
 # %% recap [markdown]
 # ## Q, K and V in two minutes
@@ -78,9 +73,9 @@ dearest
 # ### Where Q, K and V come from
 #
 # Back to the cat. Each token arrives with a row of numbers, x: what the model knows of it so far.
-# Three matrices turn it into a query, a key and a value. A model learns them; the
-# ones below are made up, so that you can follow. x has two numbers: *is a living
-# being* and *stands for one*.
+# Three matrices turn it into a query, a key and a value: w_q, w_k and w_v. A model
+# learns them; the ones below are made up, so that you can follow. x has two numbers:
+# *is a living being* and *stands for one*.
 
 # %% sentence-code
 words = "the cat did not eat as it was ill".split()
@@ -90,7 +85,8 @@ x[words.index("it"), 1] = 2  # stands for one
 
 w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
 w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
-q, k, v = x @ w_q, x @ w_k, x  # (9, 2) each; the value is x itself
+w_v = np.eye(2)  # changes nothing: here the value is x itself
+q, k, v = x @ w_q, x @ w_k, x @ w_v  # (9, 2) each
 s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
 p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # scores to weights: below
 it = words.index("it")
@@ -109,7 +105,7 @@ draw_sentence(words, p[it], it)
 # its *heads*, and dozens of layers of them.)
 
 # %% by-hand-text [markdown]
-# ### A number by hand
+# ### The softmax by hand
 #
 # One token looks at two others. Its scores are **1** and **3**. The two values
 # are **10** and **20** (so d is 1 here).
@@ -249,8 +245,15 @@ print(f"largest error {abs(o - truth).max():.1e}")
 #
 # Now to the cost. A GPU has a chip that computes, and beside it a large memory,
 # called **HBM**. The chip itself can hold only a little. Whatever is too large
-# for the chip lives in HBM and has to travel.
-#
+# for the chip lives in HBM and has to travel. A line *moves* the bytes that it
+# reads from HBM and the bytes that it writes there.
+
+# %% predict-dearest
+LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
+dearest = Predict("1-dearest", "Which line moves most bytes, at large N?", options=LINES, unit="GB")
+dearest
+
+# %% trips-table [markdown]
 # Picture a **workshop** and a **warehouse** with a road between them. The
 # workshop is the chip. The warehouse is HBM. The workshop has room for one job
 # at a time, so after each job the results go to the warehouse.
@@ -279,7 +282,7 @@ draw_trips()
 #
 # Q, K, V and O travel too, once each. They are small crates: N rows of d numbers.
 #
-# ### A number by hand
+# ### The bytes by hand
 #
 # Three guests, d = 2, and 2 bytes per number (half precision).
 #
@@ -398,7 +401,7 @@ Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")
 # %% dearest [markdown]
 # ## Which line costs most?
 #
-# Now the second prediction of this lesson. We count line by line, at the size of
+# You have predicted it. Now we count line by line, at the size of
 # a real layer: N = 8192, 8 heads, d = 128, bf16 (another format of 2 bytes).
 #
 # S and P are 1 GiB each, too much for a small laptop. The ledger needs only the
@@ -518,8 +521,9 @@ Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naiv
 # So far we counted *traffic*: how many bytes travel. There is a second cost, the
 # *footprint*: how many bytes must be stored at one time. Softmax reads one N x N
 # matrix and writes another, so two must be there. `naive_torch` holds a third:
-# its name `scores` keeps line 1's result alive. `naive_eager`, the course's
-# version, writes everything as one expression, and PyTorch frees the scores.
+# its name `scores` keeps line 1's result alive. The course's version writes
+# everything as one expression, and PyTorch frees the scores. It is called
+# `naive_eager`: naive attention, as eager PyTorch runs it.
 
 # %% peak-count
 from course_lib.attention.naive_eager import naive_eager
@@ -545,12 +549,10 @@ peak = Predict(
 peak
 
 # %% peak-text [markdown]
-# The next cell runs `naive_eager` and the fused one at growing N. It draws the
-# most memory that each held, beyond its inputs. Each runs in a process of its own
-# with a limit on its memory. Where naive attention runs out of memory, you see
-# two empty squares, as large as they wanted to be; what lies past the limit, the
-# dotted line, is hatched. All areas have one scale. Naive attention holds two
-# squares, the fused one a line.
+# The next cell runs both at growing N, in processes whose memory has a limit. Areas,
+# all at one scale, are the most that each held, beyond its inputs: two squares for
+# `naive_eager`, a line for the fused one. Where the squares are empty, memory ran out:
+# so large they would have been. The dotted line is the limit; past it they are hatched.
 
 # %% peak-memory
 found = demo.peak_memory()
@@ -615,6 +617,7 @@ draw_third()
 # %% right-code
 from course_lib.judging.tolerance import allowed_error, as_float64
 
+torch.manual_seed(0)
 for dtype in (torch.float32, torch.float16):
     q, k, v = (torch.randn(300, 64).to(dtype) for _ in range(3))
     truth, _ = attention_float64(q, k, v)
