@@ -9,7 +9,7 @@
 # queries on paper; name the mistake behind a wrong gradient; say what the backward costs and what it
 # saves; write its kernels, and a function that trains with them.
 #
-# **Time:** 50 minutes for this lesson, 130 for its exercises.
+# **Time:** 53 minutes for this lesson, 130 for its exercises.
 
 # %% question [markdown]
 # ## The question
@@ -475,6 +475,27 @@ one_walk_or_two()
 # %% clock-say [markdown]
 # Two walks, as the course wrote them, cost a quarter of the speed or more. What they buy stands in the name:
 # atomics come in whatever order they come, so dQ's last digits differ from run to run.
+#
+# Where do the cycles of the faster one go? As in lesson 08, a copy of the kernel writes down the SM's
+# clock after each step. A program of it owns 128 keys, in two *groups* of four warps; tiles of 64
+# queries walk past. Each group is a lane.
+
+# %% draw-backward
+# @title A picture: what one SM does in the backward, tile after tile
+from course_lib.figures.timeline import cycles, cycles_of_a_tile, draw_timeline
+
+display(draw_timeline("gradients"), cycles("gradients"))
+took_products, took = cycles_of_a_tile("gradients")
+print(f"products of both groups: {took_products:,.0f} of {took:,.0f} cycles")
+
+# %% draw-backward-say [markdown]
+# At the data sheet's rate the five products of both groups need two thirds of a tile's cycles. The
+# longest step, about a quarter, lasts from asking for S until it is there; in it dQ of the tile before
+# is handed over. For nearly a third a group waits, and two thirds of that is for dV, dK and dQ.
+# More than half of the time both groups are at the same step.
+#
+# **Not shown:** whether the tensor cores multiply while a group waits, for itself or for the other;
+# nor what a shorter step would gain.
 
 # %% books-text [markdown]
 # And the bytes? Tiles in PyTorch write down every tile that they make, so the ledger of lesson 01 cannot

@@ -67,6 +67,26 @@ def loop_share(kernel: str) -> float:
     return products / took
 
 
+def backward_share(*what: str) -> float:
+    """Return the share of steps that begin so in a tile's cycles of the backward, both groups."""
+    (row,) = rows("h100_timeline", kernel="gradients")
+    found = [one["cycles"] for one in row["medians"] if one["what"].startswith(what)]
+    return sum(found) / sum(one["cycles"] for one in row["medians"])
+
+
+def at_the_same_step() -> float:
+    """Return the share of the window in which both groups of the backward do the same."""
+    (row,) = rows("h100_timeline", kernel="gradients")
+    first, second = ([s for s in row["spans"] if s["lane"] == f"group {g}"] for g in (0, 1))
+    shared = (
+        min(a["end"], b["end"], row["window"]) - max(a["begin"], b["begin"], 0)
+        for a in first
+        for b in second
+        if a["what"] == b["what"]
+    )
+    return sum(max(cycles, 0) for cycles in shared) / row["window"]
+
+
 def us(value: str, n: int) -> float:
     return one("h100_regimes", value, n=n)
 
@@ -227,6 +247,16 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("08", "a factor of {:.1f} (d = 64) to {:.1f} (d = 128)", peer("cuDNN", 64) / peer("FA2", 64),
      peer("cuDNN", 128) / peer("FA2", 128)),
     ("09", "cost a {} of the speed or more", {25: "quarter"}.get(5 * round(twice_walked() / 5))),
+    ("09", "of both groups need {} of a tile's cycles", {2.0: "two thirds"}.get(
+        round(3 * loop_share("gradients"), 1))),
+    ("09", "longest step, about {}, lasts", {1: "a quarter"}.get(
+        round(4 * backward_share("S, dQ")))),
+    ("09", "For nearly {} a group waits", {0.9: "a third"}.get(
+        round(3 * backward_share("waits"), 1))),
+    ("09", "and {} of that is for dV, dK and dQ", {2.0: "two thirds"}.get(round(
+        3 * backward_share("waits for dV", "waits for dQ") / backward_share("waits"), 1))),
+    ("09", "More than {} of the time both groups are at the same step", {True: "half"}.get(
+        0.5 < at_the_same_step() < 0.65)),
     ("10", "4 times the keys take about {:.0f} times as long",
      decode("flash_decode", 16, 16384) / decode("flash_decode")),
     ("10", "needs its keys split ({:.0f} times faster",

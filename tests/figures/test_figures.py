@@ -85,6 +85,7 @@ FIGURES = {
     "spills": tile_choice.draw_spills,
     "timeline of rung 4": lambda: timeline.draw_timeline("edge_masks"),
     "timeline of rung 8": lambda: timeline.draw_timeline("specialised"),
+    "timeline of the backward": lambda: timeline.draw_timeline("gradients"),
     "counters": lambda: counters.draw_counters({256: 10**7}),
     "fusion": fusion.draw_fusion,
     "cache": lambda: decode.draw_cache(257, 128),
@@ -115,6 +116,7 @@ TABLES = {
     "pages": pages.paged_times,
     "cycles of rung 4": lambda: timeline.cycles("edge_masks"),
     "cycles of rung 8": lambda: timeline.cycles("specialised"),
+    "cycles of the backward": lambda: timeline.cycles("gradients"),
 }
 
 

@@ -43,3 +43,6 @@ def test_the_cycles_of_a_tile_lead_to_the_share_of_the_peak():
     products, took = cycles_of_a_tile("specialised")  # what is outside the loop is not in it
     assert products == pytest.approx(3 * 2 * 256, rel=0.001)
     assert products / took > share_of_peak("specialised", clocks=True) + 0.1
+    products, took = cycles_of_a_tile("gradients")
+    assert products == pytest.approx(2 * 5 * 256, rel=0.001)
+    assert products / took > share_of_peak("gradients", clocks=True)
