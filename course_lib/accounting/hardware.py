@@ -135,18 +135,6 @@ def _levels(
 
 MEMORY_HIERARCHY = MappingProxyType(
     {
-        # A100 white paper (2020): boost 1.41 GHz, 164 KB shared memory per SM, L2 40 MB that is
-        # read at 5120 bytes a clock, 64 fp32 lanes per SM.
-        "A100-80": _levels(
-            sms=108,
-            fp32_lanes=64,
-            boost_ghz=1.41,
-            shared_kib=164,
-            l2_mib=40,
-            l2_bytes_per_clock=5120,
-            hbm_gib=80,
-            hbm_gb_per_s=2039,
-        ),
         # H100 white paper and CUDA guide (9.0): 228 KB shared memory per SM, L2 50 MB; boost
         # 1.83 GHz is what 989 TFLOP/s, 132 SMs and 4096 half-precision FLOPs a clock imply.
         # 128 fp32 lanes per SM; NVIDIA publishes no L2 bandwidth for it.
@@ -160,6 +148,18 @@ MEMORY_HIERARCHY = MappingProxyType(
             hbm_gib=80,
             hbm_gb_per_s=3350,
         ),
+        # A100 white paper (2020): boost 1.41 GHz, 164 KB shared memory per SM, L2 40 MB that is
+        # read at 5120 bytes a clock, 64 fp32 lanes per SM.
+        "A100-80": _levels(
+            sms=108,
+            fp32_lanes=64,
+            boost_ghz=1.41,
+            shared_kib=164,
+            l2_mib=40,
+            l2_bytes_per_clock=5120,
+            hbm_gib=80,
+            hbm_gb_per_s=2039,
+        ),
     }
 )
-"""GPU name -> its memory levels, fastest first (A100-80 and H100)."""
+"""GPU name -> its memory levels, fastest first (H100 and A100-80)."""

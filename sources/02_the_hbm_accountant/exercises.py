@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 02 · The HBM accountant: exercises
 #
-# Four exercises, about 29 minutes. You need lesson 02 and Python; no GPU, no
+# Four exercises, about 31 minutes. You need lesson 02 and Python; no GPU, no
 # Triton, not even NumPy. Run a cell with Shift+Enter. `hint(least_bytes)`
 # gives a hint, three at most for each exercise.
 
@@ -12,7 +12,7 @@ from course_lib.accounting.hardware import GPUS
 from course_lib.accounting.traffic import eager_six_trips, flash_compulsory
 
 # %% about-2-1 [markdown]
-# ## 2.1 · The least possible (4 minutes)
+# ## 2.1 · The least possible (5 minutes)
 #
 # How many bytes must *any* attention kernel move between HBM and the chip,
 # however clever it is? Inputs are in HBM at the start. The output must be in
@@ -77,7 +77,7 @@ def reduction_and_crossover(n, d):
 check(reduction_and_crossover)
 
 # %% about-2-3 [markdown]
-# ## 2.3 · Overhead, traffic or arithmetic? (7 minutes)
+# ## 2.3 · Overhead, traffic or arithmetic? (8 minutes)
 #
 # A piece of work has `flops` floating-point operations, moves `n_bytes` to
 # and from HBM, and is made of `launches` kernels. Three times, each as if the

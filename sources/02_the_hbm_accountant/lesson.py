@@ -9,7 +9,7 @@
 # whether overhead, traffic or arithmetic is the limit; say what fusion does
 # and where it stops.
 #
-# **Time:** 45 minutes for this lesson, 29 for its four exercises; 10 more for what is
+# **Time:** 48 minutes for this lesson, 31 for its four exercises; 10 more for what is
 # optional, at the end.
 
 # %% question [markdown]
@@ -68,7 +68,9 @@ places()
 
 # %% hierarchy-say [markdown]
 # Sizes are for the whole chip. *Nominal* is the vendor's figure, *derived* is
-# computed from vendor figures. Where nothing is published, nothing is printed.
+# computed from vendor figures. Where nothing is published, nothing is printed. (That is
+# why the A100 is here, the H100's forerunner: its L2 has a published speed. All else in
+# this lesson is an H100.)
 #
 # The fast places are small: tens of MiB. And each step away from the arithmetic
 # is several times slower.
@@ -139,7 +141,7 @@ def eager(q, k, v):
     return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
 
 
-def scaled_first(q, k, v):
+def scaled_first(q, k, v):  # exercise 1.4: q is divided, which is small, and not s
     s = (q / q.shape[-1] ** 0.5) @ k.mT  # (1, heads, n, n)
     return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
 
@@ -195,7 +197,8 @@ p_flops.reveal(
 #
 # (4 N² b + 4 N d b) ÷ (4 N d b) = N/d + 1
 #
-# Nothing but N and d is left. Put in the numbers before you run the cells.
+# The first term: 4, b and one N cancel, and N/d is left. The second is the least itself,
+# so it gives 1. Nothing but N and d is left. Put in the numbers before you run the cells.
 
 # %% predict-factor
 p_factor = Predict(
@@ -266,7 +269,8 @@ Quiz(
 # %% fewer-faster [markdown]
 # ## Are 97 times fewer bytes 97 times faster?
 #
-# At N = 8192 eager PyTorch, with its six trips, moves 1.5 · N/d + 1 = 97 times the least.
+# At N = 8192, d = 128, eager PyTorch has 6 in the place of that first 4, six trips: it moves
+# 1.5 · N/d + 1 = 97 times the least.
 
 # %% predict-speed
 p_speed = Predict(
