@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 03 · Online softmax by hand: exercises
 #
-# Five exercises, about 54 minutes. You need lesson 03 and NumPy; no GPU, no
+# Five exercises, about 58 minutes. You need lesson 03 and NumPy; no GPU, no
 # Triton. Run a cell with Shift+Enter. `hint(stream_average)` gives a hint,
 # three at most for each exercise. Your functions leave their arguments as they
 # are.
@@ -12,7 +12,7 @@ import numpy as np
 from course_lib import check, hint, progress
 
 # %% about-3-1 [markdown]
-# ## 3.1 · By hand, in both orders (14 minutes)
+# ## 3.1 · By hand, in both orders (16 minutes)
 #
 # Paper and a calculator. One row of four scores, not the lesson's, each with a
 # value:
@@ -103,7 +103,7 @@ def stream_denominator(piles):
 check(stream_denominator)
 
 # %% about-3-3 [markdown]
-# ## 3.3 · The weighted average, pile by pile (10 minutes)
+# ## 3.3 · The weighted average, pile by pile (12 minutes)
 #
 # Write the whole walk with three notes: `m`, `l_sum` and `o` (the O of the
 # lesson).

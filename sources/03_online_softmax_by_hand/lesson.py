@@ -8,7 +8,7 @@
 # through a row in piles with three notes and get the right answer; name the
 # mistake behind a wrong number; merge two halves of a row in any order.
 #
-# **Time:** 48 minutes for this lesson, 54 for its five exercises.
+# **Time:** 56 minutes for this lesson, 58 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -551,8 +551,8 @@ p_masked.reveal(
 # exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
 # (The course's code says `np.where(m == -np.inf, 0, m)`.)
 # A pile that is masked in the *middle* is no problem: m is finite by then.
-# You will meet masked first piles where early keys are hidden, as by the windows
-# of lesson 04.
+# You will meet masked first piles where the *early* keys are hidden: by a window, say,
+# in which each query sees the last few keys only (4★).
 
 # %% many-rows [markdown]
 # ## From one row to a block of rows
