@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 04 · Tiles: exercises
 #
-# Six exercises, about 75 minutes, and one more with a star. You need lesson 04
+# Six exercises, about 82 minutes, and one more with a star. You need lesson 04
 # and NumPy; no GPU, no Triton. Run a cell with Shift+Enter.
 # `hint(tile_bounds)` gives a hint, three at most for each exercise.
 #
@@ -15,7 +15,7 @@ from course_lib import check, hint, progress
 from course_lib.accounting.memory import FlatMemory
 
 # %% about-4-1 [markdown]
-# ## 4.1 · Where do the tiles begin and end? (3 minutes)
+# ## 4.1 · Where do the tiles begin and end? (4 minutes)
 #
 # Cut the rows `0 .. n - 1` into tiles of `tile` rows. Return a list of pairs
 # `(start, stop)`, in order. Row `start` belongs to the tile, row `stop` does
@@ -38,7 +38,7 @@ def tile_bounds(n, tile):
 check(tile_bounds)
 
 # %% about-4-2 [markdown]
-# ## 4.2 · One Q tile against all keys (18 minutes)
+# ## 4.2 · One Q tile against all keys (20 minutes)
 #
 # This is the worker of the lesson. A few queries stay on the desk, the keys and
 # values come by in tiles of `block_k` rows. Lesson 03 did this for one query:
@@ -91,7 +91,7 @@ def attend_q_tile(q_tile, k, v, block_k):
 check(attend_q_tile)
 
 # %% about-4-3 [markdown]
-# ## 4.3 · All Q tiles (5 minutes)
+# ## 4.3 · All Q tiles (7 minutes)
 #
 # Put the loop over Q tiles around it. Q outside, K and V inside.
 #
@@ -238,7 +238,7 @@ for n, tile in [(256, 64), (256, 16), (512, 64)]:
     print(f"K {k_times:g} times, {read['k']:,} bytes")
 
 # %% about-4-6 [markdown]
-# ## 4.6 · The kernel, in NumPy (30 minutes)
+# ## 4.6 · The kernel, in NumPy (32 minutes)
 #
 # No matrices any more: one flat memory, and addresses. This is the shape of
 # the Triton kernel of lesson 07, line by line, with the same names.

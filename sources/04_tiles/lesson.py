@@ -8,7 +8,7 @@
 # count who loads what, and how often; tell which tiles a causal mask skips;
 # and read a program that has the shape of a GPU kernel.
 #
-# **Time:** 55 minutes here, 75 for the exercises and 35 for the starred one;
+# **Time:** 62 minutes here, 82 for the exercises and 35 for the starred one;
 # 14 more for what is optional, at the end.
 
 # %% imports
@@ -742,11 +742,13 @@ Quiz(
 #   for memory alone.
 
 # %% optional-text [markdown]
-# ## Optional: four things real models add, and how large a tile may be
+# ## Optional: windows, shared heads, other scores, sinks; the largest tile
+#
+# Skip this on a first reading; 4★ needs its first two.
 #
 # ### Four things real models add
 #
-# Skip this on a first reading. All four fit into the same loop.
+# Each fits into the same loop.
 #
 # **A sliding window** (Mistral 7B v0.1; every other layer of gpt-oss, five of
 # six of Gemma 3): each query sees the last `w` keys only.
