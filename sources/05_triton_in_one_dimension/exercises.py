@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Five exercises, about 42 minutes. You need lesson 05. No GPU is needed: on a
+# Five exercises, about 47 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -49,7 +49,7 @@ def offsets_of_program_2():
 check(offsets_of_program_2)
 
 # %% about-5-2 [markdown]
-# ## 5.2 · Add two vectors of any length (8 minutes)
+# ## 5.2 · Add two vectors of any length (9 minutes)
 #
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
@@ -149,7 +149,7 @@ def row_softmax(x):
 check(row_softmax)
 
 # %% about-5-4 [markdown]
-# ## 5.4 · The log-sum-exp of a long row (15 minutes)
+# ## 5.4 · The log-sum-exp of a long row (17 minutes)
 #
 # The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two
@@ -202,7 +202,7 @@ def long_logsumexp(x, *, block=64):
 check(long_logsumexp)
 
 # %% about-5-5 [markdown]
-# ## 5.5 · Hide scores in a tile of rows (4 minutes)
+# ## 5.5 · Hide scores in a tile of rows (6 minutes)
 #
 # Scores above a `limit` are not allowed. `allowed_scores(x, limit=limit)` returns two tensors:
 #

@@ -10,7 +10,7 @@
 # have; sum up a row that is longer than any block; say what the interpreter
 # can show and what it cannot.
 #
-# **Time:** 40 minutes for this lesson, 42 for its five exercises.
+# **Time:** 47 minutes for this lesson, 47 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -23,7 +23,8 @@
 # happens at the end of the data, where no full block is left?**
 #
 # We answer it in **Triton**, a language inside Python for GPU programs.
-# This lesson has only vectors and rows. Tiles come in lesson 06.
+# This lesson has vectors and rows. (Its last exercise has a first tile, with the addresses
+# given; lesson 06 builds them.)
 
 # %% imports
 import numpy as np
@@ -276,8 +277,8 @@ except OutOfBounds as error:
 # %% reveal-no-mask
 p_mask.reveal(
     -1152 % 256,
-    "Five blocks have 1280 places. Here the ledger stops the kernel. A GPU checks no block's end: "
-    "whatever lies there is written over. (We did not run that.)",
+    "Five blocks have 1280 places. Shown: here the ledger stops the kernel before the first of "
+    "them is written. Not shown: what a GPU does. We ran no such store on one.",
 )
 
 # %% guard-bands [markdown]
