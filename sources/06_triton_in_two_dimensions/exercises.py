@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Six exercises, about 59 minutes. You need lesson 06. No GPU is needed: on a
+# Six exercises, about 65 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (11 minutes)
+# ## 6.1 · Load and store a tile (12 minutes)
 #
 # Write two helpers; kernels of later lessons begin and end with such lines. You met them in 5.5,
 # where rows lay one after the other: here there are strides.
@@ -171,7 +171,7 @@ def tile_scores(q, k):
 check(tile_scores)
 
 # %% about-6-3 [markdown]
-# ## 6.3 · A matrix product, tile by tile (17 minutes)
+# ## 6.3 · A matrix product, tile by tile (18 minutes)
 #
 # `matmul(a, b)` returns `a @ b`, a float32 tensor, whatever the inputs' dtype.
 #
@@ -405,7 +405,7 @@ def mended_total(x, *, block=64):
 check(mended_total)
 
 # %% about-6-5 [markdown]
-# ## 6.5 · Up the stairs, and turned round (6 minutes)
+# ## 6.5 · Up the stairs, and turned round (10 minutes)
 #
 # A variation of the lesson's stairs, with another rule: **row `i` sees the columns
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
@@ -418,7 +418,7 @@ check(mended_total)
 #
 # `x` is float32, its rows one after the other. A program owns `ROWS` rows and walks over the
 # columns, `COLS` at a time. The check chooses both, and sizes that are no multiples of them.
-# You write five lines:
+# You write five lines (step 3 is two of them):
 #
 # 1. The first line stops the build, with `tl.static_assert`, unless `COLS` is at most `2 * ROWS`.
 #    (A wider tile holds columns that no row of program 0 sees. The check tries one.)

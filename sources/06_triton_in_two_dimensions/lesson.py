@@ -1,15 +1,15 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions
 #
-# **You need:** lesson 05 (programs, offsets, masks, `other`; of 5.5 `tl.where` and `tl.max`). (On macOS and Windows there is
-# no compiler: you see what it said elsewhere.)
+# **You need:** lesson 05 (programs, offsets, masks, `other`; of 5.5 `tl.where` and `tl.max`).
+# (On macOS and Windows there is no compiler: you see what it said elsewhere.)
 #
 # **You will be able to:** build the addresses of a tile from two strides; read a
 # transposed matrix without moving it; multiply two tiles with `tl.dot` in the
 # right dtype; carry an accumulator through a loop; say which kernels work in
 # the interpreter and fail on a GPU, and why.
 #
-# **Time:** 54 minutes for this lesson, 59 for its six exercises.
+# **Time:** 58 minutes for this lesson, 65 for its six exercises.
 
 # %% question [markdown]
 # ## The question
@@ -275,9 +275,9 @@ p_mixed.reveal(
 # %% transpose-trap [markdown]
 # ## A transpose that is missing, and nobody notices
 #
-# Scores are q times k *transposed*: (block_q, d) times (d, block_k). Without
-# `tl.trans(k_tile)` the shapes do not fit, and Triton says so. Except in one
-# case, which is the same in NumPy:
+# Scores are q times k *transposed*: (block_q, d) times (d, block_k). In Triton
+# `tl.trans(k_tile)` is the transposed tile. Without it the shapes do not fit, and
+# Triton says so. Except in one case, which is the same in NumPy:
 
 # %% transpose-numbers
 rng = np.random.default_rng(0)
@@ -392,8 +392,9 @@ else:
 # - `out.dtype.element_ty`: the type of what a pointer points to, to convert a tile to.
 # - `tl.static_assert(condition, "words")` stops while the kernel is built, unless it holds.
 #
-# The rule is invented, only to practise: row i may see columns 0 to i + 2. Below there are n = 5
-# columns, and x holds its own column numbers: `tl.minimum` stops row 3 at column 4.
+# The rule is invented, only to practise: row i may see columns 0 to i + 2. Below, a tile has 8
+# columns, of which only the first n = 5 may be seen. Each number of x is its own column's number,
+# so `top` says how far a row sees: row 2 to column 4, and `tl.minimum` stops row 3 there, too.
 
 
 # %% tools-kernel
