@@ -2,14 +2,15 @@
 # # 07 · FlashAttention in Triton
 #
 # **You need:** lesson 03 (three notes: m, ℓ, O), lesson 04 (tiles), lesson 06
-# (`tl.dot`, pointers by broadcasting). No GPU. (macOS and Windows: the
+# (`tl.dot`, pointers by broadcasting), and 5.5 and 6.5 (`tl.where`, `tl.max` by rows,
+# `tl.minimum`). No GPU. (macOS and Windows: the
 # compiler's figures are a record; your kernels are compiled when graded.)
 #
 # **You will be able to:** read and write the whole kernel; prove from a ledger
 # what it moves and what it does not; say what `lse` is for; place your own
 # kernel on a chart beside PyTorch's.
 #
-# **Time:** 46 minutes for this lesson, 59 for its exercises, and 40 more for
+# **Time:** 48 minutes for this lesson, 66 for its exercises, and 40 more for
 # the empty cell, 7★.
 
 # %% question [markdown]
