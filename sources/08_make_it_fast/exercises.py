@@ -1,13 +1,13 @@
 # %% title [markdown]
 # # 08 · Make it fast: exercises
 #
-# Three exercises, about 37 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
+# Three exercises, about 40 minutes. You need lesson 08, and your kernel from 7.4. No GPU.
 #
 # | | you write | minutes |
 # |---|---|---|
 # | 8.1 | a rule that picks tiles from x-rays | 9 |
-# | 8.2a | a prediction: tiles loaded, tiles masked | 10 |
-# | 8.2b | the loop in two parts: only boundary tiles are masked | 18 |
+# | 8.2a | a prediction: tiles loaded, tiles masked | 11 |
+# | 8.2b | the loop in two parts: only boundary tiles are masked | 20 |
 #
 # `hint(choose_tiles)` gives a hint, three at most for each exercise.
 
@@ -80,7 +80,7 @@ check(choose_tiles)
 # The causal kernel of 7.4 masks every tile it visits. Most need no mask: each row of the tile sees
 # each key of it.
 #
-# **8.2a · Predict (★, 10 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
+# **8.2a · Predict (★, 11 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
 # of `block_q` and of `block_k`, and both are powers of two. Return two numbers:
 #
 # 1. how many tiles of keys are **loaded**, over all tiles of queries: those in which at least one
@@ -127,7 +127,7 @@ for rung in (skip_tiles, edge_masks):
     print(f"{rung.__name__:11} {len(ledger.rows_of('k'))} tiles of K loaded, {masks // 2} masked")
 
 # %% about-8-2b [markdown]
-# **8.2b · Split the loop (★★, 18 minutes).** Start from your 7.4. The loop over the keys becomes
+# **8.2b · Split the loop (★★, 20 minutes).** Start from your 7.4. The loop over the keys becomes
 # two, in either order (a helper that you call twice, or one loop with an `if`, will do as well):
 #
 # - from 0 to `boundary`: tiles that *every* row of this program sees whole. No mask at all, not

@@ -10,7 +10,7 @@
 # step from a plain kernel to a faster one gains, and why; choose tiles with the
 # compiler's own figures; decide which attention to call.
 #
-# **Time:** 55 minutes for this lesson, 37 for its exercises. A second half, for
+# **Time:** 58 minutes for this lesson, 40 for its exercises. A second half, for
 # whoever wants to know the rest, is optional: 70 minutes.
 
 # %% question [markdown]
@@ -132,9 +132,9 @@ print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {produc
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
 # lasts from asking for S until it is there: multiplying or waiting, no clock tells them
 # apart. Exponentials and rescaling take twice as long as that, and often both programs
-# are at them at once. Of the cycles of one tile, both programs' products need less than half
-# at the data sheet's rate. (Two shares, not to be mixed: this one is of the loop alone, slowed
-# by its clocks; the answer above is of the whole call, without clocks.)
+# are at them at once. The line below the table asks: if both programs' products ran at the
+# data sheet's rate, which part of a tile's cycles would they need? Less than half. (You
+# predicted another share: that of the whole call, and without clocks, which slow the loop.)
 #
 # So between two products of this kernel stand **its own exponentials, and nearly as long the
 # rescaling of O** (whose bar may hold other waiting).
@@ -148,7 +148,7 @@ print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {produc
 # | rung | its idea |
 # |---|---|
 # | 1 | your 7.3 with a causal mask: every tile, every mask |
-# | 2 | `exp2` for `exp`: the chip has only 2ˣ, and eˣ = 2^(x log₂ e). So the scale is multiplied by log₂ e once, not each score |
+# | 2 | `exp2` for `exp` |
 # | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future |
 # | 4 | mask boundary tiles only (exercise 8.2) |
 # | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles |
@@ -201,7 +201,8 @@ def gain(rung, causal):
 def measured(number):
     """Print what one rung gained over the one that it builds on."""
     rung = names[number - 1]
-    print(f"measured: {gain(rung, False):.2f}x for all keys, {gain(rung, True):.2f}x causal")
+    print(f"rung {number}, measured: {gain(rung, False):.2f}x for all keys, ", end="")
+    print(f"{gain(rung, True):.2f}x causal")
 
 
 # %% gains-table
@@ -223,6 +224,19 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.0 ms: do not rank
 # them. Causal, rung 3 took 2.56 to 2.59 ms, rung 4 2.33 to 2.38: the slowest
 # round of rung 4 beat the fastest of rung 3.
+
+# %% rungs-2-and-3-text [markdown]
+# ### Rungs 2 and 3: one instruction, one bound
+#
+# **Rung 2.** The chip has only 2ˣ, and eˣ = 2^(x log₂ e): `tl.exp` first multiplies each
+# score by log₂ e. Rung 2 calls `tl.exp2` and multiplies the *scale* by log₂ e, once.
+#
+# **Rung 3** changes where a causal loop ends, as 7.4 does: tiles of the future are neither
+# loaded nor computed. Without a mask it does what rung 2 does.
+
+# %% rungs-2-and-3
+measured(2)
+measured(3)
 
 # %% rung-4-text [markdown]
 # ### Rung 4: mask boundary tiles only
@@ -276,21 +290,19 @@ measured(6)
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
 #
-# **One warp does nothing but ask for copies.** Groups of four warps do nothing but
-# compute, each for 64 query rows of its own, and all read the *same* tiles of K and V.
-#
-# **Overlap between groups, and inside one.** While one group takes exponentials, another
-# has the tensor cores. And a group starts two products together: the scores of this tile,
-# and P V of the tile *before*. It waits for the scores only; while it takes their
-# exponentials, P V still runs. The price is registers, for both tiles at once.
-#
-# **An old maximum will do** (this is FlashAttention-4's). m cancels in O ÷ ℓ, whatever
-# it is; it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8
-# above it, p is at most 2⁸, and while m stays O need not be rescaled.
+# 1. **One warp only asks for copies.** Groups of four warps only compute. Each group has 64
+#    query rows of its own; all groups read the *same* tiles of K and V.
+# 2. **Overlap between groups.** While one takes exponentials, another has the tensor cores.
+# 3. **Overlap inside a group.** It starts two products together: the scores of this tile,
+#    and P V of the tile *before*. It waits for the scores alone. While it takes their
+#    exponentials, P V still runs. (The price is registers, for two tiles at once.)
+# 4. **An old maximum will do** (FlashAttention-4's idea). m cancels in O ÷ ℓ, whatever it is;
+#    it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8 above
+#    it. Until then p is at most 2⁸, and O need not be rescaled.
 #
 # **Expected.** Products and exponentials in turn take 1.5 times as long as the products
-# alone: 1.5 at best, and less, as two programs on an SM overlap some already.
-# (Below, a lane is a group of warps, or the warp that copies.)
+# alone. So 1.5 is the most to be gained, and it will be less: two programs on an SM overlap
+# some already. (Below, a lane is a group of warps, or the warp that copies.)
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
@@ -519,7 +531,6 @@ def show_change(before, after):
 # %% rung-2
 show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
 print(inspect.getsource(rungs.add_keys.fn))
-measured(2)
 
 # %% rung-3-text [markdown]
 # To rung 3 the loop ends at the last key that the tile's last row sees: `last_key` is your
@@ -527,7 +538,6 @@ measured(2)
 
 # %% rung-3
 show_change(rungs.base_two_kernel, rungs.skip_tiles_kernel)
-measured(3)
 
 # %% rung-4-change [markdown]
 # ### Rung 4, line by line
@@ -663,12 +673,14 @@ Table(columns, rows, {"N": "d"} | dict.fromkeys(columns[2:], ",.0f"))
 # the work. `by_hand_for` in `course_lib/kernels/tiles.py` weighs the two.
 
 # %% fp8-text [markdown]
-# **fp8, with incoherent processing.** The tensor cores multiply 8-bit floats
-# twice as fast as 16-bit ones. The price is rounding: 3 bits of fraction. Some
-# entries of Q and K are much larger than the others (*outliers*), and where
+# ### Numbers of 8 bits (fp8): rotate, then round
+#
+# FlashAttention-3 has another idea that no rung of ours has. The tensor cores multiply
+# 8-bit floats twice as fast as 16-bit ones. The price is rounding: 3 bits of fraction.
+# Some entries of Q and K are much larger than the others (*outliers*), and where
 # two large ones meet, their rounding error is large.
 #
-# *Incoherent processing* multiplies Q and K by one random orthogonal matrix M
+# *Incoherent processing* (the paper's name) multiplies Q and K by one random orthogonal matrix M
 # before rounding. The scores do not change: (Q M)(K M)ᵀ = Q M Mᵀ Kᵀ = Q Kᵀ. But an
 # outlier is spread over all d columns. (Nothing is put in another order.)
 
@@ -724,7 +736,6 @@ Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 # something about errors, nothing about speed. The FlashAttention-3 paper reports
 # 2.6 times less error than a plain fp8 kernel, by a rotation *and* one scale a
 # block, and close to 1.2 PFLOP/s on an H100.
-# Our ladder has no fp8 rung.
 
 # %% noise-text [markdown]
 # ### How much of a gain is noise?
