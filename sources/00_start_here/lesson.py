@@ -120,7 +120,7 @@ view.reveal(
 # | verdict | it says |
 # |---|---|
 # | not attempted | the lines to write are still missing: so every exercise begins |
-# | error | Python stopped inside your function, or it called the course's own answer |
+# | error | Python stopped inside your function, or the function asked the course for its answer |
 # | incorrect | the answer is wrong: on which input, where first, and, of a mistake that many make, its name |
 # | passed | every input gave the right answer |
 # | right here, not on a GPU; cannot run here | for kernels, from lesson 05 on: the compiler for GPUs refuses them, or this system has no Triton |

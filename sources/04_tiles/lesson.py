@@ -333,8 +333,8 @@ p_block_k.reveal(
 # bytes each (*statistics*): 1 KiB. Together 161 KiB.
 
 # %% sram-plot-text [markdown]
-# Now with the shared memory that one desk really gets, and a tile of your
-# choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
+# Now with the shared memory that one desk really gets (an H100's: 227 KiB), and a tile
+# of your choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
 # the walls of desks. Predict, then drag the edges of Q and K.
 
 # %% predict-wall

@@ -481,8 +481,8 @@ print(out.item(), row.max().item())
 #
 # lse = log(sum of exp(score)) = m + log(ℓ)
 #
-# With lse each weight is exp(score − lse), and FlashAttention writes lse down,
-# one number per row. The obvious way is two loops: the first finds m, the
+# With lse each weight, exp(score − m) / ℓ, is exp(score − lse), and FlashAttention writes
+# lse down, one number per row. The obvious way is two loops: the first finds m, the
 # second sums.
 
 

@@ -75,7 +75,7 @@ for d in (64, 128, 256):
     products = attention_flops(8192, 8192, d) / (H100.tflops_half * 1e12)
     exponentials = 8192**2 / exp_per_s
     rows.append((d, products * 1e6, exponentials * 1e6, exponentials / products))
-columns = ("d", "products, µs", "exponentials, µs", "share of the products")
+columns = ("d", "products, µs", "exponentials, µs", "exponentials / products")
 formats = dict(zip(columns[1:], (".1f", ".1f", ".0%")))
 Table(columns, rows, formats, {columns[3]: "flash"})
 
@@ -109,7 +109,8 @@ draw_overlap(d=128, block=64)
 # %% predict-timeline
 p_timeline = Predict(
     "8-timeline",
-    "Rung 4 on an H100, d = 128, N = 4096, all keys: which share of the tensor cores' peak?",
+    "Rung 4 on an H100, d = 128, N = 4096, all keys: which share of the tensor cores' peak "
+    "does it reach?",
     unit="%",
 )
 p_timeline
@@ -216,9 +217,9 @@ best = max(ideas, key=lambda rung: gain(rung, causal=True))
 p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
-# A TFLOP/s figure for causal attention counts half of the FLOPs, whatever the kernel did; the
-# dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN, here with 16 heads (lesson
-# 07's run had 8: compare within a run). The step to rung 3, work
+# The dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. (Causal TFLOP/s count
+# half of the FLOPs, whatever the kernel did. And these are 16 heads, lesson 07's were 8: compare
+# within a run.) The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
 #
 # What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.0 ms: do not rank

@@ -478,7 +478,7 @@ one_walk_or_two()
 #
 # Where do the cycles of the faster one go? As in lesson 08, a copy of the kernel writes down the SM's
 # clock after each step. A program of it owns 128 keys, in two *groups* of four warps; tiles of 64
-# queries walk past. Each group is a lane.
+# queries walk past. Each group is a lane, a row of bars.
 
 # %% draw-backward
 # @title A picture: what one SM does in the backward, tile after tile
