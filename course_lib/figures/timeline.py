@@ -31,9 +31,10 @@ _KERNELS = {
     "specialised": _Kernel("rung 8", "64 keys", 2, f"{_STRIPED}. Grey: exponentials. Purple: O is "
         "rescaled. P V runs beside S and the exponentials of the next tile: it is not drawn. "
         "Green: a copy is started. Empty: waiting."),
-    "gradients": _Kernel("the one-walk backward", "64 queries", 5, f"{_STRIPED}, and dQ of the tile before "
-        "is handed over. Grey: exponentials, then waiting for dP. Purple: dS is made and handed "
-        "over. Empty: waiting, which may be for a product. No clock sees dP, dV, dK and dQ."),
+    "gradients": _Kernel("the one-walk backward", "64 queries", 5, f"{_STRIPED}, and dQ of the "
+        "tile before is handed over. Grey: exponentials, then waiting for dP. Purple: dS is made "
+        "and handed over. Empty: waiting, which may be for a product. No clock sees dP, dV, dK "
+        "and dQ."),
 }  # fmt: skip
 _SIDE = 64  # rows and columns of the scores that one lane makes of a tile, in all three
 _COLOURS = {
