@@ -145,7 +145,7 @@ function render({ model, el }) {
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
     marks.children[2].hidden = !now.wrote;
     for (const mark of [...marks.children].slice(3)) mark.hidden = replayed;
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : 1.4 * fs, across = Math.ceil(get("slots") / lines);
+    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : (fs > 20 ? 1.15 : 1.4) * fs, across = Math.ceil(get("slots") / lines);
     let y = 0;
     cards((add) => {
       const free = drawTables(add, now, name, width, fs);
