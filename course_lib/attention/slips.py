@@ -77,6 +77,10 @@ def _low_where_empty(low: float) -> Callable[[Array, Array], Array]:
     return lambda m, l_sum: np.where(np.isneginf(m), -low, _zero_where_empty(m, l_sum))
 
 
+def _if_all_rise(alpha: Array) -> Array:
+    return alpha if (alpha < 1).all() else np.ones_like(alpha)
+
+
 def _power(exponent: float) -> Callable[[Array], Array]:
     return lambda alpha: alpha**exponent
 
@@ -159,6 +163,7 @@ SLIPS: dict[str, Slip] = {
     "no_rescale_o": Slip(rescale_o=_power(0)),
     "no_rescale_l": Slip(rescale_l=_power(0)),
     "neither": Slip(rescale_o=_power(0), rescale_l=_power(0)),
+    "neither_unless_all_rise": Slip(rescale_o=_if_all_rise, rescale_l=_if_all_rise),
     "inverse": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(True,)),
     "inverse_at_once": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,)),
     "rescale_new": Slip(rescale_new="later", guards=(True,)),

@@ -50,6 +50,30 @@ def _copy(o: Any) -> tuple[Any, Any]:
     return o.detach(), o.detach().clone()
 
 
+_SMALL = 64  # numbers in the last input: such cases are gone through once more for each input
+
+
+def _each_alone(
+    function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
+) -> None:
+    """Raise RuntimeError if an input gets another gradient where no other input needs one."""
+    import torch
+
+    for i, wanted in enumerate(gradients):
+        inputs = [x.detach() for x in leaves]
+        inputs[i].requires_grad_()
+        o = function.apply(*inputs, *flags)
+        (alone,) = torch.autograd.grad(o, inputs[i], do, allow_unused=True)
+        if wanted is None:
+            continue
+        if alone is None or not torch.allclose(alone, wanted, rtol=1e-2, atol=1e-3, equal_nan=True):
+            raise RuntimeError(
+                f"argument {i} gets {'no' if alone is None else 'another'} gradient where it is "
+                "the only one that needs one. backward returns one for each argument of forward, "
+                "in their order; ctx.needs_input_grad has a flag for each, in the same order."
+            )
+
+
 def _outside_torch(function: Any, o: Any = None) -> int:
     """Return the bytes that no EagerLedger sees: arrays, bytes, lists of numbers.
 
@@ -71,9 +95,22 @@ def _outside_torch(function: Any, o: Any = None) -> int:
             left += x.values()
         elif isinstance(x, tuple | list | set):
             left += x
-        else:
-            total += max(sys.getsizeof(x), getattr(x, "nbytes", 0))  # of a view: all it shows
+        total += max(sys.getsizeof(x), _shown(x))
     return total
+
+
+def _shown(x: Any) -> int:
+    """Return how many bytes of memory an object shows that may not be its own, as a view does."""
+    try:
+        with memoryview(x) as shown:
+            return shown.nbytes
+    except (TypeError, ValueError, BufferError):
+        return int(getattr(x, "nbytes", 0))
+
+
+def another_seed(seed: int) -> int:
+    """Return a seed that is one bit of it away, as a sum: the first, fifth, ninth or 17th."""
+    return seed + (1, 1 << 4, 1 << 8, 1 << 16)[seed % 4]
 
 
 def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
@@ -106,6 +143,8 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     kept = _copy(o)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     _untouched(*kept)
+    if len(leaves) > 1 and leaves[-1].numel() <= _SMALL:
+        _each_alone(function, leaves, case.kwargs.values(), do, gradients)
     return Observed(gradients, None, held)
 
 
@@ -114,8 +153,9 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
 
     A case's keywords are causal, rate, seed, block_q and block_k; do comes with ``eyes``, (parts,
     B, H, n_k, d): the columns of an identity. With these as V the output *is* the weights. So it is
-    applied to q, k and each of them: as before, with the tile sizes exchanged, and with seed + 1;
-    and to the first half of their columns with everything else another: causal, dtype and tiles.
+    applied to q, k and each of them: as before, with the tile sizes exchanged, and with
+    `another_seed`; and to the second half of their columns with everything else another: causal,
+    dtype and numbers.
     The way back comes last, after a call of another rate as well. Returned are lse, the gradients,
     and those outputs.
     """
@@ -142,12 +182,13 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
         for how in (
             (seed, block_q, block_k),
             (seed, block_k, block_q),
-            (seed + 1, block_q, block_k),
+            (another_seed(seed), block_q, block_k),
         ):
             for eye in eyes:
                 probes.append(function.apply(q.detach(), k.detach(), eye, causal, rate, *how)[0])
         if len(eyes):
-            others = [x.detach()[..., : q.shape[-1] // 2] for x in (q, k, eyes[0])]
+            half_d = q.shape[-1] // 2
+            others = [q.detach()[..., half_d:], k.detach()[..., half_d:], eyes[0][..., :half_d]]
             half = torch.float32 if q.dtype == torch.float16 else torch.float16
             others = [x.to(half).contiguous() for x in others]
             shown = function.apply(*others, not causal, rate, seed, block_q, block_k)[0]

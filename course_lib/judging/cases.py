@@ -65,13 +65,14 @@ def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     return 0 * q, k, v + by
 
 
-def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any) -> Triple:
+def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return one query over and over, and keys of 0: every tile of queries adds the same to dK, dV.
 
-    So a sum that is rounded to half precision in each step drifts.
+    So a sum that is rounded to half precision in each step drifts. ``by``, if not 1: the size of
+    all numbers in q; of 3072, 64 queries make sums of dK that float16 holds once they are scaled.
     """
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)
-    q[...] = q[..., :1, :]
+    q[...] = q[..., :1, :] if by == 1 else by * np.sign(q[..., :1, :])
     return q, 0 * k, v
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.attention_judge import attention_truth, lse_rounding
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.kernel_judge import (
@@ -31,7 +31,7 @@ from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes, streaming_slips
 from course_lib.judging.misread import as_contiguous
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding, score_rounding
+from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 
 ROWS = 16  # the least that tl.dot takes: every group here fits
 ONCE = "reads each cached number once"
@@ -156,19 +156,36 @@ def numbers(case: Case, observed: Observed, expected: Any) -> Finding | None:
     eager = Parts(_eager)(*case.args, **case.kwargs)[0]
     allowed = allowed_error(expected[0], eager, str(q.dtype).removeprefix("torch."))
     seen = [k[b, :, :n] for b, n in enumerate(asked(case)[0]) if n]  # nobody knows the padding
-    of_lse = 1e-3
     if q.element_size() == 4:
         values = [v[b, :, :n] for b, n in enumerate(asked(case)[0]) if n]
         queries = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
         allowed += max(
             output_rounding(one, *kv) for one, *kv in zip(queries, seen, values, strict=False)
         )
-        of_lse += max(score_rounding(q, x, 1.0) for x in seen)
     axes = ("split", "batch", "head", "column")[0 if of_parts else 1 :]
     names = ("`o_parts`", "`lse_parts`") if of_parts else ("`o`", "`lse`")
-    return array_finding(
-        o, expected[0], allowed=allowed, name=names[0], axes=axes
-    ) or array_finding(lse, expected[1], allowed=of_lse, name=names[1], axes=axes[:-1])
+    return (
+        array_finding(o, expected[0], allowed=allowed, name=names[0], axes=axes)
+        or array_finding(
+            lse, expected[1], allowed=lse_rounding(q, *seen), name=names[1], axes=axes[:-1]
+        )
+        or (_rounded_parts(o, expected[0], q.dtype) if of_parts else None)
+    )
+
+
+def _rounded_parts(o: Any, truth: np.ndarray, dtype: Any) -> Finding | None:
+    """Ask that parts are float32 in their numbers, too: not one is what the inputs' type holds."""
+    wanted = o.new_tensor(truth)
+    if (wanted.to(dtype) == wanted).all() or not (o.to(dtype) == o).all():
+        return None
+    name = str(dtype).removeprefix("torch.")
+    return Finding(
+        "parts in float32",
+        f"every number of `o_parts` is one that {name} holds: they are rounded on their way. The "
+        "merge adds them up, so parts stay float32.",
+        look=f"what turns a part into {name} before it is stored?",
+        numbers_right=True,
+    )
 
 
 def least(case: Case) -> Least:

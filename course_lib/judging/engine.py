@@ -42,6 +42,7 @@ ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU
 REFUSES = "stops where it must not be built"
 ASSERTED = "CompileTimeAssertionFailure"  # what tl.static_assert raises where kernels are compiled
 _LONGEST = 600  # characters of a message
+_ONE_OF_SEVERAL = re.compile(r"(?<!x )\b1 ([a-z]+s)\b")  # but "2 x 1 heads"
 
 
 class Judged(NamedTuple):
@@ -237,7 +238,7 @@ def incorrect(
     if named and mistake:
         likely = "looks like" if named.certain else "may be"
         lines.append(f"This {likely} a known mistake: {mistake.name}. {_sentence(mistake.says)}")
-    lines += [f"On: {case.name}."] if case.name else []
+    lines += _on(case)
     lines.append(_sentence(finding.says))
     if finding.where:
         lines.append("   " + finding.where.replace("\n", "\n   "))
@@ -270,6 +271,16 @@ def incorrect(
     )
 
 
+def _on(case: Case) -> list[str]:
+    """Return the line that says on which input; sizes are drawn, so "1 queries" is "1 query"."""
+    return [f"On: {_ONE_OF_SEVERAL.sub(_one, case.name)}."] if case.name else []
+
+
+def _one(found: re.Match[str]) -> str:
+    word = found[1]
+    return f"1 {word[:-3] + 'y' if word.endswith('ies') else word[:-1]}"
+
+
 def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     """Return the report on a case that ended in an exception."""
     kinds, text = failure.kinds, failure.text
@@ -295,8 +306,7 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
         says = f"your function did not finish within {exercise.seconds:g} seconds"
         endless = Finding("comes to an end", f"{says}: does every loop move on?")
         return incorrect(exercise, case, endless)
-    lines = [f"On: {case.name}."] if case.name else []
-    lines += [_cut(text), *failure.lines]
+    lines = [*_on(case), _cut(text), *failure.lines]
     if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
     known = failure.look

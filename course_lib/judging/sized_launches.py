@@ -28,9 +28,21 @@ def tiled_launches(
     count: int = 7,
     causal: Sequence[bool | None] = (None,),
 ) -> list[Case]:
-    """Return launches of every relation of queries and keys to their tiles, drawn by ``case``."""
+    """Return launches of every relation of queries and keys to their tiles, drawn by ``case``.
+
+    And where all sizes are one, or lengths are whole tiles of the other side only.
+    """
     case = case or partial(draw.launch, rng)
-    drawn = sizes.tiled(rng, count, dims=DIMS, tiles=TILES, causal=causal, heads=HEADS)
+    least, most = TILES
+    drawn = [
+        *sizes.tiled(rng, count, dims=DIMS, tiles=TILES, causal=causal, heads=HEADS),
+        *(
+            (least, least, least, least, least, is_causal, (1, 1))
+            for is_causal in dict.fromkeys(causal)
+        ),
+        (3 * least, 3 * least, least, least, most, causal[-1], (1, 1)),
+        (3 * least, 3 * least, least, most, least, causal[-1], (1, 1)),
+    ]
     return [
         case(
             f"{'causal, ' if is_causal else ''}{' x '.join(map(str, heads))} heads, {n_q} queries, "

@@ -309,7 +309,7 @@ def masks(rng, rate, shape=(2, 2, 64, 64)):
     return dropped.Mask(kept / shape[-1] / (1 - rate), kept, np.ones(shape, dtype=bool))
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.7777])
 def test_masks_of_chance_are_never_complained_of(rate):
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from course_lib.attention.slips import SLIPS
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import cases, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
@@ -24,6 +25,7 @@ from course_lib.judging.misconceptions import (
     STARTS_LOW,
     attention_mistakes,
 )
+from course_lib.judging.misread import Misreading, Model
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
@@ -351,6 +353,12 @@ _ONE_SUM = Mistake(
     "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
     _one_sum_per_tile,
 )
+_ALL_FOR_ANY = Mistake(
+    "rescaled only where all maxima rise",
+    "the sum and the output are rescaled only in tiles in which the maximum of every row rises: is "
+    "`all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
+    Model(Misreading(loop=SLIPS["neither_unless_all_rise"])),
+)
 _LOOP_MISTAKES = (
     Mistake(
         "m, l and O are carried over to the next Q tile",
@@ -369,7 +377,7 @@ ONE_Q_TILE = Exercise.of(
     judge=_judge_tiled,
     run=_run_q_tile,
     without_torch=True,
-    mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES),
+    mistakes=(*_TILE_MISTAKES, _ONE_SUM, _ALL_FOR_ANY, *STREAM_MISTAKES),
 )
 
 ALL_Q_TILES = Exercise.of(

@@ -182,6 +182,7 @@ def _matmul_cases(rng: Generator) -> list[Case]:
         return {"block_m": m, "block_n": n, "block_k": k}
 
     a, b = pair(50, 40, 90)
+    square = pair(24, 24, 24)
     return [
         Case("32 x 96 times 96 x 64, whole tiles: no two sides are alike",
              pair(32, 64, 96), tiles(16, 64, 32)),
@@ -202,7 +203,10 @@ def _matmul_cases(rng: Generator) -> list[Case]:
         Case("20 x 24 times 24 x 20, numbers near 1e-5 and 1e-3 only",
              tuple(x * s for x, s in zip(pair(20, 20, 24), (2.0**-17, 2.0**-10), strict=True)),
              tiles(16, 32, 16)),
-        Case("24 x 1100 times 1100 x 20: many steps", pair(24, 20, 1100), tiles(16, 32, 64)),
+        Case("a is a transposed view, b is none, 24 x 24 both",
+             (square[0].T.contiguous().T, square[1]), tiles(16, 32, 16)),
+        *(Case(f"24 x {64 * steps - 20} times {64 * steps - 20} x 20: {steps} steps",
+               pair(24, 20, 64 * steps - 20), tiles(16, 32, 64)) for steps in (6, 17)),
         Case("20 x 40 times 40 x 30, infinite beside the ends of k",
              _infinite_at_the_end(*pair(20, 30, 40)), tiles(16, 16, 32)),
     ]  # fmt: skip

@@ -187,15 +187,15 @@ def _from_scratch(rng: Generator) -> list[Case]:
             for known in sorted(_final(rng), key=lambda case: case.compiled)
             if known.name not in covered
         ),
-        _expanded(case("k and v of one head, expanded to 3: a stride is 0",
+        _expanded(case("q of one batch, k and v of one head, expanded: strides of 0",
                        35, 40, 16, heads=(2, 3), tiles=(32, 16), causal=False, counted=True)),
     ]  # fmt: skip
 
 
 def _expanded(case: Case) -> Case:
-    """Return the case whose k and v are those of the first head, under the name of each."""
+    """Return the case whose q is the first batch's, k and v the first head's, under each name."""
     q, *kv = case.args
-    return replace(case, args=(q, *(x[:, :1].expand(x.shape) for x in kv)))
+    return replace(case, args=(q[:1].expand(q.shape), *(x[:, :1].expand(x.shape) for x in kv)))
 
 
 _WHOLE = {REMAINDER: "the exercise promises whole tiles"}

@@ -112,8 +112,9 @@ _COUNT_MISTAKES = (
         _miscount(lambda t_q, t_k, *_: t_k * (t_k + 1) // 2, lambda t_q, t_k, *_: t_k),
     ),
     Mistake(
-        "one key is forgotten",
-        "query i sees i + 1 keys, 0 to i: the first row of a tile of queries sees first + 1.",
+        "a tile that ends at the diagonal is masked",
+        "a tile of keys that ends with the first row's own key is seen by every row, and needs no "
+        "mask: query i sees i + 1 keys, 0 to i.",
         _miscount(
             masked=lambda t_q, t_k, right, masked, n, block_q, block_k: (
                 right - sum(first // block_k for first in range(0, n, block_q))

@@ -46,10 +46,8 @@ def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
     return replace(case, args=(q, k, *saved))
 
 
-def drawn_gradient(
-    rng: Generator, shape: tuple[int, ...], *, alike: bool = False, **_how: Any
-) -> Any:
-    """Return a do, float64; ``alike``: the same for every query (`draw.alike_queries`)."""
+def drawn_gradient(rng: Generator, shape: tuple[int, ...], *, alike: float = 0, **_how: Any) -> Any:
+    """Return a do, float64; ``alike``, if not 0: one for all queries (`draw.alike_queries`)."""
     import torch
 
     do = torch.from_numpy(rng.standard_normal(shape) + 0.3)
@@ -79,6 +77,8 @@ def saved_cases(rng: Generator, case: Callable[..., Case]) -> list[Case]:
         case("one key", 20, 1, 16, heads=(1, 2), tiles=(16, 16)),
         case("float16, 1024 queries that are all alike, in tiles of 16",
              1024, 16, 16, alike=True, dtype="float16", tiles=(16, 16)),
+        case("float16, sums of dK that are too large before they are scaled",
+             64, 16, 16, alike=3072.0, dtype="float16", tiles=(16, 16)),
     ]  # fmt: skip
 
 

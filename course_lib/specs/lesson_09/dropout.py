@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.judging import cases as draw
-from course_lib.judging.attention_judge import attention_truth
+from course_lib.judging.attention_judge import attention_truth, lse_rounding
 from course_lib.judging.both_ways import with_probes
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
@@ -40,11 +40,12 @@ _AXES = ("batch", "head", "row", "column")
 
 def _case(
     rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, level: bool = False,
-    away: int = 0, **how: Any,
+    groups: tuple[int, ...] = (), turn: int = 0, seed: int | None = None, **how: Any,
 ) -> Case:  # fmt: skip
     """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later.
 
-    ``level``: do is 0, as in 9.4. ``away``: they show the first keys and those from there on only.
+    ``level``: do is 0, as in 9.4. ``groups``: they show the keys from these on only, as many of
+    each. ``turn``, 0 to 3: which bit is another in the other seed, see `another_seed`.
     """
     import torch
 
@@ -55,12 +56,16 @@ def _case(
     do = torch.empty_like(q).copy_(0 * do if level else do)  # it lies in memory as q does
     count = -(-n_k // d) if eyes else 0
     wide = torch.eye(n_k, count * d, dtype=q.dtype)
-    if away:
-        count, wide = 1, torch.cat([wide[:, : d // 2], wide[:, away : away + d - d // 2]], 1)
+    if groups:
+        each = d // len(groups)
+        parts = [wide[:, first : first + each] for first in groups]
+        rest = wide.new_zeros(n_k, d - each * len(groups))
+        count, wide = 1, torch.cat([*parts, rest], 1)
     wide = wide.reshape(n_k, count, d).transpose(0, 1)
     looking = wide[:, None, None].repeat(1, *v.shape[:2], 1, 1)
     tiles = {name: case.kwargs[name] for name in ("block_q", "block_k")}
-    kwargs = {"causal": causal, "rate": rate, "seed": int(rng.integers(1, 2**31 - 2))} | tiles
+    seed = 4 * int(rng.integers(1, 2**28)) + turn if seed is None else seed
+    kwargs = {"causal": causal, "rate": rate, "seed": seed} | tiles
     return replace(case, args=(*case.args, do, looking), kwargs=kwargs)
 
 
@@ -80,19 +85,24 @@ def _cases(rng: Generator) -> list[Case]:
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
         case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
-             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True),
+             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True, turn=2),
+        # so few keys in a tile that whole rows of it are dropped
+        case(0.7777, "rate 0.7777, seed 0, 2 x 3 heads, 32 queries, 32 keys in tiles of 16",
+             32, 32, 32, heads=(2, 3), tiles=(32, 16), seed=0),
         case(0.1, "rate 1/10, causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 64, tiles=(64, 32), causal=True),
         case(0.25, "float16, rate 1/4, causal, 60 queries and keys, d = 64",
-             60, 60, 64, dtype="float16", tiles=(32, 32), causal=True, compiled=True),
+             60, 60, 64, dtype="float16", tiles=(32, 32), causal=True, compiled=True, turn=1),
         case(0.25, "rate 1/4, causal, 384 queries and keys, d = 16: what is kept is counted",
              384, 384, 16, tiles=(64, 128), causal=True, eyes=False, counted=True),
         case(0.0, "rate 0, scores near -150, 20 queries, 40 keys",
              20, 40, 16, near=-150, tiles=(16, 32), eyes=False),
         case(0.0, f"rate 0, {draw.FINE_NAME}",
              16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
-        # row i and key j + 1024 have the number of row i + 1 and key j, if 1024 are counted a row
-        case(0.5, "rate 1/2, 16 queries, 1040 keys", 16, 1040, 32, tiles=(64, 128), away=1024),
+        # row i and key j + 1024 have the number of row i + 1 and key j, if 1024 are counted a row;
+        # so it is with 96, 128, 256 and others that lie between two of the groups
+        case(0.5, "rate 1/2, 16 queries, 1040 keys",
+             16, 1040, 64, tiles=(64, 128), groups=(0, 96, 224, 480, 1024), turn=3),
         replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
                 shows=HARD - {FAR}),
         case(0.0, f"rate 0, {far}, and dO = 0",
@@ -269,10 +279,10 @@ def _masks(outputs: Any, eyes: Any, p: np.ndarray, dtype: str) -> list[Mask]:
 
 
 def _in_another_call(case: Case, output: Any) -> Mask:
-    """Return the mask of a call in which head_dim, causal and dtype are others."""
+    """Return the mask of a call in which head_dim, causal, dtype and numbers are others."""
     q, k, _, _, eyes = case.args
     columns = q.shape[-1] // 2
-    q, k, few = q[..., :columns], k[..., :columns], eyes[:1, ..., :columns]
+    q, k, few = q[..., columns:], k[..., columns:], eyes[:1, ..., :columns]
     p = _Call.of(q, k, few[0], causal=not case.kwargs["causal"]).p
     return dropped.read([output], few, p, "float16")
 
@@ -284,7 +294,7 @@ def _all_seen(case: Case) -> bool:
 
 
 def _of_lse(case: Case, got: Any, call: _Call, masks: list[Mask]) -> Finding | None:
-    allowed_here = 1e-3 + score_rounding(case.args[0], case.args[1], 1.0)
+    allowed_here = lse_rounding(*case.args[:2])
     found = array_finding(got, call.lse, allowed=allowed_here, name="`lse`", axes=_AXES[:3])
     if found is None or not masks:
         return found
@@ -323,8 +333,9 @@ def _scaled(mask: Mask, kept: np.ndarray, rate: float, largest: float) -> Findin
 
     if fits(1 / (1 - rate)):
         return None
-    says = ""
+    says, there = "", kept > 1e-3
     with np.errstate(all="ignore"):
+        by = float(np.median(mask.weights[there] / kept[there])) / largest if there.any() else 1.0
         if fits(1.0):
             says = "what is kept is not scaled: without 1 / (1 - rate) the outputs shrink."
         elif fits(1 / rate):
@@ -333,6 +344,10 @@ def _scaled(mask: Mask, kept: np.ndarray, rate: float, largest: float) -> Findin
             says = (
                 "what is kept is normalised anew, so that it adds up to 1: it is to be divided by "
                 "1 - rate, and adds up to 1 on average."
+            )
+        elif fits(by):
+            says = (
+                f"what is kept is multiplied by {by:.4g}: 1 / (1 - rate) is {1 / (1 - rate):.4g}."
             )
     return Finding("scales what it keeps", says) if says else None
 

@@ -29,6 +29,7 @@ _TURNS = {
     "rows and keys in the opposite order": (-1, -1),
 }
 _OWN = "each weight has a number of its own"
+_SEED = "the seed decides"
 
 
 @dataclass(frozen=True)
@@ -125,19 +126,26 @@ def elsewhere_finding(mask: Mask, other: Mask) -> Finding | None:
 
 
 def line_finding(mask: Mask, rate: float) -> Finding | None:
-    """Ask for about ``rate`` of the weights of each row and of each key, over all heads."""
-    for axis, line in ((3, "query"), (2, "key")):
-        places = mask.shown.sum((0, 1, axis))
-        dropped = places - (mask.kept & mask.shown).sum((0, 1, axis))
-        for i, (n, gone) in enumerate(zip(places.tolist(), dropped.tolist(), strict=True)):
-            if n and n * _surprise(gone / n, rate) > _CHANCE + math.log(len(places)):
-                where = "row" if axis == 3 else "column"
+    """Ask for about ``rate`` of the weights of each row, key and diagonal, over all heads."""
+    shown, gone = mask.shown.sum((0, 1)), (mask.shown & ~mask.kept).sum((0, 1))
+    n_q = len(shown)
+    row, key = np.indices(shown.shape)
+    for line, what, number in (
+        ("query {}", "row", row),
+        ("key {}", "column", key),
+        ("key j = query i + {}", "diagonal", key - row + n_q - 1),
+    ):
+        places, dropped = (
+            np.bincount(number.ravel(), weights=x.ravel()).astype(int) for x in (shown, gone)
+        )
+        for i, (n, less) in enumerate(zip(places.tolist(), dropped.tolist(), strict=True)):
+            if n and n * _surprise(less / n, rate) > _CHANCE + math.log(len(places)):
+                name = line.format(i - n_q + 1 if what == "diagonal" else i)
                 return Finding(
                     "drops at the rate",
-                    f"with rate {rate:g}, {gone} of the {n} weights of {line} {i}, of "
-                    f"all heads, are dropped: a whole {where} is not like the others.",
-                    look="what is done for the first or the last row and key that is not done for "
-                    "the others?",
+                    f"with rate {rate:g}, {less} of the {n} weights of {name.replace('+ -', '- ')}"
+                    f", of all heads, are dropped: a whole {what} is not like the others.",
+                    look=f"what is done for this {what} that is not done for the others?",
                 )
     return None
 
@@ -151,17 +159,24 @@ def _surprise(share: float, rate: float) -> float:
 def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
     """Ask that every weight has a random number of its own, and with another seed another one.
 
-    (Where few are dropped, or few are kept, chance is less even, and nothing is asked.)
+    (Where few are dropped, or few are kept, chance is less even, and only a mask that is the same
+    all over is told.)
     """
+    both = mask.shown & other_seed.shown
+    dropped = int((both & ~mask.kept).sum())
+    if dropped > 20 and not ((mask.kept != other_seed.kept) & both).any():
+        says = f"what is dropped with one seed, {dropped} weights, is dropped with another as well."
+        look = "give the seed to the generator as it is, whatever the rate."
+        return Finding(_SEED, says, look=look)
     if not all(0.2 <= one.share <= 0.8 for one in (mask, other_seed)):
         return None
     for again, how in (
         (mask, _OWN),
-        (other_seed, "the seed decides"),
+        (other_seed, _SEED),
     ):
         for (b, h), (b2, h2), (rows, keys), turned in _repeats(mask, again):
             then = f" of batch {b2}, head {h2}" if (b, h) != (b2, h2) else ""
-            then += " with seed + 1" if again is other_seed else ""
+            then += " with another seed" if again is other_seed else ""
             who = f"{_moved('query i', rows)}, {_moved('key j', keys)}{then}"
             if turned:
                 who = f"{'the same place' if not then else 'that place'}{then}, {turned},"
@@ -172,7 +187,25 @@ def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
                 look="which places share a number? Count batch and head, row and key into one "
                 "number, and give the seed to the generator as it is.",
             )
-    return _at_the_edge(mask) or _turned_finding(mask) or _sums_finding(mask)
+    return _at_the_edge(mask) or _turned_finding(mask) or _sums_finding(mask) or _one_line(mask)
+
+
+def _one_line(mask: Mask) -> Finding | None:
+    """Ask that the heads do not share the numbers of one row, or of one key."""
+    heads = mask.spread().reshape(-1, *mask.kept.shape[2:])
+    pairs = (heads.sum(0) ** 2 - (heads**2).sum(0)) / 2  # of heads, at each place
+    n = mask.shown.sum((0, 1))
+    count = (n**2 - n) / 2
+    for axis, line in ((1, "query"), (0, "key")):
+        found = (count.sum(axis) > _A_FEW) & (pairs.sum(axis) > _THE_SAME * count.sum(axis))
+        if found.any():
+            i = int(found.argmax())
+            return Finding(
+                _OWN,
+                f"at {line} {i} all heads drop the same.",
+                look=f"is the number of a head in the number of every weight, at {line} {i} too?",
+            )
+    return None
 
 
 def _moved(name: str, by: int) -> str:

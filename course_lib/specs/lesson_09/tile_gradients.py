@@ -14,7 +14,7 @@ from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Observed
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Observed
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -60,8 +60,8 @@ def _cases(rng: Generator) -> list[Case]:
 
     every = slice(None)
     hard = [
-        _tile(rng, f"{name}, the last 5 of 9 keys{', causal' if FAR in shows else ''}", qkv,
-              slice(4, 9), causal=FAR in shows, shows=shows - {REMAINDER})
+        _tile(rng, f"{name}, the last 5 of 9 keys, causal", qkv,
+              slice(4, 9), causal=True, shows=shows - {REMAINDER})
         for name, qkv, shows in draw.hard(rng, 6, 9, 4)
     ]  # fmt: skip
     return [

@@ -76,8 +76,10 @@ def _cases(rng: Generator) -> list[Case]:
         *_hard(rng),
         _case(rng, "what is evicted holds NaN", 30, 4, 8, gone=True),
         _case(rng, "what is evicted holds NaN, and there are no sinks", 21, 0, 5, gone=True),
+        _case(rng, "a window of thousands, float64", 2200, 3, 2100,
+              qkv=draw.in_double(rng, draw.draw(rng, 1, 2200, 16, heads=(1, 1)))),
         _case(rng, "a text 40 times as long as what is kept, counted", 480, 4, 8, counted=True),
-    ]
+    ]  # fmt: skip
 
 
 def _sized(rng: Generator) -> Iterator[Case]:

@@ -66,6 +66,8 @@ def _cases(rng: Generator) -> list[Case]:
         pages(case("float16, lengths 100 and 37, pages of 16 in tiles of 32, d = 64",
                    4, 100, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
               16, 100, 37),
+        pages(case("lengths 20 and 9 in a pool of 33000 pages of one token", 1, 20, 16,
+                   heads=(2, 1), tiles=(ROWS, 16)), 1, 20, 9, least=33_000),
         *_sized(rng),
         *(pages(one, 64, 1024) for one in half_launches(rng)),
         *(pages(one, 16, 65, 33)

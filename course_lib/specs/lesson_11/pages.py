@@ -88,20 +88,22 @@ def in_pages(
     wide: str = "int32",
     strided: bool = False,
     shared: int = 0,
+    least: int = 0,
 ) -> Case:
     """Return ``case`` with its keys in pages all over a pool, and ``slots`` where nobody's are.
 
     slots: None for ordinary numbers. strided: heads behind slots, gaps between pages, a table that
     is part of a wider one, and q every second column. shared: of the first sequence's pages, which
-    stand at the front of the others' tables as well.
+    stand at the front of the others' tables as well. least: so many pages are in the pool at
+    least, of which the last ones are used.
     """
     import torch
 
     q, *kv = case.args
     b, kv_heads, _, d = kv[0].shape
     used = [-(-n // page_size) for n in lengths]
-    n_pages = sum(used) + 3
-    free = iter(rng.permutation(n_pages).tolist())
+    n_pages = max(sum(used) + 3, least)
+    free = iter(n_pages - 1 - rng.permutation(sum(used) + 3))
     # what a table holds past its end: pages that would lie right behind the pool
     table = torch.from_numpy(n_pages + rng.integers(0, n_pages // 2, (b, 2 * max(used) + 4)))
     table = table.to(getattr(torch, wide))[:, : max(used) + 2]
