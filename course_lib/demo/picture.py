@@ -29,7 +29,8 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (11, 3.5), narrow_height=2.05)
+    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (11, 3.5), narrow_height=2.05,
+                              grows=True)  # fmt: skip
     figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)

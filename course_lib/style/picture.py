@@ -26,6 +26,7 @@ _SHEET = f"""<style>
 .fac-figure figcaption {{ font: 600 16px/1.35 {_FONT}; margin: 0 0 6px; max-width: 42em; }}
 .fac-figure small {{ display: block; font: 13px/1.4 {_FONT}; opacity: .8; margin-top: 4px; }}
 .fac-figure svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }}
+.fac-grows {{ max-width: 1400px; }} .fac-grows svg.fac-wide {{ width: 100%; }}
 .fac-figure svg.fac-narrow {{ display: none; }}
 @container (max-width: 600px) {{
   .fac-figure svg.fac-wide:not(:last-of-type) {{ display: none; }}
@@ -35,13 +36,19 @@ _SHEET = f"""<style>
 
 
 def new_figure(
-    rows: int = 1, columns: int = 1, *, narrow_height: float | None = None, **options: Any
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    narrow_height: float | None = None,
+    grows: bool = False,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """Return a figure and its axes; a notebook shows it as a cell's value, without pyplot.
 
     Its methods beyond matplotlib's: ``says(finding, note="", alt="")``, which returns the figure.
     ``options`` go to matplotlib; ``width_ratios``, ``sharex`` and ``sharey`` to its axes.
-    ``narrow_height`` (inches) is its height on a narrow page, where that is another one.
+    ``narrow_height`` (inches) is its height on a narrow page, where that is another one; one that
+    ``grows`` is as wide as its page, up to the width of a widget.
     """
     from matplotlib.figure import Figure
 
@@ -55,7 +62,7 @@ def new_figure(
             return self
 
         def _repr_html_(self) -> str:
-            return to_html(self, self.finding, self.note, self.alt, narrow_height)
+            return to_html(self, self.finding, self.note, self.alt, narrow_height, grows)
 
         def __repr__(self) -> str:
             words = ". ".join(part for part in (self.finding, self.note) if part)
@@ -83,6 +90,7 @@ def to_html(
     note: str = "",
     alt: str = "",
     narrow_height: float | None = None,
+    grows: bool = False,
 ) -> str:
     """Return the figure as HTML that follows the page's theme and width."""
     alt = alt or ". ".join(part for part in (finding, note) if part) or "A figure"
@@ -96,7 +104,8 @@ def to_html(
             figure.set_size_inches(width, height)
     caption = f"<figcaption>{html.escape(finding)}</figcaption>" if finding else ""
     small = f"<small>{html.escape(note)}</small>" if note else ""
-    return f'{_SHEET}<figure class="fac-figure">{caption}{"".join(drawings)}{small}</figure>'
+    kind = "fac-figure fac-grows" if grows else "fac-figure"
+    return f'{_SHEET}<figure class="{kind}">{caption}{"".join(drawings)}{small}</figure>'
 
 
 def svg(figure: Figure, alt: str, kind: str) -> str:

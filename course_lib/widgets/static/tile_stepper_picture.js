@@ -186,7 +186,7 @@ function stepperPicture(model, data, now, says) {
       if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
       add(`p ${tile} ${k}`, "rect", { class: "fac-edge fac-step-bar", style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
-      if (wide(text, 0.87 * fs) < unit + 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
+      if (wide(text, 0.87 * fs) < unit - 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
   }
 
