@@ -77,17 +77,22 @@ class View:
             index[axis], left = divmod(left, stride)
         return index
 
-    def place(self, addresses: np.ndarray) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return (first, last + 1) of rows and of columns, as a `Visit` has them."""
+    def place(
+        self, addresses: np.ndarray, low: int, high: int
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return (first, last + 1) of rows and of columns, as a `Visit` has them.
+
+        ``low`` and ``high`` are the lowest and the highest of the addresses.
+        """
         if self.ndim == 0:
             return (0, 1), (0, 1)
         axis = max(self.ndim - 2, 0)
-        low, high = self.index(int(addresses.min())), self.index(int(addresses.max()))
-        columns = (low[-1], high[-1] + 1) if self.ndim > 1 else (0, 1)
-        if low[:axis] != high[:axis]:  # several heads at once: ask every address
+        first, last = self.index(low), self.index(high)
+        columns = (first[-1], last[-1] + 1) if self.ndim > 1 else (0, 1)
+        if first[:axis] != last[:axis]:  # several heads at once: ask every address
             rows = np.asarray(self.index(addresses)[axis])
             return (int(rows.min()), int(rows.max()) + 1), columns
-        return (low[axis], high[axis] + 1), columns
+        return (first[axis], last[axis] + 1), columns
 
     def where(self, outside: np.ndarray) -> str:
         """Say on which side of this tensor the addresses lie."""

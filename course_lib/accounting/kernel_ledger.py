@@ -231,6 +231,7 @@ class KernelLedger(Ledger):
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
         addresses = _unmasked(ptrs, mask)
+        self._meet(kind, addresses)
         if addresses.size == 0:
             self.launches[-1].idle += kind == "load"
             return
@@ -239,7 +240,7 @@ class KernelLedger(Ledger):
             if view.holds_all(addresses, low, high, width):
                 if kind == "load" and view.name in self._tables:  # as launching is no traffic
                     return
-                self._book(kind, view, addresses, width)
+                self._book(kind, view, addresses, width, low, high)
                 if kind == "load":
                     widest = self.launches[-1].widest
                     widest[view.name] = max(widest[view.name], ptrs.size)
@@ -270,6 +271,9 @@ class KernelLedger(Ledger):
         self.borrowed[name] += 1
 
     # ------------------------------------------------------------------------------------------
+
+    def _meet(self, kind: str, addresses: np.ndarray) -> None:
+        """Look at the addresses of an access before it is booked."""
 
     def _note_launch(self, executor: Any, named: dict, tensors: dict) -> None:
         constexprs = set(getattr(executor, "constexprs", ()))
@@ -317,9 +321,11 @@ class KernelLedger(Ledger):
         twin = self._copies[span(tensor)].rebuild(tensor)
         return twin if tensor is value else type(value)(twin, value.dtype)
 
-    def _book(self, kind: str, view: View, addresses: np.ndarray, width: int) -> None:
+    def _book(
+        self, kind: str, view: View, addresses: np.ndarray, width: int, low: int, high: int
+    ) -> None:
         program, n_bytes = self._hooks.program(), addresses.size * width
-        rows, columns = view.place(addresses)
+        rows, columns = view.place(addresses, low, high)
         numbers = max(addresses.size, n_bytes // view.itemsize)
         if kind != "store":
             self.note_read(view.name, n_bytes)
@@ -359,7 +365,7 @@ class KernelLedger(Ledger):
             near = parts[0][0] if parts else self._nearest(left)
             raise self._out_of_bounds(kind, left, near, Access(ptrs, mask))
         for view, part in parts:
-            self._book(kind, view, part, width)
+            self._book(kind, view, part, width, int(part.min()), int(part.max()))
 
     def _out_of_bounds(
         self, kind: str, outside: np.ndarray, view: View | None, access: Access
@@ -429,5 +435,6 @@ def _eager_paused() -> AbstractContextManager[None]:
 
 def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     """Return the addresses that an access really touches, flat: where the mask is not zero."""
-    mask = np.asarray(True if mask is None else mask).astype(bool, copy=False)
-    return ptrs.ravel() if mask.all() else ptrs[np.broadcast_to(mask, ptrs.shape)]
+    if mask is None or mask.all():
+        return ptrs.ravel()
+    return ptrs[mask if mask.shape == ptrs.shape else np.broadcast_to(mask, ptrs.shape)]

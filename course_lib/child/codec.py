@@ -337,7 +337,9 @@ class Decoder:
         known = self._opaque_classes
         if plain not in known and len(known) >= MAX_NAMES:
             plain = "object"
-        return known.setdefault(plain, type(plain, (Opaque,), {}))()
+        if plain not in known:
+            known[plain] = type(plain, (Opaque,), {})
+        return known[plain]()
 
 
 def _as_utf8(text: str) -> str:

@@ -373,6 +373,7 @@ from course_lib.accounting.interpreter_shortcuts import shortened
 
 own_philox = random.philox_impl
 own_dtype, own_broadcast = interpreter._get_np_dtype, TritonSemantic.broadcast_impl_value
+own_check = TritonSemantic.binary_op_type_checking_impl
 
 def described():
     # all that is known of types, and of tensors of them, made twice
@@ -417,6 +418,31 @@ for a, b in itertools.product(shapes, shapes):
         assert x.type == y.type, (a, b)
         assert x.handle.data.shape == y.handle.data.shape
 
+def operands():
+    # scalars, tiles, numbers, pointers
+    for kind in scalars[:-1]:
+        number = 0 if kind == tl.bfloat16 else 3  # of which the interpreter makes no constant
+        yield from (semantic.scalar_constant(number, kind), semantic.full([4, 2], number, kind))
+    yield semantic.full([4, 1], 5, tl.int32)
+    yield semantic.full([1, 2], 5.0, tl.float32)
+    address = interpreter.TensorHandle(semantic.full([4], 64, tl.uint64).handle.data, scalars[-1])
+    yield tl.tensor(address, tl.block_type(scalars[-1], [4]))
+    yield from (2, -7, 2**31, -(2**40), 2**70, 1.5, 1e300, float("nan"), True)
+
+def checked(check, *operands_and_how):
+    try:
+        found = check(semantic, *operands_and_how)
+    except Exception as error:
+        return type(error), str(error)
+    return [(str(x.type), x.handle.data.dtype, str(x.handle.data)) for x in found]
+
+for how in ((), (True, True), (True, False), (False, False, True, True), (False, False, False)):
+    for a, b in itertools.product(operands(), operands()):
+        for _ in range(2):
+            ours = checked(TritonSemantic.binary_op_type_checking_impl, a, b, *how)
+            theirs = checked(own_check, a, b, *how)
+            assert ours == theirs, (how, a, b, ours, theirs)
+
 @triton.jit
 def draws(out, seed, WIDE: tl.constexpr, ROUNDS: tl.constexpr):
     lanes = tl.arange(0, 64)
@@ -444,6 +470,7 @@ shortcuts.__exit__(None, None, None)
 assert random.philox_impl is own_philox
 assert interpreter._get_np_dtype is own_dtype
 assert TritonSemantic.broadcast_impl_value is own_broadcast
+assert TritonSemantic.binary_op_type_checking_impl is own_check is not None
 assert list(described()) == before
 """
 

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from course_lib import _mode
@@ -228,6 +229,9 @@ def _idle() -> contextlib.AbstractContextManager[Any]:
     return Idle()
 
 
+@lru_cache(
+    maxsize=16
+)  # a launcher launches the same kernel over and over, and this is a tenth of it
 def _source(function: Callable[..., Any]) -> str:
     try:
         return inspect.getsource(function)
