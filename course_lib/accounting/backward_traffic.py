@@ -12,7 +12,6 @@ from typing import Literal
 
 from course_lib.accounting.traffic import LSE_BYTES, Model, Term, derived_counts, positive
 
-FORWARD_PRODUCTS = 2  # S and PV
 PRODUCTS = 5  # S, dP, dV, dK and dQ: what FLOP/s figures count, 2.5 times the forward's
 PRODUCTS_WITHOUT_ATOMICS = 7  # S and dP twice: once for dK and dV, once for dQ
 

@@ -210,6 +210,7 @@ class KernelLedger(Ledger):
             kwargs = {name: with_targets(value) for name, value in kwargs.items()}
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
+            self._launching(tensors)
             self._tables = {n for n, value in named.items() if isinstance(value, PointerTable)}
             self._note_launch(executor, named, tensors)
             refuse_bfloat16(tensors)
@@ -217,7 +218,7 @@ class KernelLedger(Ledger):
                 self._enter_launch(tensors)
                 args = tuple(self._guarded(value) for value in args)
                 kwargs = {name: self._guarded(value) for name, value in kwargs.items()}
-                return run(executor, *args, **kwargs)
+                result = run(executor, *args, **kwargs)
             except Exception as error:
                 outside = self._hooks.original_cause(error, OutOfBounds)
                 if outside is None or outside is error:
@@ -227,6 +228,8 @@ class KernelLedger(Ledger):
                 for guarded in self._copies.values():
                     guarded.write_back()
                 self._views, self._copies, self._owner, self._tables = [], {}, {}, set()
+            self._launched(executor.fn, named, tensors)
+            return result
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
         """Book one load, store or atomic; raise `OutOfBounds` before it can touch anything."""
@@ -271,6 +274,12 @@ class KernelLedger(Ledger):
         self.borrowed[name] += 1
 
     # ------------------------------------------------------------------------------------------
+
+    def _launching(self, tensors: dict[str, Any]) -> None:
+        """Look at the tensors of a launch before it is booked and run."""
+
+    def _launched(self, function: Callable, named: dict, tensors: dict[str, Any]) -> None:
+        """Look at a launch, its arguments by name and the tensors in them, when it has ended."""
 
     def _meet(self, kind: str, addresses: np.ndarray) -> None:
         """Look at the addresses of an access before it is booked."""

@@ -394,12 +394,12 @@ def with_strides_of(whose: str, *readers: str) -> Callable[..., Any]:
 def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
     """Return q, k, v of which ``name`` is read with two of its strides exchanged."""
 
-    def read(**tensors: Any) -> dict[str, Any]:
-        strides = list(tensors[name].stride())
-        strides[one], strides[other] = strides[other], strides[one]
-        return tensors | {name: _at_strides(tensors[name], strides)}
+    def strides(x: Any) -> list[int]:
+        own = list(x.stride())
+        own[one], own[other] = own[other], own[one]
+        return own
 
-    return read
+    return _read_at(name, strides)
 
 
 def unit_columns(names: str) -> Callable[..., Any]:

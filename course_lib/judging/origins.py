@@ -102,13 +102,9 @@ class Origins:
 
 def memory_of(x: Any) -> bytes:
     """Return the bytes from a tensor's first element to its last, gaps between them included."""
-    reach = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True) if n)
-    flat = x.detach().as_strided((reach + 1,), (1,)) if x.numel() else x.detach().reshape(-1)
-    whole: np.ndarray = flat.contiguous().view(_bytes()).numpy()
-    return whole.tobytes()
-
-
-def _bytes() -> Any:
     import torch
 
-    return torch.uint8
+    reach = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True) if n)
+    flat = x.detach().as_strided((reach + 1,), (1,)) if x.numel() else x.detach().reshape(-1)
+    whole: np.ndarray = flat.contiguous().view(torch.uint8).numpy()
+    return whole.tobytes()

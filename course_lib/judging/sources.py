@@ -113,14 +113,11 @@ class Sources:
 
     def _of_a_launch(self, tensor: Any, values: np.ndarray) -> frozenset[int] | None:
         for known in self.written:
-            if explains(known, self.values(known, tensor.dtype), tensor, values):
+            if is_part(values, self.values(known, tensor.dtype)):
+                return frozenset()
+            if is_scaled(values, self.values(known), precision_of(tensor)):
                 return frozenset()
         return None
-
-
-def explains(known: Any, there: np.ndarray, tensor: Any, values: np.ndarray) -> bool:
-    """Return whether ``values``, of ``tensor``, are a part of ``there``, or ``known`` scaled."""
-    return is_part(values, there) or is_scaled(values, values_of(known), precision_of(tensor))
 
 
 def _in_one(tensors: list[Any]) -> Any:

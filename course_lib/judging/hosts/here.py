@@ -181,39 +181,26 @@ def _watched(
     provenance: Provenance, origins: Origins, races: bool
 ) -> contextlib.AbstractContextManager[Any]:
     """Return a ledger that also tells the two what launches are given and write."""
-    from course_lib.accounting.kernel_ledger import KernelLedger, _eager_paused
-    from course_lib.accounting.launch_arguments import tensors_in
-    from course_lib.accounting.pointer_tables import with_targets
+    from course_lib.accounting.kernel_ledger import KernelLedger
     from course_lib.accounting.races import RaceLedger
 
     kind = RaceLedger if races else KernelLedger
 
     class Watched(kind):  # type: ignore[misc, valid-type]  # one of two, chosen just above
-        def launch(
-            self,
-            executor: Any,
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-            run: Callable[..., Any],
-        ) -> Any:
-            args = tuple(map(with_targets, args))
-            kwargs = {name: with_targets(value) for name, value in kwargs.items()}
-            named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
-            tensors = dict(part for key, value in named.items() for part in tensors_in(key, value))
-            before = dict(self.written)
-            with _eager_paused():
-                origins.note(tensors)
-                given = {name: t.detach().clone() for name, t in tensors.items()}
-            result = super().launch(executor, args, kwargs, run)
-            with _eager_paused():
-                numbers = {
-                    k: v for k, v in named.items() if isinstance(v, bool | int | float | str)
-                }
-                launch = {"args": {**numbers, **given}, "grid": self.launches[-1].grid}
-                provenance.launched(launch | {"source": _source(executor.fn)})
-                changed = (n for n in tensors if self.written.get(n, 0) > before.get(n, 0))
-                provenance.note_written([tensors[name].detach().clone() for name in changed])
-            return result
+        def _launching(self, tensors: dict[str, Any]) -> None:
+            origins.note(tensors)
+            self._given = {name: t.detach().clone() for name, t in tensors.items()}
+            self._before = dict(self.written)
+
+        def _launched(
+            self, function: Callable[..., Any], named: dict[str, Any], tensors: dict[str, Any]
+        ) -> None:
+            numbers = {k: v for k, v in named.items() if isinstance(v, bool | int | float | str)}
+            args = {**numbers, **self._given}
+            source, grid = _source(function), self.launches[-1].grid
+            provenance.launched({"args": args, "grid": grid, "source": source})
+            changed = (n for n in tensors if self.written[n] > self._before.get(n, 0))
+            provenance.note_written([tensors[name].detach().clone() for name in changed])
 
     return Watched()
 
