@@ -377,7 +377,7 @@ ONE_Q_TILE = Exercise.of(
     judge=_judge_tiled,
     run=_run_q_tile,
     without_torch=True,
-    mistakes=(*_TILE_MISTAKES, _ONE_SUM, _ALL_FOR_ANY, *STREAM_MISTAKES),
+    mistakes=(*_TILE_MISTAKES, _ONE_SUM, *STREAM_MISTAKES, _ALL_FOR_ANY),
 )
 
 ALL_Q_TILES = Exercise.of(
