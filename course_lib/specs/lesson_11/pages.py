@@ -102,8 +102,9 @@ def in_pages(
     q, *kv = case.args
     b, kv_heads, _, d = kv[0].shape
     used = [-(-n // page_size) for n in lengths]
-    n_pages = max(sum(used) + 3, least)
-    free = iter(n_pages - 1 - rng.permutation(sum(used) + 3))
+    enough = sum(used) + 3
+    n_pages = max(enough, least)
+    free = iter((n_pages - enough + rng.permutation(enough)).tolist())
     # what a table holds past its end: pages that would lie right behind the pool
     table = torch.from_numpy(n_pages + rng.integers(0, n_pages // 2, (b, 2 * max(used) + 4)))
     table = table.to(getattr(torch, wide))[:, : max(used) + 2]
