@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DTYPES = {"fp16": 2, "bf16": 2, "fp32": 4}
 TITLES = {"naive": "naive attention", "flash": "FlashAttention", "replay": "your kernel",
-          "beside": "the right kernel"}  # fmt: skip
+          "beside": "the course's kernel"}  # fmt: skip
 _LIMITS = {"n": 16384, "d": 256, "block_q": 256, "block_k": 256, "at_once": 132}
 
 
