@@ -143,7 +143,7 @@ class Race(CourseWidget):
         Args:
             ledger: of one launch of an attention kernel, or of lesson 04's program on flat memory.
             beside: ``"naive"``; ``"model"``, what FlashAttention with the same tiles moves; or
-                the ledger of a kernel that is right. Of the last two the first event that differs
+                the ledger of the course's kernel. Of the last two the first event that differs
                 is marked.
             whose: what the replayed lane is called.
             **settings: gpu, at_once, speed and ``causal`` (for the model beside it).

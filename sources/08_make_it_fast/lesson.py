@@ -139,13 +139,12 @@ print(f"products of two programs: 2 x {products / 2:.0f} = {products:,.0f} of "
 # are at them at once. So between two products stand **this kernel's own exponentials, and
 # nearly as long the rescaling of O** (whose bar may hold other waiting).
 #
-# The line below the table: while each of the two programs does one tile, their products
-# would need so many cycles at the data sheet's rate, less than half of what passes. It is not
-# the share that you predicted. That was of the whole call, without clocks; this is of its loop,
-# with clocks, which slow it.
+# The line below the table: for one tile of each program the products would need so many
+# cycles at the data sheet's rate, less than half of what passes. You predicted another share,
+# that of the whole call, without clocks. This one is of its loop, which clocks slow.
 #
-# And the grey bar is three times as long as in the picture above. Here it holds subtractions
-# and sums too, and two programs share the slow hands. How much is whose, we did not measure.
+# And the grey bar is three times as long as in the picture above: it holds subtractions and
+# sums too, and two programs share the slow hands. How much is whose, we did not measure.
 
 # %% ladder-heading [markdown]
 # ## The ladder
