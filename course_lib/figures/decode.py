@@ -66,7 +66,7 @@ def draw_splits(batch: int = 1, n: int = 65536, kv_heads: int = 8) -> Any:
     splits, share = list(found), list(found.values())
     figure, axes = new_figure(figsize=(7, 3.4))
     marks.bound(axes, [splits[0], splits[-1]], [1, 1])
-    marks.measured(axes, splits, share, "flash", joined=True)
+    marks.measured(axes, splits, share, "flash", line="-")
     axes.set(xscale="log", ylim=(0, 1.15), xlabel=f"splits of each cache; {batch * kv_heads} times "
              "as many programs")  # fmt: skip
     axes.set_xticks(splits, splits)

@@ -79,18 +79,17 @@ def peers() -> Table:
     """Return TFLOP/s of the forward pass beside others', long and short, d = 128 and 64."""
     record = load_measurements("h100_peers")
     ways = ("FA2", "cuDNN", "FA4", "course")
-    found: dict[tuple[int, int, str], dict[str, float]] = {}
-    tokens, widths = set(), set()
+    found: dict[tuple[int, int, int, str], dict[str, float]] = {}
+    widths = set()
     for r in record["rows"]:
         if r["pass"] == "forward" and r["heads"] == r["kv_heads"] and r["d"] in (64, 128):
-            found.setdefault((r["d"], r["n"], _MASK[r["causal"]]), {})[r["way"]] = r["tflops"]
-            tokens.add(f"{r['batch'] * r['n']:,}")
+            case = (r["d"], r["batch"], r["n"], _MASK[r["causal"]])
+            found.setdefault(case, {})[r["way"]] = r["tflops"]
             widths.add(r["heads"] * r["d"])
     rows = [(*case, *(speeds[way] for way in ways)) for case, speeds in found.items()]
     (width,) = widths
     note = (
-        f"Measured: {record['device']}, TFLOP/s, bf16. {width} / d heads, "
-        f"{' or '.join(sorted(tokens))} tokens in all. FA4: version "
+        f"Measured: {record['device']}, TFLOP/s, bf16. {width} / d heads. FA4: version "
         f"{record['versions']['flash-attn-4']}."
     )
-    return Table(("d", "N", "mask", *ways), rows, dict.fromkeys(ways, ".0f"), note=note)
+    return Table(("d", "batch", "N", "mask", *ways), rows, dict.fromkeys(ways, ".0f"), note=note)

@@ -18,10 +18,10 @@ def counted(axes: Any, x: Any, y: Any, meaning: str) -> None:
     axes.plot(x, y, "o", color=hex_of(meaning), markeredgecolor=PAGE_INK, markeredgewidth=1)
 
 
-def measured(axes: Any, x: Any, y: Any, meaning: str, *, joined: bool = False) -> None:
-    """Draw what a device took; joined by a thin line where the eye should follow it."""
+def measured(axes: Any, x: Any, y: Any, meaning: str, *, line: str = "") -> None:
+    """Draw what a device took; ``line``, a style, joins the marks where the eye should follow."""
     axes.plot(
-        x, y, "D", color=hex_of(meaning), linestyle="-" if joined else "", linewidth=1.2,
+        x, y, "D", color=hex_of(meaning), linestyle=line, linewidth=1.2,
         markersize=7, markeredgecolor=PAGE_INK, markeredgewidth=0.6,
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ def draw_regimes() -> Any:
     ends = []
     for key, meaning, words in (("eager_us", "naive", "eager"), ("flash_us", "flash", "fused")):
         y = [row[key] for row in rows]
-        marks.measured(axes, n, y, meaning, joined=True)
+        marks.measured(axes, n, y, meaning, line="-")
         ends.append((words, n[-1], y[-1], meaning))
     for key, words in (
         ("traffic_s", "least for\neager's bytes"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DTYPES = {"fp16": 2, "bf16": 2, "fp32": 4}
 TITLES = {"naive": "naive attention", "flash": "FlashAttention", "replay": "your kernel",
-          "beside": "the right kernel"}  # fmt: skip
+          "beside": "the course's kernel"}  # fmt: skip
 _LIMITS = {"n": 16384, "d": 256, "block_q": 256, "block_k": 256, "at_once": 132}
 
 
@@ -143,7 +143,7 @@ class Race(CourseWidget):
         Args:
             ledger: of one launch of an attention kernel, or of lesson 04's program on flat memory.
             beside: ``"naive"``; ``"model"``, what FlashAttention with the same tiles moves; or
-                the ledger of a kernel that is right. Of the last two the first event that differs
+                the ledger of the course's kernel. Of the last two the first event that differs
                 is marked.
             whose: what the replayed lane is called.
             **settings: gpu, at_once, speed and ``causal`` (for the model beside it).

@@ -152,6 +152,7 @@ class TileStepper(CourseWidget):
         head: int = 0,
         causal: bool = False,
         scale: float | None = None,
+        whose: str = "your kernel",
         presenter: bool = False,
     ) -> TileStepper:
         """Replay the K tiles that a kernel's program loaded, in its order; the state is recomputed.
@@ -161,6 +162,7 @@ class TileStepper(CourseWidget):
             q, k, v: what the kernel got: (..., n, d); of more than two axes ``head`` counts along
                 the flattened front ones (with grouped K/V heads, its group's).
             program: whose tiles; the first program that loaded a K tile by default.
+            whose: what the kernel is called.
 
         Raises:
             ValueError: if the ledger saw no load of q and k by that program.
@@ -170,7 +172,7 @@ class TileStepper(CourseWidget):
         scores, truth = scores_and_answer(q, k, v, causal, scale)
         rows = [first + row for row in _chosen_rows(None, stop - first)]
         stepper = cls.__new__(cls)
-        title = f"Program {program} of your kernel"
+        title = f"Program {program} of {whose}"
         stepper._start(
             scores, v, tiles, truth, rows, replayed=True, title=title, presenter=presenter
         )

@@ -562,7 +562,7 @@ Quiz(
 # %% optional [markdown]
 # ## Optional: a race, more about the compiler, a share
 #
-# Not needed for the exercises, nor for any lesson of Part I.
+# Not needed for the exercises, nor for the lessons of Part I (08 names Amdahl's law once).
 
 # %% race-text [markdown]
 # ### The prices as a race

@@ -100,8 +100,7 @@ check(vector_add)
 #
 # `row_softmax(x)` returns the softmax of each row of `x`.
 #
-# - `x` has shape `(n_rows, n_cols)`, float32. One program does one row. (Or a few
-#   rows; one program for all of many rows is refused.)
+# - `x` has shape `(n_rows, n_cols)`, float32. One program does one row.
 # - The launcher takes the next power of two for the block (a larger one would do),
 #   so it may be longer than the row: 37 scores sit in a block of 64. The other 27
 #   places are empty.
@@ -156,8 +155,7 @@ check(row_softmax)
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
 # `exp(score - m)` so far. This is lesson 03's walk.
 #
-# - `x` has shape `(n_rows, n_cols)`, float32; one program does one row. (Or a few
-#   rows; one program for all of many rows is refused.)
+# - `x` has shape `(n_rows, n_cols)`, float32; one program does one row.
 # - Return shape `(n_rows,)`, float32: `m + log(l_sum)` of each row.
 # - `n_cols` need not be a multiple of `block`: the last block may be short.
 # - Scores are finite. They may lie near -150, near +100, or much farther from 0.

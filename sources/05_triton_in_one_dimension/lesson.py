@@ -199,8 +199,8 @@ def scale_kernel(x, out, n, factor, BLOCK: tl.constexpr):
 
 def scale(x, factor, *, block=64):
     """Return x * factor. x: (n,)"""
-    n = x.numel()
-    out = torch.empty_like(x)
+    n = x.numel()  # how many numbers x holds
+    out = torch.empty_like(x)  # shape and dtype of x, not yet written
     scale_kernel[(triton.cdiv(n, block),)](x, out, n, factor, BLOCK=block)
     return out
 
@@ -236,8 +236,8 @@ p_bytes.reveal(
 )
 
 # %% visits-say [markdown]
-# This is a *count* of what the instructions ask for, which lesson 04's tile-load model predicts. It
-# knows nothing of caches.
+# This is a *count* of what the instructions ask for, like lesson 04's tile loads. It knows
+# nothing of caches.
 #
 # ## What happens without the mask?
 #
@@ -450,8 +450,8 @@ p_fusion.reveal(
 #
 # ## A row that is too long
 #
-# A block lives in registers: 65,536 on an SM of an H100, for all its programs. A row of a
-# million scores does not fit. So the program must **loop**: load a block, use it, forget it,
+# A block lives in *registers*, places for 4 bytes: 65,536 on an SM of an H100, for all its
+# programs. A row of a million scores does not fit. So the program must **loop**: load a block, use it, forget it,
 # load the next.
 #
 # For a maximum that is easy. The value `m` is carried from step to step

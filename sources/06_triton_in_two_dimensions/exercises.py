@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Six exercises, about 65 minutes. You need lesson 06. No GPU is needed: on a
+# Six exercises, about 69 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -37,8 +37,8 @@ from course_lib import check, hint, progress
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
 # up with zeros to whole tiles. You need not read it: your helpers see only `rows`, `cols`
-# and strides. (Its tiles hold every so many-th row and column, and it reads `x` transposed, so
-# that helpers that rely on neighbours or on one order show it.)
+# and strides. (Its rows are no neighbours, say 0, 3, 6 and 9, and it reads `x` transposed: a helper
+# that relies on neighbours or on one order shows it.)
 #
 # Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
 # `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
@@ -405,7 +405,7 @@ def mended_total(x, *, block=64):
 check(mended_total)
 
 # %% about-6-5 [markdown]
-# ## 6.5 · Up the stairs, and turned round (10 minutes)
+# ## 6.5 · Up the stairs, and turned round (14 minutes)
 #
 # A variation of the lesson's stairs, with another rule: **row `i` sees the columns
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
@@ -431,9 +431,9 @@ check(mended_total)
 # Example: with `ROWS = 4` program 0 owns rows 0 to 3. Row 3 sees columns 0 to 7, so `end` is 8. In
 # program 1 it is 16, if there are so many columns.
 #
-# The check counts: each tile of `x` that some row of the program's tile sees (rows past the last one
-# counted as if they were there) is loaded once, and stored once in `out`; no other tile is loaded.
-# `top` is stored once.
+# The check counts: each tile of `x` before `end` is loaded once and stored once in `out`, and no
+# other is loaded. `top` is stored once. (A short last tile has the `end` of a whole one: with 6
+# rows program 1 owns rows 4 to 7, of which two are missing, and its `end` is 16 all the same.)
 
 
 # %% ex-6-5

@@ -9,7 +9,7 @@
 # right dtype; carry an accumulator through a loop; say which kernels work in
 # the interpreter and fail on a GPU, and why.
 #
-# **Time:** 58 minutes for this lesson, 65 for its six exercises.
+# **Time:** 62 minutes for this lesson, 69 for its six exercises.
 
 # %% question [markdown]
 # ## The question
@@ -206,11 +206,13 @@ Quiz(
 # ## Multiplying tiles: `tl.dot`
 #
 # `tl.dot(a, b)` is the matrix product of two tiles: (M, K) times (K, N) gives
-# (M, N). The inner size K must agree. K must be at least 16.
+# (M, N). The inner size, in both, is called K in any product (no keys are meant), and must be
+# at least 16.
 #
 # **What is a tensor core?** It is a part of the GPU that multiplies two small
-# matrices of 16-bit numbers (or of shortened float32, below) and adds the result to a matrix of 32-bit numbers,
-# in one instruction. `tl.dot` is how Triton reaches it.
+# matrices of 16-bit numbers and adds the result to a matrix of 32-bit numbers,
+# in one instruction. (Of float32 it takes the first digits only: *TF32*, in a moment.)
+# `tl.dot` is how Triton reaches it.
 #
 # So the dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
 # small and many, the sums need room.
@@ -220,19 +222,19 @@ Quiz(
 
 # %% pv-kernel
 @triton.jit
-def pv_kernel(p, v, out, Q: tl.constexpr, K: tl.constexpr, D: tl.constexpr):
-    rows, keys, dims = tl.arange(0, Q), tl.arange(0, K), tl.arange(0, D)
-    p_tile = tl.load(p + rows[:, None] * K + keys[None, :])  # (Q, K)
-    v_tile = tl.load(v + keys[:, None] * D + dims[None, :])  # (K, D)
-    o = tl.dot(p_tile, v_tile)  # (Q, D), float32
+def pv_kernel(p, v, out, ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr):
+    rows, keys, dims = tl.arange(0, ROWS), tl.arange(0, KEYS), tl.arange(0, D)
+    p_tile = tl.load(p + rows[:, None] * KEYS + keys[None, :])  # (ROWS, KEYS)
+    v_tile = tl.load(v + keys[:, None] * D + dims[None, :])  # (KEYS, D)
+    o = tl.dot(p_tile, v_tile)  # (ROWS, D), float32
     tl.store(out + rows[:, None] * D + dims[None, :], o)
 
 
 def weighted_values(p, v):
     """Return p @ v in float32. p: (block_q, block_k), v: (block_k, d)"""
-    (q, k), d = p.shape, v.shape[1]
-    out = torch.empty(q, d, device=p.device)
-    pv_kernel[(1,)](p, v, out, Q=q, K=k, D=d)
+    (block_q, block_k), d = p.shape, v.shape[1]
+    out = torch.empty(block_q, d, device=p.device)
+    pv_kernel[(1,)](p, v, out, ROWS=block_q, KEYS=block_k, D=d)
     return out
 
 
@@ -344,8 +346,8 @@ p_tf32.reveal(
 # %% tf32-gpu [markdown]
 # The emulation can be compared with hardware. The next cell runs the real thing where
 # there is a GPU, one tile of 64 × 64 with d = 64, and where there is none it
-# shows what an H100 gave, for other numbers than above. The last line is how far the GPU
-# and the emulation lie apart *on the same numbers*: on the H100 0.000008, so it cuts, too.
+# shows what an H100 gave, for other numbers than above. The line in the middle is how far the
+# GPU and the emulation lie apart *on the same numbers*: on the H100 0.000008, so it cuts, too.
 
 
 # %% tf32-measure folded=true
@@ -486,7 +488,8 @@ p_untyped
 # ## Green here, not on a GPU
 #
 # `compile_for` compiles a launcher's kernels for a GPU, in a process of its own,
-# on a machine that has no GPU. The checks call it, too. `sm_80` is NVIDIA's name for the A100.
+# on a machine that has no GPU. It must be told for which: here, as in the checks, for `sm_80`,
+# NVIDIA's name for the A100.
 
 # %% run-compile
 for sums in (untyped_sums, typed_sums):
@@ -555,10 +558,9 @@ Quiz(
 # that one program *stores* to while another program loads it or stores to it.
 # Two programs that only *read* the same address never race.
 #
-# **Where it happens.** A product with a long inner size K (of `tl.dot`; no keys) can be
-# split: program 0 takes the first half, program 1 the second, and both add to the same
-# tile of the result. This is called **split-K**. Here it is for a dot product
-# of two vectors, with load, add, store.
+# **Where it happens.** A product with a long inner size K can be split: program 0 takes the
+# first half, program 1 the second, and both add to the same tile of the result. This is
+# called **split-K**. Here it is for a dot product of two vectors, with load, add, store.
 
 
 # %% split-k-kernel
@@ -590,6 +592,7 @@ p_race = Predict(
 p_race
 
 # %% run-race
+# the interpreter takes long for 1024 programs: there 8 of them, for 512 ones
 ones = torch.ones(65536 if device == "cuda" else 512, device=device)
 print("right:", ones.numel(), " split_dot:", split_dot(ones, ones).item())
 print("compiles:", compile_for(split_dot, ones.cpu(), ones.cpu()).ok)

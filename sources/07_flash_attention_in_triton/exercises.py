@@ -125,8 +125,7 @@ check(one_tile_attention)
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
 # and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in
-# lesson 03: other numbers overflow or vanish where scores are far apart. (A number close to it will
-# do, as long as float16 holds the weights that count.)
+# lesson 03: other numbers overflow or vanish where scores are far apart.
 
 # %% ex-7-2
 @triton.jit
@@ -261,9 +260,7 @@ check(ragged_attention)
 #
 # Causal attention lets a query see the keys up to its own place, and no further. The mask is
 # *aligned at the end*: the last query sees the last key. With `n_q` queries and `n_k` keys, query
-# `i` sees key `j` if `j <= i + n_k - n_q`. (A trap when you compare: PyTorch's `is_causal=True` is
-# aligned at the top left. With fewer queries than keys give SDPA, for the same mask as here,
-# `attn_mask=causal_lower_right(n_q, n_k)` of `torch.nn.attention.bias`.)
+# `i` sees key `j` if `j <= i + n_k - n_q`.
 #
 # Start from your 7.3. Two things change:
 # - The mask: inside the loop, a key that a row may not see gets the score -inf.
@@ -309,6 +306,7 @@ def flash_kernel(
         keys = start + tl.arange(0, BLOCK_K)  # (block_k,)
         k_tile = load_tile(k, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
         v_tile = load_tile(v, keys, n_k, HEAD_DIM)  # (block_k, head_dim)
+        # here s (block_q, block_k), with its two masks, and m_new (block_q,)
         ### BEGIN SOLUTION
         s = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee") * scale
         s = tl.where(keys[None, :] < n_k, s, float("-inf"))
@@ -357,6 +355,9 @@ check(my_flash_attention)
 # That is FlashAttention. In JupyterLab's terminal, in the folder `notebooks`, `course export 7.4` writes your
 # kernel into one file that checks and times itself beside PyTorch's own, on an NVIDIA GPU with
 # compute capability 8.0 or newer (a T4: without bf16). Lesson 07, *Your own mark*, runs it there.
+#
+# If you compare by hand: PyTorch's `is_causal=True` is aligned at the top left. With fewer queries
+# than keys, `attn_mask=causal_lower_right(n_q, n_k)` of `torch.nn.attention.bias` is the mask of 7.4.
 
 # %% about-7-5 [markdown]
 # ## 7.5 Look at a score after all

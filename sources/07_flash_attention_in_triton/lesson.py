@@ -10,7 +10,7 @@
 # what it moves and what it does not; say what `lse` is for; place your own
 # kernel on a chart beside PyTorch's.
 #
-# **Time:** 48 minutes for this lesson, 66 for its exercises, and 40 more for
+# **Time:** 50 minutes for this lesson, 66 for its exercises, and 40 more for
 # the empty cell, 7★.
 
 # %% question [markdown]
@@ -149,8 +149,8 @@ draw_staircase(5, 9, block_q=2, block_k=4, tile=1)
 # ## Is it right?
 #
 # "Right" has a meaning in this course. Truth is attention in float64. An answer
-# may be off by twice what eager PyTorch is off in the same dtype, plus a little.
-# Nothing is approximated: the two differ by rounding only.
+# may be off by twice what eager PyTorch is off in the same dtype, and 1e-5 more in float32
+# (lesson 01). Nothing is approximated: the two differ by rounding only.
 
 # %% compare
 o, lse = flash_attention_with_lse(q, k, v)
@@ -196,7 +196,7 @@ p_causal.reveal("more than half", "The tiles on the diagonal are half empty, but
 # %% replay-text [markdown]
 # ### One program, line by line
 #
-# The stepper of lesson 03 can replay what a program of this kernel loaded, in
+# The stepper of lesson 03 can replay what a program of the course's kernel loaded, in
 # the order of the ledger. Program 2 owns queries 32 to 47 of 64, so it folds in
 # three [tiles](#fac-stepper-tiles). Before you press *Next*: how many of the 16
 # keys of the last tile count for query 32? [Its notes](#fac-stepper-notes) show
@@ -205,7 +205,7 @@ p_causal.reveal("more than half", "The tiles on the diagonal are half empty, but
 # %% replay
 few = [x[:, :, :64] for x in (q, k, v)]
 visited = count(flash_attention_with_lse, *few, causal=True, block_q=16, block_k=16)
-TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0))
+TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0), whose="the course's kernel")
 
 # %% to-the-byte [markdown]
 # ## The formula and the ledger agree to the byte
@@ -302,9 +302,10 @@ accountant
 # are about to write.
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
-# comparison must name the one it means: here FlashAttention-2 and the one from
+# comparison must name the one it means: here FlashAttention-2 (FA2) and the one from
 # cuDNN, NVIDIA's own library. (If nobody names one: by its source of 2026, PyTorch tries
-# cuDNN first on an H100 or a B200, if it is newer than 9.15, and else FlashAttention-2.)
+# cuDNN first on an H100 or a B200, if the library is newer than 9.15, and else
+# FlashAttention-2.)
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100
@@ -342,7 +343,9 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # %% gpu-say [markdown]
 # Read four things from the chart and the tables.
 #
-# 1. **Memory:** eager (six trips) grows like N², the others like N.
+# 1. **Memory:** eager (six trips) grows like N², the others like N, on one line. (FA2 begins
+#    above it. Our reading: at N = 1024 it has few programs, so it splits the keys between more
+#    of them, and each part of O needs room.)
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
 #    least bytes take 20 µs, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 µs.
 #    The kernel takes 709. What it waits for in the rest is the question of lesson 08.
@@ -359,7 +362,8 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # `course export 7.4` (outside JupyterLab `../course export 7.4`). It writes your kernel into one file, `my_flash_attention.py`, that
 # needs the course no more (`python my_flash_attention.py --check` tries it without a GPU).
 # Then run these cells again: they count *your* kernel and play it beside the course's,
-# load by load; the first that differs flashes. On a machine with a GPU it is timed, too.
+# load by load; the first that differs flashes. Until then the course's stands on both sides.
+# On a machine with a GPU it is timed, too.
 
 # %% own-mark
 try:

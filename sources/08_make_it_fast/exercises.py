@@ -22,7 +22,7 @@ from course_lib.kernels.ladder import edge_masks, skip_tiles
 from course_lib.kernels.tiles import Tiles
 
 # %% about-8-1 [markdown]
-# ## 8.1 · Choose tiles by x-ray (★★, 9 minutes)
+# ## 8.1 · Choose tiles by x-ray (9 minutes)
 #
 # The compiler knows what each choice of tiles costs, and it needs no GPU. The record `xray_tiles`
 # holds what it made of one kernel (rung 3 of the ladder, float16, causal) for three GPUs. A row is
@@ -33,8 +33,8 @@ for name, value in load_measurements("xray_tiles")["rows"][0].items():
     print(f"{name:14}{value}")
 
 # %% what-they-mean [markdown]
-# `fits`: a block of this GPU can get the shared memory. `stack_bytes`: bytes a thread that spilled
-# out of registers. `tensor_core`: tensor-core instructions in the machine code (on a T4 this
+# `fits`: a block of this GPU can get the shared memory. `stack_bytes`: how many bytes of each
+# thread spilled out of registers. `tensor_core`: tensor-core instructions in the machine code (on a T4 this
 # compiler makes none, whatever the tiles). `blocks_per_sm`: how many programs one SM holds at once.
 #
 # `choose_tiles(rows)` gets the rows of one GPU and one `head_dim`, in any order, and returns the
@@ -43,7 +43,7 @@ for name, value in load_measurements("xray_tiles")["rows"][0].items():
 #
 # 1. It must fit.
 # 2. It must not spill.
-# 3. It must use tensor cores, if any row of the list does.
+# 3. It must use tensor cores, if any row that is left does.
 # 4. Of what is left, keep those with at least two blocks on an SM, if there are any: one computes
 #    while another waits for its tiles.
 # 5. Of these, the most query rows: K and V are loaded once per tile of queries.
@@ -80,7 +80,7 @@ check(choose_tiles)
 # The causal kernel of 7.4 masks every tile it visits. Most need no mask: each row of the tile sees
 # each key of it.
 #
-# **8.2a · Predict (★, 11 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
+# **8.2a · Predict (11 minutes).** One head, `n` queries and `n` keys, causal. `n` is a multiple
 # of `block_q` and of `block_k`, and both are powers of two. Return two numbers:
 #
 # 1. how many tiles of keys are **loaded**, over all tiles of queries: those in which at least one
@@ -111,8 +111,8 @@ check(causal_tiles)
 
 # %% decide-text [markdown]
 # **Let the ledger decide.** It counts the loads of two of the course's kernels and the comparisons
-# they make on whole tiles of scores (their mask is one comparison and one `tl.where`). Rung 3 masks
-# every tile, rung 4 only boundary tiles.
+# they make on whole tiles of scores (a mask is one comparison and one `tl.where`, two in all). Rung 3
+# masks every tile, rung 4 only boundary tiles.
 
 # %% decide
 n, block_q, block_k = 256, 64, 32
@@ -127,7 +127,7 @@ for rung in (skip_tiles, edge_masks):
     print(f"{rung.__name__:11} {len(ledger.rows_of('k'))} tiles of K loaded, {masks // 2} masked")
 
 # %% about-8-2b [markdown]
-# **8.2b · Split the loop (★★, 20 minutes).** Start from your 7.4. The loop over the keys becomes
+# **8.2b · Split the loop (20 minutes).** Start from your 7.4. The loop over the keys becomes
 # two, in either order (a helper that you call twice, or one loop with an `if`, will do as well):
 #
 # - from 0 to `boundary`: tiles that *every* row of this program sees whole. No mask at all, not

@@ -10,7 +10,7 @@
 # step from a plain kernel to a faster one gains, and why; choose tiles with the
 # compiler's own figures; decide which attention to call.
 #
-# **Time:** 58 minutes for this lesson, 40 for its exercises. A second half, for
+# **Time:** 66 minutes for this lesson, 40 for its exercises. A second half, for
 # whoever wants to know the rest, is optional: 70 minutes.
 
 # %% question [markdown]
@@ -18,7 +18,7 @@
 #
 # Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
 # that it must. Another kernel does the same FLOPs on the same GPU in less than
-# two thirds of the time (*The ladder*, below; 7.4 is nearest to its rung 3).
+# two thirds of the time (measured, below).
 #
 # **What is the slow one waiting for?**
 
@@ -61,7 +61,8 @@ H100 = gpu("H100")
 #
 # - **Products.** 4 N² d = 4 · 67.1 M · 128 = 34 GFLOP. At 989 TFLOP/s: 35 µs.
 # - **Exponentials.** N² = 67.1 M. An SM does 16 of them per clock (NVIDIA's CUDA
-#   programming guide), so 132 SMs at 1.83 GHz do 3.9 T a second: 17 µs.
+#   programming guide), so 132 SMs at 1.83 GHz (the clock that this peak implies) do 3.9 T a
+#   second: 17 µs.
 # - **Bytes, the least.** 4 N d · 2 = 8.4 MB. At 3350 GB/s: 2.5 µs.
 #
 # So the bytes are no problem any more. But the exponentials take **half as long
@@ -125,20 +126,25 @@ draw_timeline("edge_masks")
 from course_lib.figures.timeline import cycles, cycles_of_a_tile
 
 display(cycles("edge_masks"))
-# an SM's tensor cores do 4096 FLOPs a clock: 989 TFLOP/s / 132 SMs / 1.83 GHz
+# an SM's tensor cores do 4096 FLOPs a clock: 989 TFLOP/s / 132 SMs / 1.83 GHz;
+# S of a tile, and P V, are 2 * 64 * 64 * 128 FLOPs each: 256 cycles
 products, took = cycles_of_a_tile("edge_masks")
-print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
+print(f"products of two programs: 2 x {products / 2:.0f} = {products:,.0f} of "
+      f"{took:,.0f} cycles, {products / took:.0%}")  # fmt: skip
 
 # %% timeline-measured-say [markdown]
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
 # lasts from asking for S until it is there: multiplying or waiting, no clock tells them
 # apart. Exponentials and rescaling take twice as long as that, and often both programs
-# are at them at once. The line below the table asks: if both programs' products ran at the
-# data sheet's rate, which part of a tile's cycles would they need? Less than half. (You
-# predicted another share: that of the whole call, and without clocks, which slow the loop.)
+# are at them at once. So between two products stand **this kernel's own exponentials, and
+# nearly as long the rescaling of O** (whose bar may hold other waiting).
 #
-# So between two products of this kernel stand **its own exponentials, and nearly as long the
-# rescaling of O** (whose bar may hold other waiting).
+# The line below the table: for one tile of each program the products would need so many
+# cycles at the data sheet's rate, less than half of what passes. You predicted another share,
+# that of the whole call, without clocks. This one is of its loop, which clocks slow.
+#
+# And the grey bar is three times as long as in the picture above: it holds subtractions and
+# sums too, and two programs share the slow hands. How much is whose, we did not measure.
 
 # %% ladder-heading [markdown]
 # ## The ladder
@@ -153,7 +159,7 @@ print(f"products of two programs: {products:,.0f} of {took:,.0f} cycles, {produc
 # | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future |
 # | 4 | mask boundary tiles only (exercise 8.2) |
 # | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles |
-# | 6 | rung 4, and a unit of its own copies the tiles, which may be larger |
+# | 6 | rung 4 with larger tiles, copied by a unit of its own |
 # | 7 | rung 6, the longest tiles first |
 # | 8 | one warp only copies, three groups of warps compute, and overlap by hand |
 
@@ -233,7 +239,8 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # score by log₂ e. Rung 2 calls `tl.exp2` and multiplies the *scale* by log₂ e, once.
 #
 # **Rung 3** changes where a causal loop ends, as 7.4 does: tiles of the future are neither
-# loaded nor computed. Without a mask it does what rung 2 does.
+# loaded nor computed. Without a mask it does what rung 2 does. (Why rung 2 gains more with one,
+# we did not measure.)
 
 # %% rungs-2-and-3
 measured(2)
@@ -285,8 +292,8 @@ measured(4)
 measured(6)
 
 # %% rung-6-changes [markdown]
-# Besides, rung 6 scales and subtracts in one instruction, and has larger tiles: the gain is
-# of all three. (The optional half takes the tiles apart.)
+# The gain is of three things: the descriptors, larger tiles, and one instruction that scales
+# and subtracts. (The optional half tells the tiles' part from the rest.)
 
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
@@ -301,9 +308,10 @@ measured(6)
 #    it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8 above
 #    it. Until then p is at most 2⁸, and O need not be rescaled.
 #
-# **Expected.** Products and exponentials in turn take 1.5 times as long as the products
-# alone. So 1.5 is the most to be gained, and it will be less: two programs on an SM overlap
-# some already. (Below, a lane is a group of warps, or the warp that copies.)
+# **Expected.** By the data sheet, products and exponentials in turn take 1.5 times as long as
+# the products alone. That is what overlap alone can give, and two programs on an SM have a part
+# of it already. Less rescaling comes on top. (Below, a lane is a group of warps, or the warp
+# that copies.)
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
@@ -320,7 +328,8 @@ measured(8)
 # The three groups' products need four fifths of a tile's cycles, where rung 4's need
 # half. (Below each table stands how much slower the clocks make the kernel.) The waits for
 # P V and for K are the shortest of the table. Where rung 4 rescales its rows of O, rung 8
-# asks whether it must: that takes less than half as many cycles.
+# asks whether it must: that takes less than half as many cycles. (The lines of *copies* are of
+# one copy, K's or V's, so they add up to no tile.)
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
@@ -407,9 +416,9 @@ draw_spills()
 # | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; which kernel it calls decides a factor of up to two (next row) |
 # | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
 # | the same, with FlashAttention-3 or 4 installed | `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`), then SDPA | its flash backend calls these instead; the second table has FA4 |
-# | a rule for pairs or scores: windows, documents, position biases, a cap on scores | FlexAttention under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
+# | a rule for pairs or scores: windows, only one's own document, a number added for the distance, a cap on scores | PyTorch's FlexAttention, under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
 # | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
-# | N below about 1000 | SDPA, in large batches, in a CUDA graph | you wait for launches |
+# | N below about 1000 | SDPA, in large batches, in a CUDA graph (launches recorded once, sent off together) | you wait for launches |
 # | one query against a long cache | a decode kernel (split over the keys) | one query cannot fill 132 SMs |
 # | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
 #
@@ -455,7 +464,7 @@ else:
 # **Not shown.** That the order of the rungs is the same on your GPU. That the gains
 # multiply: a step changes what the next one is worth. That the rest of the gain is
 # waiting: clocks were read in rungs 4 and 8 alone. And nothing here makes a model as a
-# whole as many times faster (lesson 02, Amdahl).
+# whole as many times faster: attention is a part of its time (Amdahl's law, optional in 02).
 
 # %% quiz-bigger
 Quiz(

@@ -228,6 +228,9 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
         round(forward("course_64x64") / forward("sdpa_flash"), 1))),
     ("08", "Exponentials and rescaling take {} as long as that",
      {2: "twice"}.get(round((lane("exponentials") + lane("rescales O")) / lane("product")))),
+    ("08", "less than {} of what passes", {True: "half"}.get(loop_share("edge_masks") < 0.5)),
+    ("08", "the grey bar is {} times as long as in the picture above",
+     {3.1: "three"}.get(round(lane("exponentials") / (64 * 64 / 16), 1))),
     ("08", "rungs 2 to 5 all took {:.1f} to {:.1f} ms",
      *(f(rung(way, False, us) for way in MIDDLE) / 1e3
        for f, us in ((min, "min_us"), (max, "max_us")))),

@@ -111,7 +111,11 @@ def test_a_fused_kernels_visits_are_replayed_in_order():
     for name, value in {"reverse": True, "order": [1, 0], "changed": {"0:0": 1.0}}.items():
         with pytest.raises(TraitError):  # what a kernel did stays
             setattr(first, name, value)
-    stepper = TileStepper.from_kernel(ledger, q, k, v, causal=True, program=(2, 0, 0))
+    assert first.data["title"] == f"Program {programs[0]} of your kernel"
+    stepper = TileStepper.from_kernel(
+        ledger, q, k, v, causal=True, program=(2, 0, 0), whose="the course's kernel"
+    )
+    assert stepper.data["title"] == "Program (2, 0, 0) of the course's kernel"
     assert stepper.data["tiles"] == [[0, 16], [16, 32], [32, 40]]
     assert stepper.data["rows"] == list(range(32, 40))
     for row in stepper.data["rows"]:
