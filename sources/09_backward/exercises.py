@@ -29,7 +29,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-9-1 [markdown]
-# ## 9.1 · Two queries, two keys, backwards (★, 10 minutes)
+# ## 9.1 · Two queries, two keys, backwards (10 minutes)
 #
 # All numbers of one head, head_dim 1, with scale 1/2:
 #
@@ -91,7 +91,7 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 
 
 # %% about-9-2 [markdown]
-# ## 9.2 · What lse buys: delta and dV (★★, 15 minutes)
+# ## 9.2 · What lse buys: delta and dV (15 minutes)
 #
 # Training needs gradients. Let `do` be the gradient of the loss by `o`: one number for each number
 # of `o`. The backward pass begins with two things:
@@ -205,7 +205,7 @@ def delta_and_dv(q, k, o, lse, do, *, causal=False, block_q=64, block_k=64):
 check(delta_and_dv)
 
 # %% about-9-3 [markdown]
-# ## 9.3 · What one tile adds to dQ, dK and dV (★★, 20 minutes)
+# ## 9.3 · What one tile adds to dQ, dK and dV (20 minutes)
 #
 # Now all three gradients, for one tile of scores and in NumPy, float64, so that you can look at
 # every number. A tile knows its own queries, keys and values, and of each row two numbers that
@@ -280,7 +280,7 @@ else:
 check(tile_gradients)
 
 # %% about-9-4 [markdown]
-# ## 9.4 · The kernel of the keys: dK and dV (★★★, 35 minutes)
+# ## 9.4 · The kernel of the keys: dK and dV (35 minutes)
 #
 # Two sums run over the queries, dK and dV, and one over the keys, dQ. A program that owns a tile of
 # **keys** can keep the first two in its registers from the first query to the last, and store each
@@ -365,7 +365,7 @@ def dk_and_dv(q, k, v, do, lse, delta, *, causal=False, block_q=64, block_k=64):
 check(dk_and_dv)
 
 # %% about-9-5 [markdown]
-# ## 9.5 · The kernel of the queries: dQ (★★, 20 minutes)
+# ## 9.5 · The kernel of the queries: dQ (20 minutes)
 #
 # $dQ_i = \text{scale} \sum_j dS_{ij} K_j$ runs over the keys. If the programs of 9.4 added to it, several would
 # write to the same row at once, and would need atomic additions: slow, and in another order in each
@@ -440,7 +440,7 @@ def dq_without_atomics(q, k, v, do, lse, delta, *, causal=False, block_q=64, blo
 check(dq_without_atomics)
 
 # %% about-9-6 [markdown]
-# ## 9.6 · One function, there and back (★★★, 30 minutes)
+# ## 9.6 · One function, there and back (30 minutes)
 #
 # PyTorch differentiates what it computed itself. What a kernel computed it does not know, so you say
 # how: a `torch.autograd.Function` has two static methods,
@@ -562,7 +562,7 @@ class Attention(torch.autograd.Function):
 check(Attention)
 
 # %% about-9-star [markdown]
-# ## 9★ · Dropout that remembers nothing (★★★, 30 minutes)
+# ## 9★ · Dropout that remembers nothing (30 minutes)
 #
 # While a model trains, **dropout** sets some weights to 0, each with probability `rate`, and divides
 # the others by `1 - rate`, so that their sum stays what it was on average:

@@ -30,7 +30,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-10-1 [markdown]
-# ## 10.1 · How many queries share a loaded byte? (★, 8 minutes)
+# ## 10.1 · How many queries share a loaded byte? (8 minutes)
 #
 # Attention alone, one layer: how many FLOPs are there for each byte that *must* move? Below the
 # ridge of a GPU (295 for an H100) memory is the limit, above it arithmetic. Prefill and decode are
@@ -63,7 +63,7 @@ def attention_intensity(
 check(attention_intensity)
 
 # %% about-10-2 [markdown]
-# ## 10.2 · Append a token (★, 8 minutes)
+# ## 10.2 · Append a token (8 minutes)
 #
 # A **static cache** has room for `n_max` rows and never moves. `lengths[b]` of them are filled; what
 # lies behind is left over from another request. The newest token of each sequence comes with one row
@@ -104,7 +104,7 @@ def append_token(q, k_new, v_new, k_cache, v_cache, lengths):
 check(append_token)
 
 # %% about-10-3 [markdown]
-# ## 10.3 · Decode in parts (★★, 12 minutes)
+# ## 10.3 · Decode in parts (12 minutes)
 #
 # One query leaves most of a GPU idle, so the *keys* are split, and the parts are merged. This is the
 # merge of lesson 03 again, but a part is kept in another form: its `o` is **divided already**, and
@@ -191,7 +191,7 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 
 
 # %% about-10-4 [markdown]
-# ## 10.4 · Pack a group into one tile (★★, 20 minutes)
+# ## 10.4 · Pack a group into one tile (20 minutes)
 #
 # `tl.dot` wants 16 rows, and a head has one query. But all heads of a group need the same K and V:
 # let them be the rows of one tile. With one program for each key head of each batch, each cached
@@ -271,7 +271,7 @@ def packed_decode(q, k, v, *, block_k=64):
 check(packed_decode)
 
 # %% about-10-5 [markdown]
-# ## 10.5 · Split the keys (★★★, 25 minutes)
+# ## 10.5 · Split the keys (25 minutes)
 #
 # One sequence, one key head: 10.4 starts *one* program, and a GPU has a hundred processors and more.
 # So the keys are split: program `(split, kv_head)` of the grid takes one share of the keys and
@@ -355,7 +355,7 @@ def decode_splits(q, k, v, splits, *, block_k=64):
 check(decode_splits)
 
 # %% about-10-6 [markdown]
-# ## 10.6 · Merge the parts (★★, 12 minutes)
+# ## 10.6 · Merge the parts (12 minutes)
 #
 # A second kernel makes one `o` and one `lse` of the parts, one program for each head of each batch.
 # `exp(lse_i)` is the sum of all exponentials that part `i` has seen, so part `i` weighs
@@ -416,7 +416,7 @@ def merge_splits(o_parts, lse_parts):
 check(merge_splits)
 
 # %% about-10-7 [markdown]
-# ## 10.7 · A ragged batch in one launch (★★, 15 minutes)
+# ## 10.7 · A ragged batch in one launch (15 minutes)
 #
 # Requests have different lengths, and their caches have room for the longest: sequence `b` fills
 # the first `lengths[b]` rows of its cache, and behind them stands padding: numbers that an older
@@ -496,7 +496,7 @@ def ragged_decode(q, k, v, lengths, splits, *, block_k=64):
 check(ragged_decode)
 
 # %% about-10-star [markdown]
-# ## 10★ · A tree of drafts (★★★, 20 minutes)
+# ## 10★ · A tree of drafts (20 minutes)
 #
 # Speculative decoding: a small model guesses, the large one checks several guesses at once, for one
 # reading of the cache. The guesses form a **tree**: `parents[i]` is the number of the draft that draft

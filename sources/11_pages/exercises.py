@@ -12,7 +12,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-11-1 [markdown]
-# ## 11.1 · What pages reserve, and what of it is empty (★, 8 minutes)
+# ## 11.1 · What pages reserve, and what of it is empty (8 minutes)
 #
 # A cache in **pages** takes a page of `page_size` slots when the next token needs one. How many bytes
 # are reserved then, and how many of them are empty? Count, for sequences (the requests' texts so
@@ -43,7 +43,7 @@ def page_waste(lengths, page_size, *, layers, kv_heads, head_dim, b):
 check(page_waste)
 
 # %% about-11-2 [markdown]
-# ## 11.2 · Gather a sequence from its pages (★, 12 minutes)
+# ## 11.2 · Gather a sequence from its pages (12 minutes)
 #
 # All sequences keep their rows in one pool of pages, in whatever page was free at the time. Token `t`
 # stands in slot `t % page_size` of page `table[t // page_size]`. So the **logical** order, token after
@@ -88,7 +88,7 @@ def gather_pages(pages, table, length):
 check(gather_pages)
 
 # %% about-11-3 [markdown]
-# ## 11.3 · Decode over pages (★★★, 30 minutes)
+# ## 11.3 · Decode over pages (30 minutes)
 #
 # 10.7's kernel over a cache that lies in pages. `k_pages` and `v_pages` are
 # `(n_pages, H_kv, page_size, d)`, one pool for all sequences. Row `b` of the table, `(B, max_pages)`,
@@ -213,7 +213,7 @@ def paged_decode(q, k_pages, v_pages, table, lengths, *, block_k=64):
 check(paged_decode)
 
 # %% about-11-4 [markdown]
-# ## 11.4 · Who owns which page (★★★, 35 minutes)
+# ## 11.4 · Who owns which page (35 minutes)
 #
 # Write the class that gives out the pages. It stores no keys and no values: it says where the next
 # token of a sequence goes, and the caller writes it there.
@@ -325,7 +325,7 @@ class PagePool:
 check(PagePool)
 
 # %% about-11-5 [markdown]
-# ## 11.5 · The longest shared prefix (★★, 15 minutes)
+# ## 11.5 · The longest shared prefix (15 minutes)
 #
 # K and V of a token depend on all tokens before it. So a new request can use a cached page, without
 # computing or storing it again, if it begins with the same tokens, **from token 0 on**, up to the end
@@ -382,7 +382,7 @@ def shared_prefix(tree, prompt, page_size, slot_bytes):
 check(shared_prefix)
 
 # %% about-11-star [markdown]
-# ## 11★ · Evict, and keep the sinks (★★★, 20 minutes)
+# ## 11★ · Evict, and keep the sinks (20 minutes)
 #
 # A text may go on for ever; a cache may not. To keep only the newest rows, a window, is not enough:
 # Xiao et al. (2023, "StreamingLLM") found that models put much weight on the first few tokens,

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from course_lib import check, hint, progress
 
 # %% about-12-1 [markdown]
-# ## 12.1 · Latent attention, absorbed (★★, 18 minutes)
+# ## 12.1 · Latent attention, absorbed (18 minutes)
 #
 # DeepSeek-V2 caches two small rows for each token, and every head looks at the same two: `latent`
 # $c_j$ (512 numbers there), and `k_rope` $k^R_j$ (64, a key that is turned by its position already).
@@ -79,7 +79,7 @@ def latent_decode(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
 check(latent_decode)
 
 # %% about-12-2 [markdown]
-# ## 12.2 · A cache in int8, and what it costs (★★, 12 minutes)
+# ## 12.2 · A cache in int8, and what it costs (12 minutes)
 #
 # One byte a number where bfloat16 has two: twice as many tokens fit, and a decode step reads half as
 # much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
@@ -125,7 +125,7 @@ def int8_cache(q, k, v):
 check(int8_cache)
 
 # %% about-12-3 [markdown]
-# ## 12.3 · Who goes next? (★★★, 60 minutes)
+# ## 12.3 · Who goes next? (60 minutes)
 #
 # You are the scheduler of a server. Before **each step** `next_batch` is asked once: what is
 # computed in this step, and who gives up its pages? It is told what a server knows, oldest first
@@ -219,7 +219,7 @@ def next_batch(waiting, running, free_pages, *, budget, page_size):
 check(next_batch)
 
 # %% about-12-4 [markdown]
-# ## 12.4 · Which kernel can serve? (★★, 10 minutes)
+# ## 12.4 · Which kernel can serve? (10 minutes)
 #
 # A situation asks for eight things at once, and no kernel has everything. So servers go through a
 # list and take the first entry that can do *all* that is asked; if there is none, they say why.
