@@ -31,6 +31,7 @@ from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 SPLIT_SECONDS = 30.0
 SECONDS, WALL = 600.0, 3.0  # CPU seconds of a whole submission; how many times that on the wall
 MEMORY = 4 << 30  # bytes that judging an exercise may take
+_MANY = 12  # exercises that a sentence does not list
 _SPLITTER = f"{split.__name__}:serve"  # the child task that parses files
 
 
@@ -85,7 +86,8 @@ def grade(
         return [record(*who, None, INFRASTRUCTURE, str(error))]
     lessons = {e.lesson for e in exercises if e.id in found.cuts}
     if not lessons:
-        why = " ".join(found.problems) or "No exercise of this course is in it."
+        wanted = ", ".join(e.label for e in exercises) if len(exercises) < _MANY else "the course"
+        why = " ".join(found.problems) or f"No exercise of {wanted} is in it."
         return [record(*who, None, REFUSED, why)]
     asked = [e for e in exercises if e.lesson in lessons]
     results: dict[str, Result | dict[str, Any]] = {}

@@ -293,3 +293,9 @@ def test_every_solution_passes_in_the_sandbox(workshop, lesson, kernels):
     lines = grade(workshop, submission, asked, b"a secret")
     assert {line["exercise"] for line in lines} == {exercise.id for exercise in asked}
     assert [line for line in lines if line["outcome"] != "passed"] == []
+
+
+def test_who_hands_in_another_lesson_is_told_what_was_asked_for(workshop):
+    submission = Submission("ada", (("0.py", ECHO.encode()),))
+    (line,) = grade(workshop, submission, [find("3.1"), find("3.2")], b"a secret")
+    assert (line["outcome"], line["message"]) == ("refused", "No exercise of 3.1, 3.2 is in it.")
