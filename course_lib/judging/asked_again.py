@@ -1,6 +1,7 @@
 """A call that was answered rightly is made again: an answer depends on its arguments alone.
 
-Once at once, and once after all other inputs: what a function keeps from one call to the next (a
+Once at once, once after a call that found other numbers in the same arrays, and once after all
+other inputs: what a function keeps from one call to the next (a
 buffer, a counter, answers by some of the arguments) shows in the second answer or in the first.
 Kernels are asked again in ways of their own, and each of their cases takes long.
 """
@@ -15,6 +16,7 @@ from course_lib.judging.hosts import Host
 from course_lib.judging.spec import Case, Exercise
 from course_lib.judging.walks import is_walk
 
+REWRITTEN = "after one with other numbers in the same arrays"
 THE_SAME = "answers the same call alike"
 _LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
 
@@ -22,11 +24,14 @@ _LOOK = "what outlives a call: a global, a list or dict as a default, an attribu
 def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | None:
     """Return what is wrong with a second answer to a case whose first was right, else None.
 
-    ``when`` says which of the two times it is: "at once".
+    ``when`` says which of the times it is: "at once", `REWRITTEN`.
     """
     if exercise.kind == "kernel" or exercise.play or exercise.later:
         return None
-    ran = host.run(replace(case, compiled=False))
+    rewritten = when == REWRITTEN
+    if rewritten and (exercise.run or exercise.kind == "question"):
+        return None
+    ran = host.run(replace(case, compiled=False, rewritten=rewritten))
     if ran.found or is_walk(case):  # whose other cases tell which of its calls goes wrong
         return ran.found
     if ran.observed is None:

@@ -15,7 +15,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     allowed,
@@ -95,6 +95,8 @@ def _cases(rng: Generator) -> list[Case]:
                   shows=shows - {REMAINDER})
             for (name, _, shows), (how, by) in zip(draw.hard(rng, 7, 17, 16), hard, strict=True)
         ),
+        _case(rng, f"{draw.FARTHEST_NAME}, float64: what is hidden lies above what is seen", tree,
+              10, 16, drawn=draw.farthest, shows=frozenset({FAR})),
         *(
             case(f"{n} drafts, {cached} cached keys, {one['heads']} heads, d = {one['d']}",
                  _drawn_tree(rng, n), cached, d=one["d"], heads=(one["batch"], one["heads"]),

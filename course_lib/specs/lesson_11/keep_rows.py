@@ -72,6 +72,11 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "sinks, and the newest row alone", 15, 3, 1),
         _case(rng, "fewer rows than sinks", 2, 4, 3),
         _case(rng, "the first token", 1, 4, 8, blind_to=one),
+        *(  # places that neither bfloat16 (256) nor float16 (2048) can tell from their neighbours
+            _case(rng, "more rows than half precision can count", n, 4, n - 12, qkv=qkv)
+            for n in (313, 2073)
+            for qkv in [draw.draw(rng, 1, n, 16, heads=(1, 1), size=2.0)]
+        ),
         *_sized(rng),
         *_hard(rng),
         _case(rng, "what is evicted holds NaN", 30, 4, 8, gone=True),
