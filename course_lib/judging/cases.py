@@ -122,13 +122,13 @@ def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
 def masked(rng: Generator, n_q: int, n_k: int) -> np.ndarray:
     """Return a free mask (n_q, n_k), True where a key is seen: windows and holes, no staircase.
 
-    Row 0 sees a window in the middle, row 1 the last key alone, row 2 nothing, row 3 all but the
-    middle; the others are drawn, and see the last key. Key 0 is seen by nobody.
+    Row 0 sees a window in the middle, row 1 the last key alone, row 2 all but the middle; the
+    others are drawn, and see the last key. Key 0 is seen by nobody.
     """
     seen = rng.random((n_q, n_k)) < 0.6
     key = np.arange(n_k)
     middle = (key > 0) & (key >= n_k // 3) & (key < max(2 * n_k // 3, 2))
-    fixed = (middle, key == n_k - 1, key < 0, ~middle)
+    fixed = (middle, key == n_k - 1, ~middle)
     seen[:, -1] = True
     for row, what in zip(seen, fixed, strict=False):
         row[:] = what
@@ -144,7 +144,7 @@ def loud_where_hidden(rng: Generator, seen: np.ndarray, d: int, by: float) -> Tr
     n_q, n_k = seen.shape
     q, k, v = (x.astype(np.float64) for x in draw(rng, n_q, n_k, d))
     # a row of q picks one block of hidden pairs, by one of its numbers: the first two columns
-    for column, row in enumerate((0, min(3, n_q - 1))):
+    for column, row in enumerate((0, min(2, n_q - 1))):
         alone = np.zeros(n_q, dtype=bool)
         alone[row] = True
         hidden = ~seen[row]

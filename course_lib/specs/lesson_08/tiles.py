@@ -298,11 +298,14 @@ _CHOOSE_MISTAKES = (
         "are loaded once per tile of *queries*.",
         lambda rows: _choice(max(_left(4, 5)(rows), key=lambda r: (r["block_k"], r["block_q"]))),
     ),
-    Mistake(
+    *Mistake.ways(
         "area before query rows",
         "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 "
         "asks for block_q alone, however few keys the tile has.",
         lambda rows: _choice(max(_left(4, 5)(rows), key=_area)),
+        lambda rows: _choice(
+            max(_left(4, 5)(rows), key=lambda r: (_area(r), r["num_stages"], -r["registers"]))
+        ),
     ),
     *Mistake.ways(
         "the tie is broken otherwise",
