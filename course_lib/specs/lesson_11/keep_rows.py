@@ -74,7 +74,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "the first token", 1, 4, 8, blind_to=one),
         *(  # places that neither bfloat16 (256) nor float16 (2048) can tell from their neighbours
             _case(rng, "more rows than half precision can count", n, 4, n - 12, qkv=qkv)
-            for n in (313, 2073)
+            for n in (314, 2074)
             for qkv in [draw.draw(rng, 1, n, 16, heads=(1, 1), size=2.0)]
         ),
         *_sized(rng),
