@@ -6,7 +6,9 @@ make -s verdicts > after.jsonl && diff before.jsonl after.jsonl
 
 `verdicts.py --names` prints instead, for each exercise, how many wrong submissions that have a
 name are told it; `verdicts.py --seeds=20` checks each right one at 20 seeds, and prints the
-reports of those that do not pass; `verdicts.py 7.4 9.2` does each for these exercises only.
+reports of those that do not pass; `verdicts.py --seeds=20 --wrong` prints the wrong ones that pass
+at any of them: what is refused by chance only lacks a case that is always there. `verdicts.py 7.4
+9.2` does each for these exercises only, `verdicts.py numpy` for all without a kernel.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from corpus import Sample, corpus
 from helpers import report_on
 
 import course_lib  # noqa: F401  before triton: it chooses the mode
+from course_lib.specs import EXERCISES
 
 
 def row(id: str) -> list[str]:
@@ -61,15 +64,17 @@ def shares(samples: list[Sample]) -> Iterator[str]:
 
 
 def unlucky(job: tuple[str, int]) -> str:
-    """Return what is said of a right sample at a seed, if it does not pass."""
+    """Return what is said of a right sample that fails at a seed, or of a wrong one that passes."""
     id, seed = job
     with contextlib.redirect_stdout(io.StringIO()):
         report = report_on(id, seed)
-    return "" if report.passed else f"{id}, seed {seed}\n{report}\n"
+    if report.passed == ("/right/" in id):
+        return ""
+    return f"{id}, seed {seed}: passes" if report.passed else f"{id}, seed {seed}\n{report}\n"
 
 
 def at_seeds(samples: list[Sample], seeds: int) -> Iterator[str]:
-    """Yield the report on each right sample that fails at a seed from 2 on, and how many ran."""
+    """Yield what `unlucky` finds of each sample at seeds from 2 on, and how many checks ran."""
     jobs = [(sample.id, seed) for seed in range(2, seeds + 2) for sample in samples]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         yield from filter(None, pool.map(unlucky, jobs, chunksize=8))
@@ -79,7 +84,10 @@ def at_seeds(samples: list[Sample], seeds: int) -> Iterator[str]:
 def main() -> None:
     asked = [word for word in sys.argv[1:] if not word.startswith("--")] or ["*"]
     seeds = next((int(word[8:]) for word in sys.argv if word.startswith("--seeds=")), 0)
-    kinds = ("right",) if seeds else ("wrong",) if "--names" in sys.argv else ("right", "wrong")
+    if "numpy" in asked:
+        asked = [one.id for one in EXERCISES if one.kind not in ("kernel", "question")]
+    only = {"--wrong", "--names"} & {*sys.argv}
+    kinds = ("wrong",) if only else ("right",) if seeds else ("right", "wrong")
     samples = [sample for one in asked for kind in kinds for sample in corpus(kind, one)]
     samples.sort(key=lambda sample: sample.id)
     if seeds:

@@ -3,7 +3,9 @@
 Whoever holds a NumPy array can read it as often as they like, and nobody sees it. On the desk each
 array has one `Place`. Taking a part (a pile, a tile) lays a copy of it there, a plain NumPy array,
 and clears the part before: its numbers become NaN. So whoever needs a part again takes it again,
-and that is counted. Taking what lies there already is no new visit.
+and that is counted. Taking what lies there already is no new visit. Of two lists that belong to
+each other (piles and values), a part of the second is gone for good once its part of the first has
+left: taken again it still has its shape, and no numbers.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ class Place:
         reach: (height,) of what was taken from each row of a matrix on, the last row; -1: nothing.
     """
 
-    def __init__(self, rows: int, *, height: int = 0, clears: bool = True) -> None:
+    def __init__(
+        self, rows: int, *, height: int = 0, clears: bool = True, beside: Place | None = None
+    ) -> None:
         self.times = np.zeros(rows, dtype=np.int64)
         self.visits = self.tallest = self.nothing = self.made_whole = 0
         self.reach = np.full(height or rows, -1, dtype=np.int64)
-        self._clears = clears
+        self._clears, self._beside = clears, beside
         self._what: Any  # what lies there, the part of the array that it is a copy of, the copy
         self._part: Any
         self._lent: Any
@@ -70,6 +74,9 @@ class Place:
         if not np.array_equal(what, self._what):
             self.clear()
             self._part, self._lent, self._what = np.asarray(part), np.array(part), what
+            if self._clears and self._is_gone(what):
+                self._lent.fill(np.nan)
+                self._part = self._lent.copy()  # nothing of this reaches the array
             self.times[rows] += 1
             self.visits += 1
             self.tallest = max(self.tallest, rows.size)
@@ -77,6 +84,12 @@ class Place:
             first = among.min()
             self.reach[first] = max(self.reach[first], among.max())
         return self._lent[...] if self._lent.ndim else self._lent[()]
+
+    def _is_gone(self, what: NDArray[np.int64]) -> bool:
+        first = self._beside
+        if first is None or not self.times[what].all() or not first.times[what].all():
+            return False
+        return not np.array_equal(what, first._what)
 
     def clear(self) -> None:
         """Take back what lies there; what was written into it reaches the array, as in NumPy."""
@@ -255,7 +268,8 @@ class Desk:
     def lay(self, name: str, data: Any) -> Piles | Rows:
         """Return what stands for an array, or for a list of them, from now on."""
         if isinstance(data, list):
-            place = Place(len(data), clears=self._clears)
+            first = next((p for p in self.places.values() if p.times.size == len(data)), None)
+            place = Place(len(data), clears=self._clears, beside=first)
             self.places[name] = place
             return Piles(data, place)
         width = data.shape[-1]

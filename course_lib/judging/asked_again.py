@@ -1,7 +1,8 @@
 """A call that was answered rightly is made again: an answer depends on its arguments alone.
 
-Once at once, and once after all other inputs: what a function keeps from one call to the next (a
-buffer, a counter, answers by some of the arguments) shows in the second answer or in the first.
+Once at once, once with new numbers, which a call before found otherwise in the same arrays, and
+once after all other inputs: what a function keeps from one call to the next (a buffer, a counter,
+answers by some of the arguments, or by where they lie) shows in the second answer or in the first.
 Kernels are asked again in ways of their own, and each of their cases takes long.
 """
 
@@ -9,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.spec import Case, Exercise
 from course_lib.judging.walks import is_walk
 
+REWRITTEN = "with other numbers in the same arrays"
 THE_SAME = "answers the same call alike"
 _LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
 
@@ -22,10 +26,15 @@ _LOOK = "what outlives a call: a global, a list or dict as a default, an attribu
 def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | None:
     """Return what is wrong with a second answer to a case whose first was right, else None.
 
-    ``when`` says which of the two times it is: "at once".
+    ``when`` says which of the times it is: "at once", `REWRITTEN`.
     """
     if exercise.kind == "kernel" or exercise.play or exercise.later:
         return None
+    if when == REWRITTEN:
+        if exercise.run or exercise.kind == "question":
+            return None
+        # numbers of which no answer can be kept, wherever they lie
+        case = replace(exercise.cases(np.random.default_rng(2**32))[0], rewritten=True)
     ran = host.run(replace(case, compiled=False))
     if ran.found or is_walk(case):  # whose other cases tell which of its calls goes wrong
         return ran.found
@@ -39,5 +48,8 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
 
 
 def _otherwise(when: str, says: str) -> Finding:
-    told = f"your answer was right, but not when the same call was made again {when}: {says}"
+    again = "the same call was made again"
+    if when == REWRITTEN:
+        again = "the function was called again"
+    told = f"your answer was right, but not when {again} {when}: {says}"
     return Finding(THE_SAME, told, look=_LOOK)

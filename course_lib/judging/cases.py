@@ -120,6 +120,43 @@ def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
     return in_eighths(q, k, v)
 
 
+def masked(rng: Generator, n_q: int, n_k: int) -> np.ndarray:
+    """Return a free mask (n_q, n_k), True where a key is seen: windows and holes, no staircase.
+
+    Row 0 sees a window in the middle, row 1 the last key alone, row 2 all but the middle; the
+    others are drawn, and see the last key. Key 0 is seen by nobody.
+    """
+    seen = rng.random((n_q, n_k)) < 0.6
+    key = np.arange(n_k)
+    middle = (key > 0) & (key >= n_k // 3) & (key < max(2 * n_k // 3, 2))
+    fixed = (middle, key == n_k - 1, ~middle)
+    seen[:, -1] = True
+    for row, what in zip(seen, fixed, strict=False):
+        row[:] = what
+    seen[:, 0] = False
+    return seen
+
+
+def loud_where_hidden(rng: Generator, seen: np.ndarray, d: int, by: float) -> Triple:
+    """Return q, k, v (n, d) whose hidden pairs score up to ``by``, of both signs; d is 4 or more.
+
+    Seen pairs have ordinary scores. A key that nobody sees has a value near ``by`` besides.
+    """
+    n_q, n_k = seen.shape
+    q, k, v = (x.astype(np.float64) for x in draw(rng, n_q, n_k, d))
+    # a row of q picks one block of hidden pairs, by one of its numbers: the first two columns
+    for column, row in enumerate((0, min(2, n_q - 1))):
+        alone = np.zeros(n_q, dtype=bool)
+        alone[row] = True
+        hidden = ~seen[row]
+        q[:, column] = np.where(alone, np.sqrt(d), 0.0)
+        k[:, column] = np.where(hidden, by * rng.choice([-1, 1], n_k), 0.0)
+    nobody = ~seen.any(axis=0)
+    k[nobody] *= by
+    v[nobody] *= by
+    return q, k, v
+
+
 def farthest(rng: Generator, n_q: int, n_k: int, d: int, **kwargs: Any) -> Triple:
     """Return inputs, float64, with scores that climb by `APART` to `FARTHEST`; d is a power of 4.
 

@@ -20,7 +20,7 @@ from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
-from course_lib.judging.asked_again import asked_again
+from course_lib.judging.asked_again import REWRITTEN, asked_again
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
@@ -68,9 +68,10 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         if judged.fatal:
             return
         # at once: who hands out one buffer often has one for each shape
-        if judged.seen and not passed and (found := asked_again(exercise, host, case, "at once")):
-            yield Judged(case, incorrect(exercise, case, found), None)
-            named = True
+        for when in ("at once", REWRITTEN) if judged.seen and not passed else ():
+            if not named and (found := asked_again(exercise, host, case, when)):
+                yield Judged(case, incorrect(exercise, case, found), None)
+                named = True
         named = named or judged.report is not None
         if judged.seen:
             passed.append(judged.seen)

@@ -39,7 +39,9 @@ def compare(got: Any, expected: Any, name: str, relative: float) -> Finding | No
         if is_array(got) and len(got.shape) and len(got) == len(expected):
             got = list(got)
         if not isinstance(got, tuple | list) or len(got) != len(expected):
-            return Finding("the form", f"{name} should be {len(expected)} values, not {got!r}.")
+            pairs = expected and all(isinstance(x, tuple) and len(x) == 2 for x in expected)
+            what = f"{len(expected)} {'pairs' if pairs else 'values'}"
+            return Finding("the form", f"{name} should be {what}, not {got!r}.")
         inside = "" if name == "the answer" else f" in {name}"
         for i, (one, wanted) in enumerate(zip(got, expected, strict=True)):
             part = "pair" if isinstance(wanted, tuple) and len(wanted) == 2 else "value"

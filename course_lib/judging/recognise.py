@@ -40,18 +40,17 @@ _MOST_PAIRS = 300
 _MOST_SCORES = 1 << 19  # computed for all pairs together: what they may cost
 _NOTHING = object()
 
-_ROUNDED = {
-    precision: Mistake(
+
+def _rounding(precision: Precision, in_a_kernel: bool) -> Mistake:
+    """Return the mistake of rounding to a precision; only kernels have a ``tl.dot``."""
+    dot = ", or `tl.dot` multiplies float32 tiles in tf32" if in_a_kernel else ""
+    where = {"half": f"float16 or bfloat16{dot}", "single": "float32"}[precision]
+    return Mistake(
         f"{precision} precision",
         f"every number is a little off, some up and some down, as far as {precision} precision "
         f"reaches: somewhere numbers are rounded to {where}. Compute in the precision of the task.",
         lambda *_args, **_kwargs: None,
     )
-    for precision, where in {
-        "half": "float16 or bfloat16, or `tl.dot` multiplies float32 tiles in tf32",
-        "single": "float32",
-    }.items()
-}
 
 
 class Made(NamedTuple):
@@ -167,7 +166,9 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
             return named
     precision = _rounded_to(exercise, failed, run)
     many = numbers_in(failed.answer) >= FEWEST_NUMBERS
-    return Named(_ROUNDED[precision], certain=many) if precision else None
+    if not precision:
+        return None
+    return Named(_rounding(precision, exercise.kind == "kernel"), certain=many)
 
 
 def _confirmed(

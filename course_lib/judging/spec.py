@@ -45,7 +45,8 @@ class Case:
     ``shows``: which of `HARD` this case is. ``together``: the places of inputs that belong
     to each other (an lse to its scores), and make no sense if they are changed apart.
     ``refused`` says why a kernel is not to be built for this case: its ``tl.static_assert`` stops
-    it, and nothing comes back to be judged.
+    it, and nothing comes back to be judged. ``rewritten``: the function was called before, with
+    other numbers in the same arrays.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Case:
     shows: frozenset[str] = frozenset()
     together: frozenset[int] = frozenset()
     refused: str = ""
+    rewritten: bool = False
 
     def phases(self, later: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arguments of the call, and the last ``later`` of them, which come after."""

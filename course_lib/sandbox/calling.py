@@ -16,7 +16,13 @@ from fractions import Fraction
 from typing import Any
 
 from course_lib.child.student_error import MOST_TEXT, Failure
-from course_lib.sandbox.inputs import copy_inputs, find_reuse, find_tampering
+from course_lib.sandbox.inputs import (
+    copy_inputs,
+    find_reuse,
+    find_tampering,
+    write_back,
+    write_otherwise,
+)
 
 MOST_PARTS = 1 << 16  # of a result: values in lists, tuples and dicts, each of which is looked at
 SIGNATURE = "signature"  # the kind of an exception that says: it cannot be called like this
@@ -58,6 +64,7 @@ def call(
     watched: contextlib.AbstractContextManager[Any] | None = None,
     ask: Callable[[Any], Sequence[Any]] | None = None,
     earlier: list[Any] | None = None,
+    rewritten: bool = False,
 ) -> Called:
     """Call ``function`` and return what came of it; what it raises is in there too.
 
@@ -68,6 +75,7 @@ def call(
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
         earlier: what the call before returned, and a copy; kept up to date by `find_reuse`.
+        rewritten: a call before finds other numbers in the same memory; it may end as it likes.
     """
     given: dict[Any, Any] = {**dict(zip(_places(function, len(args)), args, strict=True)), **kwargs}
     before = copy_inputs(given)
@@ -75,6 +83,11 @@ def call(
         return Called(failure=Failure((SIGNATURE,), complaint[:MOST_TEXT]))
     try:
         with as_in_a_check(kernel):
+            if rewritten:
+                write_otherwise(given)
+                with contextlib.suppress(Exception):
+                    function(*args, **kwargs)
+                write_back(given, before)
             watched, later = watched or contextlib.nullcontext(), _Later(ask)
             if run is not None:
                 with watched as kept:
@@ -210,10 +223,12 @@ def misfit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | Non
 
 @contextlib.contextmanager
 def as_in_a_check(kernel: bool) -> Iterator[None]:
-    """Keep NumPy's warnings quiet (the report says it better); for kernels, unwritten is NaN."""
+    """Keep warnings quiet; for kernels, unwritten is NaN.
+
+    A report says it better, and above it the path of a file that the student never saw is noise.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        warnings.filterwarnings("ignore", r"tl\.make_block_ptr is deprecated")  # at every call
+        warnings.simplefilter("ignore")
         with unwritten_is_nan() if kernel else contextlib.nullcontext():
             yield
 

@@ -48,6 +48,21 @@ def _copy(x: Any) -> Any:
     return x.detach().new_empty(0).set_(whole, x.storage_offset(), x.size(), x.stride())
 
 
+def write_otherwise(x: Any) -> None:
+    """Write other floats into the memory of arrays and tensors: theirs backwards, plus 1."""
+    for one in _inside(x):
+        if is_tensor(one) and one.is_floating_point():
+            one.copy_(one.flatten().flip(0).reshape(one.shape) + 1)
+        elif not is_tensor(one) and one.dtype.kind == "f":
+            one[...] = one.ravel()[::-1].reshape(one.shape) + 1
+
+
+def write_back(x: Any, copy: Any) -> None:
+    """Write into the memory of arrays and tensors what their copies hold."""
+    for one, before in zip(_inside(x), _inside(copy), strict=True):
+        one[...] = before
+
+
 def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | None:
     """Return (property, sentence) if an input was modified or shares memory with the result.
 

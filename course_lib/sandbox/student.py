@@ -110,7 +110,12 @@ class _Student:
         return {"found": callable(self.function)}
 
     def do_case(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], counted: bool, kernel: bool
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        counted: bool,
+        kernel: bool,
+        rewritten: bool = False,
     ) -> dict[str, Any]:
         """Call the function on one input and describe what came of it."""
         assert self.function is not None
@@ -123,6 +128,7 @@ class _Student:
             run=self.run,
             ask=self._ask,
             earlier=self.earlier,
+            rewritten=rewritten,
         )
         if called.failure:
             return {"error": asdict(called.failure)}

@@ -115,6 +115,7 @@ class Here:
             watched=watched,
             ask=ask,
             earlier=self._earlier,
+            rewritten=case.rewritten,
         )
         if first and called.failure is None:
             called = replace(called, result=(*first, *called.result))

@@ -173,6 +173,7 @@ class Sandboxed:
     def _request(self, case: Case, counted: bool = False) -> dict[str, Any]:
         """Return what to say to a student's process, so that it calls the function."""
         request: dict[str, Any] = {"do": "case", "counted": counted, "kernel": self._is_kernel}
+        request["rewritten"] = case.rewritten
         args, _ = case.phases(self.exercise.later)
         return request | {"args": args, "kwargs": dict(case.kwargs)}
 

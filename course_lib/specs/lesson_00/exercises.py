@@ -32,6 +32,10 @@ def _cases(rng: Generator) -> list[Case]:
             Case(f"dtype {dtype}", (rng.standard_normal((2, 3)).astype(dtype),))
             for dtype in ("float16", ">f4")
         ],
+        *[
+            Case(f"no numbers, shape {shape}", (np.zeros(shape),), blind_to=frozenset({"zeros"}))
+            for shape in ((0,), (0, 3), (3, 0), (2, 0, 3))
+        ],
         Case("30 000 numbers", (rng.standard_normal((100, 300)),)),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.accounting import traffic
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import compare
+from course_lib.judging.judges import compare, not_it
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import in_digits
 
@@ -43,8 +43,10 @@ def _judge_audit(case: Case, observed: Observed, expected: Any) -> Finding | Non
                 "the form", f"the verdict of {name!r} should be {_HOLDS!r} or {_FAILS!r}."
             )
         if finding := compare(entry[0], number, repr(name), in_digits(number, 3)):
-            near = compare(entry[0], number, repr(name), 0.01) is None
-            return Finding("the number", finding.says, look=_TO_THREE_DIGITS if near else "")
+            if compare(entry[0], number, repr(name), 0.01):
+                return Finding("the number", finding.says)
+            says = not_it(repr(name), f"{float(entry[0]):.6g}", "that is close.")
+            return Finding("the number", says, look=_TO_THREE_DIGITS)
         if entry[1] != verdict:
             says = f"the number of {name!r} is right, the verdict is not: round it as the card does"
             return Finding("the verdict", f"{says}, then compare.")

@@ -61,7 +61,8 @@ def _judge_entry(
         return Finding("the form", f"{place} should be a number; it is {got!r}.")
     if off <= 1e-3 * wanted:
         return None
-    if off <= 1e-2 * wanted:
+    rounded = [float(f"{wanted:.{digits}g}") for digits in (2, 3)]
+    if off <= 1e-2 * wanted or float(got) in rounded:
         return Finding("five digits", f"{place} is {got:.6g}: close. Keep five digits everywhere.")
     if l_sum and abs(float(got) * l_sum - wanted) <= 1e-3 * wanted:
         says = f"{place} is {got:.6g}: that is an average. O is a sum; divide only in 'answer'."

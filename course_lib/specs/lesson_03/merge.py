@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("a and b are both fully masked, (-inf, 0, zeros)", ([none, none], "left")),
         Case("both maxima are 3", (states(3, 3), "left")),
         Case("a and b hold one key each", (single, "left")),
+        *_equal_in_part(),
         Case("both maxima are 0, d = 1", (states(0, 0, d=1), "left")),
         Case("the maxima are 0 and -2", (states(0, -2), "left")),
         Case("the maxima are 0.0005 and -1", (states(5e-4, -1), "left")),
@@ -176,6 +178,19 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("the same seven as a tree, in pairs", (many, "tree")),
         Case("the same seven shuffled: merge is commutative", (shuffled, "left")),
     ]
+
+
+def _equal_in_part() -> list[Case]:
+    """Return two states that are equal in some of m, l_sum and o, or in all: each counts still."""
+    first, other = (2.0, 1.0, np.array([10.0])), (3.0, 1.5, np.array([20.0]))
+    cases = []
+    for equal in product((False, True), repeat=3):
+        second = tuple(a if same else b for same, a, b in zip(equal, first, other, strict=True))
+        names = [name for same, name in zip(equal, ("m", "l_sum", "o"), strict=True) if same]
+        for also, pair in (("", [first, second]), (", exchanged", [second, first])):
+            says = f"two states equal in {', '.join(names) or 'nothing'}{also}"
+            cases.append(Case(says, (pair, "left")))
+    return cases
 
 
 def _judge_merged(case: Case, observed: Observed, expected: State) -> Finding | None:
@@ -278,6 +293,8 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "then.",
         lambda a, b: a if a[0] == b[0] else _merge(a, b),
         lambda a, b: b if a[0] == b[0] else _merge(a, b),
+        lambda a, b: a if a[:2] == b[:2] else _merge(a, b),
+        lambda a, b: b if a[:2] == b[:2] else _merge(a, b),
     ),
     *ways(
         "a state is taken for that of no keys",

@@ -109,14 +109,17 @@ def _tile_cases(rng: Generator) -> list[Case]:
             row["blocks_per_sm"] += row["blocks_per_sm"] >= 2 and row["block_q"] == tallest
             row["stack_bytes"] = min(row["stack_bytes"], 4)
         cases.append(Case(f"{gpu}, head_dim {head_dim}{remark}", (rows,)))
-    return [*cases, _made_up(rng)]
+    cases.append(_made_up(rng))
+    turned = [Case(f"{one.name}, the other way round", (one.args[0][::-1],)) for one in cases]
+    return [*cases, *turned]
 
 
 def _made_up(rng: Generator) -> Case:
     """Return a list in which each clause of the rule decides against one row.
 
     That row is as good as the right one in every clause before, worse in this one, and better in
-    all that follow: whoever leaves a clause out, or asks another first, takes it."""
+    all that follow: whoever leaves a clause out, or asks another first, takes it. Of what is
+    enough and no more is asked, all others have more."""
     worse = {
         "fits": False, "stack_bytes": 8, "tensor_core": 0, "blocks_per_sm": 1,
         "block_q": 32, "block_k": 32, "num_stages": 2, "registers": 160,
@@ -126,11 +129,12 @@ def _made_up(rng: Generator) -> Case:
         "fits": True, "stack_bytes": 0, "tensor_core": 64, "blocks_per_sm": 2,
         "block_q": 64, "block_k": 64, "num_stages": 3, "registers": 128, "num_warps": 4,
     }  # fmt: skip
+    more = {"tensor_core": 128, "blocks_per_sm": 3}
     rows = [right]
     clauses = list(worse)
     for place, clause in enumerate(clauses):
         later = {name: better[name] for name in clauses[place + 1 :] if name in better}
-        rows.append(right | {"num_warps": 8} | {clause: worse[clause]} | later)
+        rows.append(right | {"num_warps": 8} | more | {clause: worse[clause]} | later)
     return Case("made up: each clause of the rule decides against one row", (_shuffled(rng, rows),))
 
 
@@ -294,11 +298,14 @@ _CHOOSE_MISTAKES = (
         "are loaded once per tile of *queries*.",
         lambda rows: _choice(max(_left(4, 5)(rows), key=lambda r: (r["block_k"], r["block_q"]))),
     ),
-    Mistake(
+    *Mistake.ways(
         "area before query rows",
         "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 "
         "asks for block_q alone, however few keys the tile has.",
         lambda rows: _choice(max(_left(4, 5)(rows), key=_area)),
+        lambda rows: _choice(
+            max(_left(4, 5)(rows), key=lambda r: (_area(r), r["num_stages"], -r["registers"]))
+        ),
     ),
     *Mistake.ways(
         "the tie is broken otherwise",

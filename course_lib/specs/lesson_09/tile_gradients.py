@@ -54,6 +54,18 @@ def _tile(
     return Case(name, args, shows=shows)
 
 
+def _masked(rng: Generator, name: str, n_q: int, n_k: int, d: int, by: float) -> Case:
+    """Return a case of any mask at all, and scores, up to ``by``, of the pairs that it hides."""
+    seen, scale = draw.masked(rng, n_q, n_k), d**-0.5
+    q, k, v = draw.loud_where_hidden(rng, seen, d, by)
+    s = np.where(seen, scale * q @ k.T, -np.inf)
+    with np.errstate(divide="ignore"):
+        lse = np.log(np.exp(s).sum(-1))
+    do = rng.standard_normal(q.shape) + 0.3
+    o = np.exp(s - np.where(np.isfinite(lse), lse, 0.0)[:, None]) @ v
+    return Case(name, (q, k, v, do, lse, (do * o).sum(-1), seen, scale))
+
+
 def _cases(rng: Generator) -> list[Case]:
     def drawn(name: str, n_q: int, n_k: int, d: int, keys: slice, **how: Any) -> Case:
         return _tile(rng, name, draw.draw(rng, n_q, n_k, d, size=how.pop("size", 1.0)), keys, **how)
@@ -83,6 +95,11 @@ def _cases(rng: Generator) -> list[Case]:
             for first, last in [sorted(rng.choice(n_k + 1, 2, replace=False).tolist())]
         ),
         *hard,
+        *(
+            _masked(rng, f"{n_q} queries, {n_k} keys, any mask{also}", n_q, n_k, 4, by)
+            for n_q, n_k in ((6, 9), (9, 5))
+            for also, by in (("", 1.0), (", and hidden scores of 5000 and -5000", 5000.0))
+        ),
     ]  # fmt: skip
 
 

@@ -218,6 +218,7 @@ _MISTAKES: tuple[tuple[str, str, Answer], ...] = (
     (*_TORN, _answer(whole=lambda m, n, p: m)),
     (*_TORN, _answer(whole=lambda m, n, p: -(-m // p) * p)),
     (*_TORN, _answer(whole=lambda m, n, p: -(-min(m, n - 1) // p) * p)),
+    (*_TORN, _answer(whole=lambda m, n, p: min(-(-m // p), (n - 1) // p) * p)),
     (*_TORN, _answer(whole=lambda m, n, p: min(m // p * p, n - 1))),
     (*_LEFT, _answer(whole=lambda m, n, p: m // p * p)),
     (

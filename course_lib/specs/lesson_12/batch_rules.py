@@ -160,7 +160,8 @@ def _pages_there(compute: dict[int, int], leave: list[int], state: State) -> Non
     needed = {i: state.new_pages(i, tokens) for i, tokens in compute.items()}
     if sum(needed.values()) <= free:
         return
-    says = f"this step needs {sum(needed.values())} new pages, and {free} are free"
+    are = "is" if free == 1 else "are"
+    says = f"this step needs {sum(needed.values())} new pages, and {free} {are} free"
     admitted = [i for i in compute if i in state.waiting]
     if admitted and sum(n for i, n in needed.items() if i not in admitted) <= free:
         raise Broken(FITS, f"{says}: who is admitted needs pages that nobody else has.")

@@ -67,14 +67,19 @@ _DTYPES = ("fp16", "bf16", "fp32", "fp8")
 _MASKS = ("none", "causal", "window", "rule")
 
 
-def _drawn(rng: Generator, mask: str = "window") -> tuple[Facts, list[Facts]]:
+def _drawn(
+    rng: Generator, mask: str = "window", *, alike: bool = False
+) -> tuple[Facts, list[Facts]]:
     """Return a need, and a backend that just serves it among others that lack one thing each.
 
+    ``alike``: the cache is to have the dtype of q, k and v; else it has another.
     Who lacks a dtype or a mask has all the others; sizes that are lacking are near, or are
     multiples, or are written with the same digits.
     """
     gpu, d = int(rng.integers(70, 110)), 16 * int(rng.integers(2, 15))
-    page, dtype, cache = int(rng.choice([16, 32, 64])), *map(str, rng.choice(_DTYPES, 2))
+    page = int(rng.choice([16, 32, 64]))
+    dtype, cache = map(str, rng.choice(_DTYPES, 2, replace=False))
+    cache = dtype if alike else cache
     need: Facts = {"gpu": gpu, "dtype": dtype, "cache": cache, "d": d, "mask": mask, "page": page,
                    "mixed": True, "backward": True}  # fmt: skip
     serves: Facts = {"gpu": (gpu, gpu), "dtype": ("fp64", dtype), "cache": ("fp64", cache),
@@ -132,6 +137,7 @@ def _cases(rng: Generator) -> list[Case]:
         ("a drawn list of one", need, drawn[:1]),
         ("a list of none", need, []),
     ]  # fmt: skip
+    lists.append(("a drawn list, the cache in the dtype of q", *_drawn(rng, alike=True)))
     for mask in _others(_MASKS, "window"):
         lists.append((f"a drawn list, mask {mask}", *_drawn(rng, mask)))
     return [Case(name, (dict(need), [_as_told(row) for row in rows])) for name, need, rows in lists]
