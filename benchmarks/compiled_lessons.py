@@ -21,7 +21,7 @@ from course_lib.child import compiled
 
 SOURCES = Path(__file__).parents[1] / "sources"
 CELLS = {  # that compile, and those that they need
-    "06_triton_in_two_dimensions": "imports untyped-kernel column-sums run-compile split-k-kernel "
+    "06_triton_in_two_dimensions": "imports two-kernels column-sums run-compile split-k-kernel "
     "run-race",
     "07_flash_attention_in_triton": "imports spills",
     "08_make_it_fast": "imports xray-tiles two-copies xray-copies",

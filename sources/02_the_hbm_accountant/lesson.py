@@ -94,18 +94,22 @@ from course_lib.figures.memory_scale import draw_scale
 draw_scale(n=8192, b=2)
 
 # %% by-hand-more [markdown]
-# **2. How much work does a byte have to bring?** An H100 can do 989 × 10¹²
-# floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
+# **2. How much work does a byte have to bring?** In products of 16-bit matrices an H100 can do
+# 989 × 10¹² floating-point operations (FLOPs) a second, and fetch 3350 × 10⁹ bytes:
 #
 # 989 000 ÷ 3350 ≈ 295 FLOPs in the time of one byte (both numbers divided by 10⁹).
 # (Bytes a second are the memory's *bandwidth*; 10¹² FLOPs a second are a TFLOP/s.)
 #
-# With fewer than 295 FLOPs per byte the hands are idle. This number is called the
-# **ridge**. You will see why in a picture below.
+# A matrix product with fewer than 295 FLOPs per byte leaves these hands idle for a part of the
+# time. The number is called the **ridge**. You will see why in a picture below.
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
 # do about five operations (maximum, minus, exp, add, divide). That is about
-# 1 FLOP per byte, far below 295.
+# 1 FLOP per byte. It is no matrix product, so other, slower hands do it: at most 67 × 10¹² FLOPs
+# a second in float32 (the data sheet's figure, with a multiplication and an addition in every
+# instruction). *Their* ridge is 67 000 ÷ 3350 = 20 FLOPs per byte, and with one operation an
+# instruction 10. Softmax is far below that, too. (This leaves out that an exp is slower than
+# the others: lesson 08 counts it.)
 
 # %% three-prices [markdown]
 # ## Three prices for the same answer
@@ -307,6 +311,16 @@ work["the least"] = intensity(flops, least)
 Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 
 
+# %% reveal-speed
+regimes = load_measurements("h100_regimes")
+at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
+p_speed.reveal(
+    at_8192["eager_us"] / at_8192["flash_us"],
+    f"Measured: {at_8192['eager_us']:.0f} µs and {at_8192['flash_us']:.0f} µs. Once "
+    "the bytes are gone, the arithmetic is still there, and it has not become less.",
+)
+
+
 # %% roofline-say [markdown]
 # The **roofline** draws the most FLOPs a second that an intensity allows. On
 # the left the road decides: bandwidth × intensity, a slope. On the right the
@@ -324,8 +338,6 @@ Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
 # and of *flash at worst* waits for lessons 10 and 04.)
 
 # %% plot-roofline
-regimes = load_measurements("h100_regimes")
-at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
 chart = RooflineChart(n=8192, d=128, heads=8)
 for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
@@ -334,13 +346,6 @@ for label, name, key in (
     tflops = flops / at_8192[key] / 1e6  # FLOPs per µs -> TFLOP/s
     chart.add_measurement(label, intensity=work[name], tflops=tflops)
 chart
-
-# %% reveal-speed
-p_speed.reveal(
-    at_8192["eager_us"] / at_8192["flash_us"],
-    f"Measured: {at_8192['eager_us']:.0f} µs and {at_8192['flash_us']:.0f} µs. Once "
-    "the bytes are gone, the arithmetic is still there, and it has not become less.",
-)
 
 # %% plot-roofline-say [markdown]
 # [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the

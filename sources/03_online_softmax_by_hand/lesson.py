@@ -510,7 +510,8 @@ for name, state in (
 #
 # - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
 # - *Split-K decoding* (lesson 10) gives parts of the keys to different workers and merges
-#   their states as a tree.
+#   their states as a tree. (K stands for the keys here. In lesson 06 the name means the split of
+#   any product's inner size, which is called K, too.)
 
 # %% masked [markdown]
 # ## A pile with no keys

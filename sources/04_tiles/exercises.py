@@ -359,15 +359,16 @@ check(flash_program)
 # Work in tiles, as in 4.3: Q tiles of `block_q` rows, tiles of `block_k` keys that
 # begin at multiples of `block_k`. **For each Q tile, skip the tiles of keys that none
 # of its rows may look at, and load the others once** for each query head, or for
-# several heads together: `k[head, start:stop]`, `k[:, start:stop]`. Neither a loop
-# over single rows nor a copy of all of K (`np.repeat(k, ...)`) is meant; repeat a
-# tile, if you like. The check counts, as in 4.2: what lies on the desk may be looked at
-# until the next tile of the same array is taken. In one case it fills the tiles that
-# are to be skipped with NaN: computing them and masking afterwards does not help, for
-# `0 * NaN` is NaN. In the tiles that are loaded every number is finite.
+# several heads together: `k[head, start:stop]`, `k[:, start:stop]`.
 #
 # A trap: a row may meet a tile in which it sees no key, before it has seen
 # any. Then `m_new` is `-inf`, and `-inf - (-inf)` is NaN (lesson 03).
+#
+# - The check also wants: no loop over single rows and no copy of all of K (`np.repeat(k, ...)`;
+#   repeat a tile, if you like). It counts as in 4.2: what lies on the desk may be looked at
+#   until the next tile of the same array is taken. In one case it fills the tiles that
+#   are to be skipped with NaN: computing them and masking afterwards does not help, for
+#   `0 * NaN` is NaN. In the tiles that are loaded every number is finite.
 
 
 # %% ex-4-star

@@ -584,7 +584,13 @@ p_dram_causal = Predict(
     "4-dram-causal",
     "Now with a causal mask: about half of the tiles and of the loads. DRAM "
     "traffic, compared with no mask:",
-    options=["about half", "about the same", "about 30 times as much"],
+    options=[
+        "about a thirtieth",
+        "about half",
+        "about the same",
+        "about twice as much",
+        "about 30 times as much",
+    ],
 )
 p_dram_causal
 

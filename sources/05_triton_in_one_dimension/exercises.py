@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Five exercises, about 47 minutes. You need lesson 05. No GPU is needed: on a
+# Five exercises, about 53 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -49,17 +49,16 @@ def offsets_of_program_2():
 check(offsets_of_program_2)
 
 # %% about-5-2 [markdown]
-# ## 5.2 · Add two vectors of any length (9 minutes)
+# ## 5.2 · Add two vectors of any length (15 minutes)
 #
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
 #
 # - `x` and `y` have shape `(n,)`, float32, of any size; some may be infinite. `n` is 1 or more.
-# - One program adds one block of `BLOCK` numbers. (Or several blocks, one after the other; one
-#   program for everything is refused.)
+# - One program adds one block of `BLOCK` numbers. (Or several blocks, one after the other.)
 # - The last block may be short: no program may touch memory past the end.
-# - The check chooses `block`, and it counts: each number of `x` and of `y` is
-#   loaded once, each sum is stored once, and every program has work.
+# - The check also wants: any `block` that it chooses; each number of `x` and of `y` loaded once,
+#   each sum stored once; work for every program, and not one program for everything.
 #
 # There are two blanks: the number of programs in the launcher, and the work
 # of one program in the kernel. The launcher is the Python function that makes
@@ -104,18 +103,16 @@ check(vector_add)
 # - The launcher takes the next power of two for the block (a larger one would do),
 #   so it may be longer than the row: 37 scores sit in a block of 64. The other 27
 #   places are empty.
-# - The empty places must change nothing: neither the maximum nor the sum.
-# - Write it out, with `tl.max`, `tl.exp` and `tl.sum`: `tl.softmax` is refused.
+# - The empty places must change nothing: neither the maximum nor the sum. (What a mask leaves out
+#   is undefined, unless `other=` says what it is.)
 # - Row `i` starts at `x + i * x_row`. `x_row` is the **row stride**: the
 #   number of entries from the start of one row to the start of the next. It
 #   can be larger than `n_cols`, when `x` is a part of a wider table. The
 #   entries of one row are neighbours.
-# - The check counts: each score is loaded once (none is loaded again, not even the first of a
-#   row), each weight is stored once. And what a mask leaves out is undefined, unless `other=` says
-#   what it is.
-#
-# Every score is finite. Some rows hold only negative scores, some hold scores above 100
-# and far above. A row may hold a single score, or thousands.
+# - Every score is finite. Some rows hold only negative scores, some hold scores above 100
+#   and far above. A row may hold a single score, or thousands.
+# - The check also wants: each score loaded once (none again, not even the first of a row), each
+#   weight stored once; `tl.max`, `tl.exp` and `tl.sum` written out, no `tl.softmax`.
 #
 # Example: the softmax of `[0, 0, log(2)]` is `[0.25, 0.25, 0.5]`.
 

@@ -10,7 +10,7 @@
 # have; sum up a row that is longer than any block; say what the interpreter
 # can show and what it cannot.
 #
-# **Time:** 47 minutes for this lesson, 47 for its five exercises.
+# **Time:** 47 minutes for this lesson, 53 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -146,9 +146,9 @@ p_who.reveal(
 # ## A program is not a thread
 #
 # If you know CUDA, you may think of `program_id` as a thread number. It is not.
-# A **thread** of a GPU handles one number at a time. A **program** handles a
-# whole block, and the compiler shares the block out among its threads: 128 of
-# them, unless you ask for another number (4 **warps**, groups of 32 threads).
+# In CUDA you write what *one* **thread** does, often to one number or a few. In Triton you write
+# what a **program** does to a whole block, and the compiler shares the block out among its
+# threads: 128 of them, unless you ask for another number (4 **warps**, groups of 32 threads).
 #
 # With `BLOCK = 1024`, each of the 128 threads holds 8 of the block's numbers.
 # You never write a thread's number, and threads never appear in the code.

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 06 · Triton in two dimensions: exercises
 #
-# Six exercises, about 69 minutes. You need lesson 06. No GPU is needed: on a
+# Six exercises, about 76 minutes. You need lesson 06. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter, and the checks
 # also compile them for a GPU.
 #
@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (12 minutes)
+# ## 6.1 · Load and store a tile (16 minutes)
 #
 # Write two helpers; kernels of later lessons begin and end with such lines. You met them in 5.5,
 # where rows lay one after the other: here there are strides.
@@ -27,21 +27,20 @@ from course_lib import check, hint, progress
 #   nothing past the last row or the last column.
 #
 # Entry `(i, j)` of the matrix lies at `base + i * stride_row + j * stride_col`.
-# Both strides can be anything: in a transposed view `stride_row` is 1, and in a matrix
-# whose rows `expand()` repeats it is 0 (all rows are the same memory). `rows` and `cols` can be any numbers, in any
-# order. Entries are copied as they are, `inf` and NaN too.
+# Both strides can be anything, and `rows` and `cols` any numbers, in any order.
 #
-# The check counts: each tile is loaded once, and stored once in each copy.
-# (Addresses past the ends may be masked, or moved inside before a load.)
+# Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
+# `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
 #
 # The launcher `copy_tiles` is given. It uses your helpers to make two copies
 # of `x`: one of the same size, in column-major memory, and one that is filled
 # up with zeros to whole tiles. You need not read it: your helpers see only `rows`, `cols`
-# and strides. (Its rows are no neighbours, say 0, 3, 6 and 9, and it reads `x` transposed: a helper
-# that relies on neighbours or on one order shows it.)
+# and strides.
 #
-# Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
-# `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
+# - The check also wants: each tile loaded once, and stored once in each copy (addresses past the
+#   ends may be masked, or moved inside before a load); entries copied as they are, `inf` and NaN
+#   too. Its rows are no neighbours, say 0, 3, 6 and 9, it reads `x` transposed, where `stride_row`
+#   is 1, and a matrix whose rows `expand()` repeats, where it is 0 (all rows are the same memory).
 
 
 # %% ex-6-1
@@ -374,12 +373,13 @@ check(which_fail_on_a_gpu)
 # other. Mend it: `mended_total(x)` returns the sum of `x`, shape `(1,)`,
 # float32, whatever the order of the programs.
 #
-# Keep many programs: each adds up one block, of the `block` that the check
-# chooses, or several blocks, one after the other. One program for everything is
-# refused. Each number of `x` is loaded once, by one program. There may be thousands
-# of blocks. You may change anything in this cell, the launcher too: each way in
-# which no two programs race is right. (A lock of your own is not taken: whether it
-# holds on a GPU cannot be tried here.)
+# Keep many programs: each adds up one block, or several blocks, one after the other. There may be
+# thousands of blocks. You may change anything in this cell, the launcher too: each way in
+# which no two programs race is right.
+#
+# - The check also wants: any `block` that it chooses; not one program for everything; each number of `x`
+#   loaded once, by one program; no lock of your own (whether it holds on a GPU cannot be
+#   tried here).
 
 
 # %% ex-6-4b
@@ -405,7 +405,7 @@ def mended_total(x, *, block=64):
 check(mended_total)
 
 # %% about-6-5 [markdown]
-# ## 6.5 · Up the stairs, and turned round (14 minutes)
+# ## 6.5 · Up the stairs, and turned round (17 minutes)
 #
 # A variation of the lesson's stairs, with another rule: **row `i` sees the columns
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
@@ -417,11 +417,10 @@ check(mended_total)
 # - `top`, `(n_rows,)`, float32: for each row of `x` the largest number *that was stored in `out`*.
 #
 # `x` is float32, its rows one after the other. A program owns `ROWS` rows and walks over the
-# columns, `COLS` at a time. The check chooses both, and sizes that are no multiples of them.
-# You write five lines (step 3 is two of them):
+# columns, `COLS` at a time. You write five lines (step 3 is two of them):
 #
 # 1. The first line stops the build, with `tl.static_assert`, unless `COLS` is at most `2 * ROWS`.
-#    (A wider tile holds columns that no row of program 0 sees. The check tries one.)
+#    (A wider tile holds columns that no row of program 0 sees.)
 # 2. `end`, the first column that *no* row of this tile sees, and never more than `n_cols`. The
 #    smaller of two numbers is `tl.minimum`. The last row of a tile sees furthest.
 # 3. In the loop: the condition and `tl.where`, then the cast to `out`'s own type. Call the result
@@ -431,9 +430,12 @@ check(mended_total)
 # Example: with `ROWS = 4` program 0 owns rows 0 to 3. Row 3 sees columns 0 to 7, so `end` is 8. In
 # program 1 it is 16, if there are so many columns.
 #
-# The check counts: each tile of `x` before `end` is loaded once and stored once in `out`, and no
-# other is loaded. `top` is stored once. (A short last tile has the `end` of a whole one: with 6
-# rows program 1 owns rows 4 to 7, of which two are missing, and its `end` is 16 all the same.)
+# A short last tile has the `end` of a whole one: with 6 rows program 1 owns rows 4 to 7, of which
+# two are missing, and its `end` is 16 all the same.
+#
+# - The check also wants: any `ROWS` and `COLS` that it chooses, with sizes that are no multiples of
+#   them, and one pair that must not be built; each tile of `x` before `end` loaded once and stored
+#   once in `out`, no other loaded; `top` stored once.
 
 
 # %% ex-6-5

@@ -9,7 +9,7 @@
 # right dtype; carry an accumulator through a loop; say which kernels work in
 # the interpreter and fail on a GPU, and why.
 #
-# **Time:** 62 minutes for this lesson, 69 for its six exercises.
+# **Time:** 62 minutes for this lesson, 76 for its six exercises.
 
 # %% question [markdown]
 # ## The question
@@ -207,14 +207,15 @@ Quiz(
 #
 # `tl.dot(a, b)` is the matrix product of two tiles: (M, K) times (K, N) gives
 # (M, N). The inner size, in both, is called K in any product (no keys are meant), and must be
-# at least 16.
+# at least 16 for the types of this course's kernels, float16, bfloat16 and float32.
 #
 # **What is a tensor core?** It is a part of the GPU that multiplies two small
-# matrices of 16-bit numbers and adds the result to a matrix of 32-bit numbers,
-# in one instruction. (Of float32 it takes the first digits only: *TF32*, in a moment.)
+# matrices and adds the result to a third, in one instruction. Here the two are of 16-bit numbers
+# and the third is of 32-bit ones. (Of float32 it takes the first digits only: *TF32*, in a moment.
+# Many GPUs have instructions for other types, too, such as 8 bits: we do not use them.)
 # `tl.dot` is how Triton reaches it.
 #
-# So the dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
+# So our dtypes follow a pattern: **16 bits in, 32 bits out.** The inputs are
 # small and many, the sums need room.
 #
 # Here is one tile of attention's second product: weights times values.
@@ -431,21 +432,21 @@ print("top:", top.tolist(), " out:", out.dtype)
 # Here is a small example, the column sums of a tall matrix, written twice. One line differs.
 
 
-# %% untyped-kernel
+# %% two-kernels
 @triton.jit
-def untyped_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+def kernel_a(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
     acc = 0.0
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
         ptrs = x + rows[:, None] * COLS + cols[None, :]
         tile = tl.load(ptrs, mask=rows[:, None] < n_rows, other=0.0)
-        acc += tl.sum(tile, 0)  # (COLS,)
+        acc += tl.sum(tile, 0)
     tl.store(out + cols, acc)
 
 
 @triton.jit
-def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
+def kernel_b(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
     cols = tl.arange(0, COLS)
     acc = tl.zeros((COLS,), tl.float32)
     for start in range(0, n_rows, ROWS):
@@ -457,51 +458,51 @@ def typed_kernel(x, out, n_rows, ROWS: tl.constexpr, COLS: tl.constexpr):
 
 
 # %% column-sums
-def untyped_sums(x):
+def sums_a(x):
     """Return the sum of each column, (n_cols,). x: (n_rows, n_cols)"""
     out = torch.empty(x.shape[1], device=x.device)
-    untyped_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    kernel_a[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
     return out
 
 
-def typed_sums(x):
-    """The same, with a typed start."""
+def sums_b(x):
+    """Return the same, by the other kernel."""
     out = torch.empty(x.shape[1], device=x.device)
-    typed_kernel[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
+    kernel_b[(1,)](x, out, x.shape[0], ROWS=16, COLS=x.shape[1])
     return out
 
 
 x = torch.randn(50, 32, device=device)
 if device == "cpu":
-    for sums in (untyped_sums, typed_sums):
+    for sums in (sums_a, sums_b):
         print(sums.__name__, (sums(x) - x.sum(0)).abs().max().item())
 
-# %% predict-untyped
-p_untyped = Predict(
-    "6-untyped",
+# %% predict-sums
+p_sums = Predict(
+    "6-sums",
     "Both are right in the interpreter. Which of them compile for a GPU?",
-    options=["both", "only the typed one", "neither"],
+    options=["both", "only `sums_a`", "only `sums_b`", "neither"],
 )
-p_untyped
+p_sums
 
 # %% compile-check [markdown]
 # ## Green here, not on a GPU
 #
 # `compile_for` compiles a launcher's kernels for a GPU, in a process of its own,
 # on a machine that has no GPU. It must be told for which: here, as in the checks, for `sm_80`,
-# NVIDIA's name for the A100.
+# NVIDIA's name for the A100. It takes about 8 seconds.
 
 # %% run-compile
-for sums in (untyped_sums, typed_sums):
+for sums in (sums_a, sums_b):
     report = compile_for(sums, x.cpu(), target="sm_80")
     print(f"{sums.__name__}: {'compiles' if report.ok else 'does not compile'}")
     if not report.ok:
         print("  ", report.message, "\n")
 
-# %% reveal-untyped
-p_untyped.reveal(
-    "only the typed one",
-    "acc starts as a float and becomes a block. Python does not mind. A "
+# %% reveal-sums
+p_sums.reveal(
+    "only `sums_b`",
+    "In `kernel_a` acc starts as a float and becomes a block. Python does not mind. A "
     "compiled loop cannot change the type of a value half-way.",
 )
 
@@ -560,7 +561,8 @@ Quiz(
 #
 # **Where it happens.** A product with a long inner size K can be split: program 0 takes the
 # first half, program 1 the second, and both add to the same tile of the result. This is
-# called **split-K**. Here it is for a dot product of two vectors, with load, add, store.
+# called **split-K**. (Lesson 03's split-K divides the *keys*, and its parts are merged, not
+# added.) Here it is for a dot product of two vectors, with load, add, store.
 
 
 # %% split-k-kernel
@@ -590,6 +592,9 @@ p_race = Predict(
     options=["65536", "nearly 65536", "a tiny part of 65536"],
 )
 p_race
+
+# %% run-race-text [markdown]
+# The next cell runs it here and compiles it for a GPU. It takes about 5 seconds.
 
 # %% run-race
 # the interpreter takes long for 1024 programs: there 8 of them, for 512 ones

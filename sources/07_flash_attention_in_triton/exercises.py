@@ -11,7 +11,7 @@
 # | 7.1 | one tile of queries, one tile of keys, no loop | 10 |
 # | 7.2 | the loop over the keys, with the rescale | 17 |
 # | 7.3 | lengths that are no multiple of the tile, and `lse` | 8 |
-# | 7.4 | causal, with the tiles of the future skipped | 25 |
+# | 7.4 | causal, with the tiles of the future skipped | 32 |
 #
 # Then 7.5 looks at a score after all (6 min), and 7★ is an empty cell (40 min).
 #

@@ -152,16 +152,19 @@ print(f"products of two programs: 2 x {products / 2:.0f} = {products:,.0f} of "
 # Eight kernels, in `course_lib/kernels/ladder.py` and `gluon_forward.py`, timed in one run.
 # A program runs as *warps* of 32 threads, here most often 4.
 #
-# | rung | its idea |
-# |---|---|
-# | 1 | your 7.3 with a causal mask: every tile, every mask |
-# | 2 | `exp2` for `exp` |
-# | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future |
-# | 4 | mask boundary tiles only (exercise 8.2) |
-# | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles |
-# | 6 | rung 4 with larger tiles, copied by a unit of its own |
-# | 7 | rung 6, the longest tiles first |
-# | 8 | one warp only copies, three groups of warps compute, and overlap by hand |
+# The last column says which of the four reasons to be idle (*The picture*, above) it aims at.
+# The words are explained below; for the next question the reasons are enough.
+#
+# | rung | its idea | aims at |
+# |---|---|---|
+# | 1 | your 7.3 with a causal mask: every tile, every mask | |
+# | 2 | `exp2` for `exp` | 2, slow hands |
+# | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future | 3, work nobody ordered |
+# | 4 | mask boundary tiles only (exercise 8.2) | 2, slow hands |
+# | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles | |
+# | 6 | rung 4 with larger tiles, copied by a unit of its own | 1, tiles on their way; 2 (addresses) |
+# | 7 | rung 6, the longest tiles first | 4, empty desks at the end |
+# | 8 | one warp only copies, three groups of warps compute, and overlap by hand | 1; 2, by products meanwhile |
 
 # %% ladder-record
 record = load_measurements("h100_ladder")
@@ -223,7 +226,8 @@ best = max(ideas, key=lambda rung: gain(rung, causal=True))
 p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
-# The dotted lines are PyTorch's FA2 (FlashAttention-2) and NVIDIA's cuDNN. (Causal TFLOP/s count
+# The dotted lines are PyTorch's FA2 (FlashAttention-2, without the H100's own instructions: lesson
+# 07) and NVIDIA's cuDNN. FlashAttention-3 was not measured; FA4 is, below. (Causal TFLOP/s count
 # half of the FLOPs, whatever the kernel did. And these are 16 heads, lesson 07's were 8: compare
 # within a run.) The step to rung 3, work
 # that is not done, gains more than any above it: you have it.
@@ -309,8 +313,8 @@ measured(6)
 #    it. Until then p is at most 2⁸, and O need not be rescaled.
 #
 # **Expected.** By the data sheet, products and exponentials in turn take 1.5 times as long as
-# the products alone. That is what overlap alone can give, and two programs on an SM have a part
-# of it already. Less rescaling comes on top. (Below, a lane is a group of warps, or the warp
+# the products alone. That is the most that overlapping *these two* can give, and two programs on an
+# SM have a part of it already. Less rescaling, and copies, come on top. (Below, a lane is a group of warps, or the warp
 # that copies.)
 
 # %% rung-8-timeline
@@ -366,7 +370,7 @@ p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray
 # %% xray-text [markdown]
 # ### X-ray, without a GPU
 #
-# Here are the two that raced, compiled for an H100, which takes some seconds. *stack B*:
+# Here are the two that raced, compiled for an H100, which takes about 10 seconds. *stack B*:
 # bytes that a thread spills. *tensor-core*, *async copies*: instructions of that kind in the
 # machine code, not how often they run. (A *block* is CUDA's word for a program.)
 
@@ -873,7 +877,7 @@ print("thread t reads element 0 of row t:  ", sectors(thread * row_bytes), "sect
 # and the compiler finds a layout in which neighbours read neighbours. Your part
 # is to let it *see* that the addresses are neighbours: a column stride of 1 that
 # it knows, row strides that it knows to be multiples of 16. Here are two copies
-# of a tile, compiled for an H100 now, on your machine. The second takes its
+# of a tile, compiled for an H100 now, on your machine (about 10 seconds). The second takes its
 # column stride as an argument. (We call it with 3: a stride of 1 Triton would
 # build into the code.)
 
@@ -963,8 +967,13 @@ p_drift = Predict(
     "8-drift",
     "Causal, N = 131072, 8 heads, a kernel of ours that takes one head after the other, short "
     f"tiles first: {ordered[False]:.0f} GB from DRAM. Start the long tiles first, and nothing "
-    "else: what happens?",
-    options=["nothing", "it falls by a third", "to less than a thirtieth"],
+    "else: where does that number go?",
+    options=[
+        "to about as much",
+        "to about two thirds",
+        "to about a tenth",
+        "to less than a thirtieth",
+    ],
 )
 p_drift
 
