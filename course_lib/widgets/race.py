@@ -113,7 +113,7 @@ class Race(CourseWidget):
             "gpus": {name: _chip(name) for name in GPUS},
             "dtypes": DTYPES, "limits": _LIMITS, "replays": replays or {},
             "titles": TITLES | {"replay": whose},
-            "badges": dict.fromkeys(("naive", "flash"), "predicted: schedule model"),
+            "badges": dict.fromkeys(("naive", "flash"), "computed, not measured"),
             "recorded": _recorded(),
         }  # fmt: skip
         super().__init__(

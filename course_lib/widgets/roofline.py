@@ -193,13 +193,11 @@ class RooflineChart(CourseWidget):
         axes.plot(bar, [self.attainable(x) for x in bar], color=hex_of("flash"), lw=8, alpha=0.6)
         for mark in self.marks:
             if mark["n"] == self.n:
-                # Faster than HBM could send what was counted: hollow what that would allow.
-                fed = min(mark["tflops"], GPUS[self.gpu].tflops_half)
-                x = max(mark["intensity"], fed * 1e3 / GPUS[self.gpu].hbm_gb_per_s)
-                if x > mark["intensity"]:
-                    counted = (mark["intensity"], self.attainable(mark["intensity"]))
-                    axes.plot(*counted, "D", color=PAGE_INK, markerfacecolor="none")
-                where = (x, mark["tflops"])
+                where = (mark["intensity"], mark["tflops"])
+                most = self.attainable(mark["intensity"])
+                if most < mark["tflops"]:  # faster than HBM alone, if it sent every byte counted
+                    axes.plot([where[0]] * 2, [most, where[1]], color=PAGE_INK, lw=1)
+                    axes.plot(where[0], most, "D", color=PAGE_INK, markerfacecolor="none")
                 axes.plot(*where, "D", color=PAGE_INK)
                 axes.annotate(mark["label"], where, (8, -4), textcoords="offset points")
         return figure

@@ -114,13 +114,17 @@ class SramBudget(CourseWidget):
         return {name: evaluate(term, values | changed) for name, term in terms.items()}
 
     def largest_tile(self, name: str) -> int:
-        """Return the largest B with B x B tiles in the shared memory of GPU ``name``; 0 if none."""
-        limit, low, high = gpu(name).shared_bytes, 0, 1 << 20
+        """Return the largest B with B x B tiles in the shared memory of GPU ``name``; 0 if none.
+
+        B is a multiple of 16: tensor cores take rows so.
+        """
+        limit, low, high = gpu(name).shared_bytes, 0, 1 << 16
         while low < high:
             middle = (low + high + 1) // 2
-            fits = sum(self.buffer_bytes(block_q=middle, block_k=middle).values()) <= limit
+            rows = 16 * middle
+            fits = sum(self.buffer_bytes(block_q=rows, block_k=rows).values()) <= limit
             low, high = (middle, high) if fits else (low, middle - 1)
-        return low
+        return 16 * low
 
     def registers_per_thread(self) -> float:
         """Return the 32-bit registers that each thread of the program needs for the buffers."""

@@ -792,9 +792,10 @@ chart
 
 
 # %% roofline-say [markdown]
-# By the bytes counted neither could be faster than its hollow mark. The slope is HBM's, and
-# the L2 cache answers most of the loads: both are as fast as the solid marks. From rung 1 to rung 8 there is less than
-# a factor of two, and above rung 8 there is less than a half left.
+# Both marks of a kernel stand at the bytes *counted*. The slope is HBM's: were every byte to
+# come from there, no kernel could be faster than its hollow mark. The solid marks are what was
+# *timed*, and they stand above the slope: caches sent the rest. From rung 1 to rung 8 there is
+# less than a factor of two, and above rung 8 there is less than a half left.
 
 # %% moves [markdown]
 # ### FlashAttention-2: three moves

@@ -383,3 +383,26 @@ def test_the_first_mark_is_at_the_top_and_few_controls_come_before_more(mount, w
     top = page.locator(".fac").bounding_box()["y"]
     assert page.locator(".fac-area").first.bounding_box()["y"] - top <= most
     assert page.locator(".fac :is(button, input[type=range], select):visible").count() == 3
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_slider_moves_under_the_hand(mount, width):
+    """At N = 16 the slider had stood 200 px higher than at 8192, and the time above the areas."""
+    page = mount(HBMAccountant(), width=width)
+    slider = page.get_by_label("N, rows of Q, K, V").first
+    places = set()
+    for n in (8192, 16, 256, 1536, 2**20):
+        page.evaluate("n => facModel.set('n', n)", n)
+        page.wait_for_timeout(60)
+        places.add(round(slider.bounding_box()["y"]))
+    assert len(places) == 1
+
+
+@pytest.mark.browser
+def test_bytes_say_of_how_many_heads_they_are(mount):
+    """The areas are of one head: 8192 x 128 numbers of 2 bytes, four times, are 8.4 MB."""
+    page = mount(HBMAccountant(heads=32), width=1280)
+    said = page.locator(".fac-bytes").all_text_contents()
+    assert said[0] == "32 heads268.4 MB"
+    assert "one head" in page.inner_text(".fac")

@@ -45,7 +45,7 @@ def test_the_naive_lane_can_be_somebodys_eager_code():
     race = Race(96, 16, 32, 32, dtype="fp32", eager=ledger)
     assert race.total("naive") == ledger.total
     assert race.badge("naive").startswith("counted")
-    assert race.badge("flash").startswith("predicted")
+    assert race.badge("flash").startswith("computed")
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
@@ -56,7 +56,7 @@ def test_a_replay_has_the_ledgers_bytes_its_sizes_and_its_badge(at_once):
     assert race.total("replay") == ledger.total
     assert race.lanes == ["naive", "replay"]
     assert race.badge("replay") == "counted: replayed from your kernel"
-    assert race.badge("naive") == "predicted: schedule model"
+    assert race.badge("naive") == "computed, not measured"
     assert "replayed from your kernel" in race.to_table()
 
 
@@ -363,7 +363,10 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
         "50 %",
     ]
     assert "load S rows 0–127: P = softmax(S)" in drawn(page)
-    assert title(page) == "Of O, FlashAttention has written 50 %, naive attention 0 %"
+    assert (
+        title(page)
+        == "After 2.831 MB each: FlashAttention has written 50 % of O, naive attention 0 %"
+    )
     page.get_by_label("Tape", exact=True).press("End")
     assert page.locator(".fac-race-out").all_text_contents() == ["100 %"] * 2
 
@@ -420,11 +423,43 @@ def test_presenter_mode_fits_a_full_hd_screen_without_scrolling(mount, caches):
 def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
     page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
     text = drawn(page)
-    assert text.count("04.719 MB9.437 MB") == 1, "one scale below both tapes"
+    assert text.count("01 MB2 MB3 MB4 MB5 MB6 MB7 MB8 MB9 MB") == 1, "one scale below both tapes"
     assert text.count("128 rows") == 2
     moved = page.locator(".fac-race-wear").all_text_contents()
     assert moved[:5] == ["×1", "×1", "", "", "×1.1"]
     assert moved[5:] == ["", "×4.9", "×4.8", ""]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1140])
+def test_no_tick_of_the_scale_is_where_a_tape_ends(mount, width):
+    """The middle of three ticks had been FlashAttention's total: the flag's answer."""
+    for n, d, block in ((1024, 128, 128), (512, 64, 64), (4096, 128, 64), (2048, 64, 128)):
+        race = Race(n, d, block, block)
+        page = mount(Race(n, d, block, block), width=width)
+        x = "nodes => nodes.map((node) => node.getBoundingClientRect().x)"
+        ticks = page.locator(".fac-race-tick:not([d=''])").evaluate_all(x)
+        tape = page.locator(".fac-race-scrub").first.bounding_box()
+        ends = [race.total(lane) / race.total("naive") for lane in race.lanes]
+        places = [(tick - tape["x"]) / tape["width"] for tick in ticks]
+        assert len(places) >= 3
+        assert min(abs(place - end) for place in places for end in ends) > 0.015, (n, d, block)
+
+
+@pytest.mark.browser
+def test_the_chip_is_there_from_the_start_and_holds_what_a_program_has_loaded(mount):
+    page = mount(Race(1024, 128, 128, 128), width=1140)
+    assert drawn(page).count("on chip") == 2
+    assert page.locator(".fac-race-slot").count() == 1 + 5, "a tile; Q, O, K, V and S"
+    filled = """() => [...document.querySelectorAll('.fac-race-slot')].map((slot) => {
+      const b = slot.getBBox(), canvas = document.querySelector('.fac-race-moves');
+      const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      return g.getImageData((b.x + b.width / 2) * k, (b.y + b.height / 2) * k, 1, 1).data[3] > 0;
+    })"""
+    assert not any(page.evaluate(filled))
+    page.get_by_label("Tape", exact=True).press("ArrowRight")
+    page.get_by_label("Tape", exact=True).press("ArrowRight")
+    assert page.evaluate(filled) == [True, True, False, True, False, True], "q and k, so S"
 
 
 @pytest.mark.browser
@@ -448,9 +483,9 @@ def test_the_end_says_which_bytes_moved_and_what_of_them_hbm_carries(mount, n, f
     """At N = 1024 the sentence read as if naive attention crossed HBM no more than flash does."""
     race = Race(n, 128, 128, 128)
     said = words(mount(Race(n, 128, 128, 128, at=1.0), width=1140))
-    assert said == "Tape: all that loads and stores ask for; caches may serve a part."
+    assert said == "Tape: every load and store, by size; caches may serve a part."
     said = words(mount(Race(n, 128, 128, 128, at=1.0, caches=True), width=1140))
-    assert "all that loads and stores ask for. HBM itself carries at least" in said
+    assert "every load and store, by size. HBM itself carries at least" in said
     assert ("for this N, S and P fit into it, for a larger one they do not" in said) == fits
     assert (race.least("naive") == race.least("flash")) == fits
 

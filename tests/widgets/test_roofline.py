@@ -183,23 +183,31 @@ def above_the_slope() -> RooflineChart:
 
 
 @pytest.mark.browser
-def test_what_was_timed_above_the_roof_says_why_and_points_to_its_place_on_it(mount):
-    page = mount(above_the_slope(), width=1280)
-    assert "caches sent the rest" in page.text_content(".fac")
-    assert "flash at best" in page.text_content(".fac svg")
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_was_timed_above_the_roof_stands_where_its_bytes_were_counted(mount, width):
+    """On the slope it had stood at an intensity that nobody measured."""
+    page = mount(above_the_slope(), width=width)
+    assert "faster than HBM alone could send" in page.text_content(".fac")
+    assert "HBM alone, if it" in page.text_content(".fac svg")
     assert not {"naive", "decode"} & set(re.findall(r"[a-z]+", page.text_content(".fac svg")))
-    assert page.locator(".fac-roof-way").count() == 2
-    slope, marks = page.locator(".fac-roof-line"), page.locator(".fac-measured, .fac-roof-counted")
-    on_roof = """(marks, roof) => marks.map((m) => { const b = m.getBBox();
+    slope = page.locator(".fac-roof-line").element_handle()
+    off_roof = """(marks, roof) => marks.map((m) => { const b = m.getBBox();
       const at = [b.x + b.width / 2, b.y + b.height / 2], long = roof.getTotalLength();
       const on = (t) => roof.getPointAtLength(t);
       const far = (t) => Math.hypot(on(t).x - at[0], on(t).y - at[1]);
       return Math.min(...Array.from({ length: 2000 }, (_, i) => far((i * long) / 1999))); })"""
-    assert max(marks.evaluate_all(on_roof, slope.element_handle())) < 1.5
-    assert page.locator(".fac-measured").count() == page.locator(".fac-roof-counted").count() == 2
-    knob, *marks = (page.locator(f".fac-{name}") for name in ("knob-block_q", "measured"))
-    boxes = [one.bounding_box() for one in [knob, *marks[0].all()]]
-    assert all(box["y"] + box["height"] <= boxes[0]["y"] for box in boxes[1:]), "a handle hides one"
+    counted, timed = page.locator(".fac-roof-counted"), page.locator(".fac-measured")
+    assert max(counted.evaluate_all(off_roof, slope)) < 1.5
+    for low, high in zip(counted.all(), timed.all(), strict=True):
+        low, high = low.bounding_box(), high.bounding_box()
+        assert low["x"] + low["width"] / 2 == pytest.approx(high["x"] + high["width"] / 2, abs=1)
+        assert high["y"] < low["y"]
+    assert timed.count() == page.locator(".fac-roof-way").count() == 2, "a line joins both"
+    assert page.locator(".fac-knob").count() == 0, "a handle looks like a mark"
+    assert not page.get_by_label("rows of a Q tile").first.is_visible(), "it would move nothing"
+    page.get_by_label("N", exact=True).first.press("ArrowLeft")
+    assert page.locator(".fac-knob").count() == 2
+    assert page.get_by_label("rows of a Q tile").first.is_visible()
 
 
 @pytest.mark.browser

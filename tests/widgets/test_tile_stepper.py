@@ -330,7 +330,7 @@ def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width)
     share = 1 - math.exp(-2)
     assert gone["height"] == pytest.approx(share * stack["height"], abs=1)
     assert gone["y"] == pytest.approx(stack["y"], abs=1)
-    assert notes.locator("text").filter(has_text="A × 0.14").count() == 2
+    assert notes.locator("text").filter(has_text="86 % goes").count() == 2
     assert page.locator(".fac-step-axis").count() == 3  # of p, of ℓ, of O
     for axis in page.locator(".fac-step-axis").all():
         assert axis.bounding_box()["x"] > 0

@@ -102,7 +102,7 @@ const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 *
 const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
-const KINDS = { "lower bound": "the least: inputs and output once", "upper bound": "if no cache helps", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
+const KINDS = { "lower bound": "if caches send every re-read", "upper bound": "if caches send no re-read", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -182,11 +182,11 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), marks = s("g", {}), paced = h("span", {});
-    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, h("small", {}, "bytes"), h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, h("small", {}, "time"), paced);
+    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), paced = h("span", {});
+    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, h("small", {}, "time"), paced);
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
     const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, value, rest, ratio, says, moved, time, paced, svg, marks };
+    return { node, value, heads, rest, ratio, says, moved, time, paced, svg, marks };
   }
 
   function modelLane(m) {
@@ -267,6 +267,7 @@ function render({ model, el }) {
       write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
       l.often = ratio && lanes.length > 1 ? `, ${times(ratio)} ×` : "";
       write(l.says, KINDS[l.model.kind] ?? l.model.kind);
+      write(l.heads, `${values.H > 1 ? `${values.H} heads` : "bytes"}${layers > 1 ? ` × ${layers} layers` : ""}`); // the areas are of one
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -290,7 +291,6 @@ function render({ model, el }) {
   /** The least time of each lane as a bar of one scale, with what decides it. */
   function sayTimes(paces) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least), hurried = paces.every((p) => p.limit === "overhead");
-    stage.classList.toggle("fac-by-launches", hurried); // then time is what differs
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
       if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
@@ -313,11 +313,12 @@ function render({ model, el }) {
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = lanes.map((l) => trips(l, room));
-    const broad = Math.max(...rooms.map((t) => extent(t, "x"))), deep = Math.max(...rooms.map((t) => extent(t, "y")));
-    const scale = Math.min((column - 1.5 * line) / broad, (big ? 416 : 330) / deep);
+    const fitted = (found) => Math.min((column - 1.5 * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 416 : 330) / Math.max(...found.map((t) => extent(t, "y"))));
+    const scale = fitted(rooms), most_ = symbols(shapeAt(2 ** 17)), longest = lanes.map((l) => trips(l, most_)), least = fitted(longest); // as tall for every N: what is below stays where it is
     const px = (x) => x * scale;
     const talls = rooms.map((found, i) => px(extent(found, "y")) + (lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
-    const tallOf = (i) => Math.ceil(Math.max(64, ...talls.slice(i - (i % across), i - (i % across) + across))); // of its row
+    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i].never ? 3.4 : 1.4) * line));
+    const tallOf = (i) => Math.ceil(Math.max(64, ...kept.slice(i - (i % across), i - (i % across) + across))); // of its row
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
       const laid = trips(l, values), side = px(shape.n);
@@ -370,7 +371,7 @@ function render({ model, el }) {
     const corner = px(shape.n), small = corner < SMALL, own = trips(handled, values).filter((at) => at.kind === "square");
     const foot = { x: px(own.length ? extent(own, "x") : shape.n), y: px(own.length ? extent(own, "y") : shape.n) }; // of the block of scores
     const held = small ? { cx: Math.max(10, foot.x - 10), cy: foot.y + 16 } : { cx: corner, cy: corner };
-    renew(around, { width: small ? foot.x : corner, height: small ? foot.y : corner });
+    renew(around, { width: corner, height: corner });
     renew(lead, { d: small ? `M${held.cx} ${foot.y}v8` : "" });
     renew(drag, { x: held.cx + 13, y: held.cy + 5, class: small ? "fac-trip fac-left" : "fac-trip fac-left fac-on-s", visibility: small && lying(values) ? "hidden" : "visible" });
     renew(knob, held);
@@ -381,7 +382,7 @@ function render({ model, el }) {
       renew(rect, { width: px(side), height: Math.min(px(high), tall) });
       renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
     });
-    const rows = 2 ** Math.floor(Math.log2(110 / scale)), long = rows * scale;
+    const rows = 2 ** Math.floor(Math.log2(Math.min(110 / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
     bar.setAttribute("d", `M1 3v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);

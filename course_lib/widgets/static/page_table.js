@@ -84,7 +84,7 @@ function render({ model, el }) {
   const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-pages-title" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  const marks = key(["fac-key-empty", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-fork", "fork: one more request on the same pages"], ["fac-key-fork", "free: it ends and gives its pages back"]);
+  const marks = key(["fac-key-waste", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-fork", "fork: one more request on the same pages"], ["fac-key-fork", "free: it ends and gives its pages back"]);
   for (const mark of [...marks.children].slice(3)) mark.firstChild.remove();
   root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
   let held = null, refusal = "", told = null;
@@ -149,9 +149,11 @@ function render({ model, el }) {
     let y = 0;
     cards((add) => {
       const free = drawTables(add, now, name, width, fs);
-      if (width - free > 22 * fs) drawWaste(add, c, free + 3 * fs, width - 1, fs);
+      const beside = width - free > 22 * fs;
+      y = (2 + 2 * Object.keys(now.tables).length) * fs;
+      drawWaste(add, c, beside ? free + 3 * fs : 1, width - 1, beside ? 0 : y - 0.5 * fs, fs);
+      if (!beside) y += 6.4 * fs;
     });
-    y = (2 + 2 * Object.keys(now.tables).length) * fs;
     const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
     const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1.4 * fs, grid = { left, top: y + (numbered ? 3.9 : 0.8) * fs, tall, gap, slot: (width - left - 1) / across, across };
     memory((add) => {
@@ -194,12 +196,13 @@ function render({ model, el }) {
   }
 
   /** What is held by either way, to one scale: filled, and empty. */
-  function drawWaste(add, c, x, right, fs) {
+  function drawWaste(add, c, x, right, top, fs) {
     const px = (right - x) / Math.max(c.slots, c.reserved, 1);
     [["in pages", c.slots, c.empty], ["one block each", c.reserved, c.unused]].forEach(([says, all, empty], i) => {
-      const y = (2.3 + 3.6 * i) * fs, full = (all - empty) * px;
+      const y = top + (2.3 + (top ? 3.1 : 3.6) * i) * fs, full = (all - empty) * px;
       add(`waste ${i} says`, "text", { class: "fac-t-small", x, y: y - 0.45 * fs }, `${says}: ${plural(all, "slot")} held, ${empty} of them empty`);
       add(`waste ${i} full`, "rect", { class: "fac-pages-full", x, y, width: full, height: 1.5 * fs });
+      add(`waste ${i} ground`, "rect", { class: "fac-pages-waste", x: x + full, y, width: Math.max(0, empty * px), height: 1.5 * fs });
       add(`waste ${i} empty`, "path", { class: "fac-pages-empty", d: empty * px > 1 ? hatching(x + full, y, empty * px, 1.5 * fs, 7) : "" });
       add(`waste ${i}`, "rect", { class: "fac-outline", x, y, width: all * px, height: 1.5 * fs });
     });
@@ -224,7 +227,7 @@ function render({ model, el }) {
     const rows = whole > 4 ? Math.min(whole, Math.max(2, used + 1)) : whole, shown = Math.min(pages(), rows * each);
     const bottom = top + rows * (tall + gap) - gap;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
-    let edges = "", free = "", ticks = "", stripes = "", mine = "";
+    let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), wide, tall);
       if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
@@ -239,7 +242,7 @@ function render({ model, el }) {
       const [x, y] = place(page), full = (many - 1) * wide + Math.max(3, c.filled[page] * (wide / size)), band = tall / who.length;
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
-      if (many * wide - full > 1) stripes += hatching(x + full, y, many * wide - full, tall, 7);
+      if (many * wide - full > 1) [stripes, wastes] = [stripes + hatching(x + full, y, many * wide - full, tall, 7), wastes + box(x + full, y, many * wide - full, tall)];
       if (wide > 4 * fs) {
         const text = wide > 10 * fs ? `page ${page}: ${who.join(", ")}${who.length > 1 ? " share it" : ""}` : `${page} ${who.join(" ")}`;
         chip(add, `number ${page}`, text, x + wide - 0.31 * fs * text.length - 0.6 * fs, y + tall / 2, fs); // at the right end: tokens begin at the left
@@ -269,6 +272,7 @@ function render({ model, el }) {
     add("free", "path", { class: "fac-pages-edges fac-pages-free", d: free });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
+    add("wastes", "path", { class: "fac-pages-waste", d: wastes });
     add("stripes", "path", { class: "fac-pages-empty", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
     if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")}${rows < whole ? " …" : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
@@ -298,7 +302,7 @@ function render({ model, el }) {
 
   /** The same memory in one piece for each request, as far as it goes. */
   function drawReserved(add, now, { left, top, tall, gap, slot, across }, lines, fs) {
-    let from = 0, stripes = "", edges = "";
+    let from = 0, stripes = "", wastes = "", edges = "";
     const each = get("reserve") / across, apart = each > 1 && Number.isInteger(each) ? 0.5 * fs : 0; // the lines of one request stand together
     const down = (line) => top + line * (tall + (apart ? 0 : gap)) + Math.floor(line / each) * apart;
     const pieces = (start, stop, draw) => {
@@ -316,12 +320,13 @@ function render({ model, el }) {
       }
       pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
       pieces(from, from + 1, (px, y) => add(`kept name ${x}`, "text", { class: x === chosen(now) ? "fac-t-name" : "fac-t-small", x: px - 0.5 * fs, y: y + tall / 2 + 0.32 * fs, "text-anchor": px > left + fs ? "start" : "end" }, x));
-      pieces(from + n, from + room, (px, y, w) => (stripes += hatching(px, y, w, tall, 7)));
+      pieces(from + n, from + room, (px, y, w) => ([stripes, wastes] = [stripes + hatching(px, y, w, tall, 7), wastes + box(px, y, w, tall)]));
       pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
       from += room;
     }
     pieces(from, get("slots"), (px, y, w) => (edges += box(px, y, w, tall)));
     add("reserved edges", "path", { class: "fac-pages-edges", d: edges });
+    add("reserved wastes", "path", { class: "fac-pages-waste", d: wastes });
     add("reserved stripes", "path", { class: "fac-pages-empty", d: stripes });
     const bottom = down(lines - 1) + tall;
     if (!without.length) return bottom;

@@ -33,9 +33,8 @@ function render({ model, el }) {
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
       text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
-      text(x, y + 2.95 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)),
       v("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
-      text(x + lw - 0.7 * fs, panel + 1.25 * fs, "fac-race-soft", "HBM", { "text-anchor": "end" }),
+      text(x + lw - 0.7 * fs, panel + panelH - 0.6 * fs, "fac-race-name", "HBM", { "text-anchor": "end" }),
     ];
     lane.wearText = {};
     for (const [t, p] of Object.entries(lane.at)) {
@@ -45,11 +44,13 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", null, { "text-anchor": "middle" }, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const bar = 2 ** Math.floor(Math.log2((4 * fs) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
+    const bar = 2 ** Math.floor(Math.log2(Math.min(4 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
-    if (get("caches")) nodes.push(...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get));
+    const desk = get("caches");
+    nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
+    nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.75 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
     // the bill
-    const px = tw / race.axis, badge = wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
+    const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
     if (get("caches")) {
@@ -81,7 +82,7 @@ function render({ model, el }) {
     for (const [t, trait, p] of [["Q", "block_q", q], ["K", "block_k", k]]) {
       if (t === "Q" && get("decode")) continue;
       const tall = Math.min(p.h, get(trait) * scale);
-      nodes.push(v("rect", { class: "fac-race-tile", x: p.x, y: p.y, width: p.w, height: tall }));
+      nodes.push(v("path", { class: "fac-race-tile", d: `M${p.x - 5} ${p.y + tall}h${p.w + 10}` }));
       nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`));
     }
     if (!get("caches")) return nodes;
@@ -127,7 +128,7 @@ function render({ model, el }) {
       if (lane.flagText) write(lane.flagText, mark < 0 ? "drag it to where this tape will end" : verdict(lane, Math.max(1, mark), over));
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
-      write(lane.statusText, !clock ? "" : lane.current ? says(lane, lane.current) : over ? "done" : "");
+      write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
         write(node, times > 0.999 ? `×${times < 10 ? Number(times.toFixed(1)) : short(times, 3)}` : "");

@@ -1,16 +1,7 @@
 // The Race's canvas: what lies where, every area at one scale, and the tiles that move; words and handles: race.js.
 
-const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
 const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
-
-/** What the tapes measure: bytes at their start, middle and end. */
-function tapeScale(text, { box: { fs, tw, low }, axis }) {
-  return [["start", 0], ["middle", 0.5], ["end", 1]].flatMap(([anchor, share]) => [
-    v("path", { class: "fac-race-line", d: `M${share * tw} ${low}v4` }),
-    text(share * tw, low + 1.2 * fs, "fac-race-soft", share ? bytesText(Math.round(share * axis)) : "0", { "text-anchor": anchor }),
-  ]);
-}
 
 /** L2 as a band: its width is its capacity. */
 function l2Band(text, lane, race, get) {
@@ -81,6 +72,7 @@ function raceCanvas(get) {
       lazily(lane, "group", () => groups(lane));
       return lane;
     });
+    race.badges = [...new Set(race.lanes.map((lane) => lane.badge))];
     race.axis = Math.max(...race.lanes.map((lane) => lane.total));
     race.end = race.axis / rate;
     race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
@@ -103,8 +95,8 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 360) : count === 1 ? 300 : stacked ? 126 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
-    const headH = 3.4 * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 0);
+    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 116 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
     race.lanes.forEach((lane, i) => {
@@ -113,6 +105,7 @@ function raceCanvas(get) {
       lane.panel = lane.y + headH;
       lane.l2 = lane.panel + panelH + 0.4 * fs;
       lane.desk = lane.l2 + 3.8 * fs;
+      lane.chipY = lane.panel + panelH + 0.5 * fs;
       lane.rise = i === count - 1 && count > 1 ? 2.4 * fs : 0; // the flag's row
       lane.bill = y + 1.5 * fs + lane.rise;
       y = lane.bill + tape + (caches ? thin + 1.9 * fs : 0.2 * fs);
@@ -136,7 +129,9 @@ function raceCanvas(get) {
     const at = lane.at[isScore(e.tensor) ? "s" : e.tensor];
     if (!at) return null;
     const whole = e.tensor === "lse";
-    return whole ? null : { x: at.x + e.cols[0] * at.sx, y: at.y + e.rows[0] * at.sy, w: Math.max(2, lengthOf(e.cols) * at.sx), h: Math.max(2, lengthOf(e.rows) * at.sy) };
+    if (whole) return null;
+    const k = pixels(), [x, right, y, low] = [at.x + e.cols[0] * at.sx, at.x + e.cols[1] * at.sx, at.y + e.rows[0] * at.sy, at.y + e.rows[1] * at.sy].map((edge) => Math.round(edge * k) / k); // else neighbours have seams
+    return { x, y, w: Math.max(2, right - x), h: Math.max(2, low - y) };
   };
   /** Where the tiles of a program lie on the desk: x and width of each, and of S. */
   function slots(lane) {
@@ -214,6 +209,14 @@ function raceCanvas(get) {
       x += sums[tensor] * px;
     }
   }
+  /** An outline that is seen on every colour. */
+  function ring(g, o, lines) {
+    for (const [line, colour] of lines) {
+      [g.lineWidth, g.strokeStyle] = [line, colour];
+      g.strokeRect(o.x, o.y, o.w, o.h);
+    }
+  }
+  const fill = (g, tensor, o) => o && paint(g, tensor, o.x, o.y, o.w, o.h);
   /** One line from a tile to where it goes. */
   function link(g, from, to) {
     g.save();
@@ -240,12 +243,17 @@ function raceCanvas(get) {
       const at = slots(lane), top = lane.desk, now = [], desk = get("caches"), px = race.box.tw / race.axis;
       for (let i = lane.done; clock > 0 && i < lane.events.length && lane.events[i].t0 <= clock; i += 1) now.push(lane.events[i]);
       const first = now[0], u = first ? (clock - first.t0) / (first.t1 - first.t0) : 0, flies = ease(u);
-      if (desk && lane.name !== "naive" && first) { // what this program has on its desk
+      if (lane.name !== "naive" && first) { // what this program has on its desk
         const has = {};
-        for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= true;
-        for (const t of ORDER.filter((t) => has[t] || (t === "o" && has.v))) paint(g, t, at[t].x, top, at[t].w, race.box.deskH);
-        if (has.q && has.k) paint(g, "s", at.s.x, top, at.s.w, race.box.deskH);
+        for (let i = lane.done - 1; i >= 0 && lane.done - i < 600 && !has.q; i -= 1) if (lane.events[i].program === first.program && lane.events[i].kind === "load") has[lane.events[i].tensor] ??= lane.events[i];
+        for (const t of [...ORDER, "s"].filter((t) => has[t] || (t === "o" && has.v) || (t === "s" && has.q && has.k))) {
+          if (desk) paint(g, t, at[t].x, top, at[t].w, race.box.deskH);
+          else fill(g, t, lane.slots[t]);
+        }
+        const q = has.q && now.length === 1 && place(lane, has.q);
+        if (q) ring(g, q, [[4, ground], [1.5, pen]]); // whose answer is being made
       }
+      if (!desk && lane.name === "naive" && first) fill(g, first.tensor, lane.slots["a tile"]);
       if (desk && lane.name === "naive" && first && place(lane, first)) { // it holds what has come, or has not left
         const home = at[isScore(first.tensor) ? "s" : first.tensor];
         paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
@@ -273,10 +281,7 @@ function raceCanvas(get) {
           g.fillStyle = colourOf(e.tensor);
           g.fillRect(r.x, r.y, r.w, r.h);
         }
-        for (const [line, colour] of now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]) { // one line, seen on every colour
-          [g.lineWidth, g.strokeStyle] = [line, colour];
-          for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) g.strokeRect(o.x, o.y, o.w, o.h);
-        }
+        for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
         if (still && desk && !k) link(g, p, to);
       });

@@ -102,9 +102,50 @@ function says(lane, e) {
   return `${lane.name === "naive" ? "" : `program ${e.program}, `}${e.kind} ${e.tensor.toUpperCase()} rows ${e.rows[0]}–${e.rows[1] - 1}${step ? `: ${step}` : ""}`;
 }
 
+/** The longest of its words that have room. */
+function doing(lane, e, room, fs) {
+  const whole = says(lane, e), said = [whole, whole.replace(/^program \d+, /, ""), whole.split(": ").at(-1)];
+  return said.find((text) => wide(text, 0.83 * fs) < room) ?? said[2].split(", ").at(-1);
+}
+
 const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeText(race.end)}, is bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time.`;
 
 const writtenOf = (lane) => `${lane.written ? Math.floor((100 * lane.written) / lane.outs) : 0} %`;
+
+/** Round ticks below the tapes, none of them where a tape ends: that is the question. */
+function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
+  const most = Math.min(10, tw / (6 * fs)); // as many nodes for every N
+  const steps = [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((m) => m * 10 ** power)).filter((step) => axis / step < most);
+  const tells = (step) => lanes.some(({ total }) => Math.abs(total / step - Math.round(total / step)) * step < 0.02 * axis);
+  const step = steps.slice(0, 3).find((step) => !tells(step)) ?? steps[0];
+  return [...Array(Math.ceil(most)).keys()].flatMap((i) => {
+    const at = (i * step) / axis, x = at * tw;
+    return [
+      v("path", { class: "fac-race-tick", d: at < 1 ? `M${x} ${low}v4` : "" }),
+      text(x, low + 1.2 * fs, "fac-race-soft", at >= 1 ? "" : i ? bytesText(i * step) : "0", { "text-anchor": !i ? "start" : x > tw - 2 * fs ? "end" : "middle" }),
+    ];
+  });
+}
+
+const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
+const SLOT = 1.1; // of the letters' height
+/** One program's tiles, where no desk is drawn: each a square with its letter, full while it is there. */
+function chipOf(text, lane, { box: { fs, lw } }) {
+  const { x, chipY } = lane, naive = lane.name === "naive";
+  lane.slots = {};
+  let left = x + 5.6 * fs;
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
+  for (const t of naive ? ["a tile"] : [...ORDER, "s"]) {
+    const name = naive ? t : t.toUpperCase();
+    nodes.push(text(left, chipY + 1.33 * fs, "fac-race-soft", name));
+    left += wide(name, 0.83 * fs) + 0.4 * fs;
+    lane.slots[t] = { x: left, y: chipY + 0.45 * fs, w: SLOT * fs, h: SLOT * fs };
+    nodes.push(v("rect", { class: "fac-race-slot", x: left, y: chipY + 0.45 * fs, width: SLOT * fs, height: SLOT * fs }));
+    left += (SLOT + 0.6) * fs;
+  }
+  lane.statusX = left + 0.3 * fs;
+  return nodes;
+}
 
 /** What there is to see now, in one line. */
 function raceTitle(race, clock, get) {
@@ -118,6 +159,7 @@ function raceTitle(race, clock, get) {
   if (!clock) return `Where will the tape of ${name(two)} end?`;
   if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
   const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
+  if (bytesText(Math.round(one.now)) === bytesText(Math.round(two.now)) && clock < race.end) return `After ${bytesText(Math.round(one.now))} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
   if (clock < race.end) return `Of O, ${name(two)} has written ${done(two)}, ${name(one)} ${done(one)}`;
   if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${bytesText(one.total)}${times === 1 ? "" : ` and ${bytesText(two.total)}`}`;
   return `For the same O, ${name(long)} moves ${short(times, 3)} × the bytes of ${name(short_)}`;
@@ -126,8 +168,8 @@ function raceTitle(race, clock, get) {
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
 function raceSays(race, clock, get) {
     const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
-  const asked = "Tape: all that loads and stores ask for";
-  if (!clock || clock < race.end) return `${asked}, in order.`;
+  const asked = "Tape: every load and store, by size", [badge] = race.badges;
+  if (!clock || clock < race.end) return `${asked}, in order${race.badges.length > 1 ? "" : `; ${badge}`}.`;
   if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
   const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;

@@ -62,15 +62,17 @@ function render({ model, el }) {
     write(points, marks, elsewhere, ridge, chip);
 
     const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
-    if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
+    const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs, and near
+    if (faster) axes = { left: Math.floor(Math.min(...marks.map((m) => Math.log2(m.intensity))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...marks.map((m) => Math.log2(m.intensity)))) + 1, low: Math.floor(Math.min(...marks.map((m) => Math.log10(Math.min(m.tflops, attainable(m.intensity, chip)))))), high: Math.log10(chip.tflops_half) + 0.12 };
+    else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
     const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, long = width >= 700, held = view.knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
-    const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs: of the rest stand the handles' points alone
-    const free = points.filter((p) => held.includes(p) || (!faster && held.every((h) => h.x !== p.x))); // no tick under a handle
+    const dial = view === VIEWS.dial, long = width >= 700, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
+    const free = faster ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
+    if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
@@ -83,8 +85,8 @@ function render({ model, el }) {
       else {
         const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
         const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
-        const level = top + 0.45 * (floor - top), high = top + (faster ? 5.2 : 1.3) * fs; // names stand there
-        add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: width < ROOMY ? high : level }, `← ${sides[0]}`);
+        const level = top + 0.45 * (floor - top), corner = faster && width >= ROOMY ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: width < ROOMY ? top + 1.3 * fs : level };
+        add("side 0", "text", { class: "fac-roof-where", ...corner }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
         add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `ridge: ${short(ridge, 3)}` : `ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`);
         const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
@@ -95,42 +97,36 @@ function render({ model, el }) {
       const [least, most] = view.bar.map((i) => points[i].x);
       if (dial && long && held[0].x * 4 < ridge) add("drag", "text", { class: "fac-t-soft", x: X(held[0].x) - 0.9 * fs, y: Y(held[0].y) - 0.75 * fs, "text-anchor": X(held[0].x) < from + 4 * fs ? "start" : "end" }, "drag ↗");
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
-      else add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
+      else if (!faster) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
-      const lies = (m) => (m.tflops * 1e3) / chip.hbm_gb_per_s; // FLOP for each byte that HBM can have sent
-      const starts = marks.map((m) => [X(m.intensity), Y(attainable(m.intensity, chip))]), to = marks.map((m) => [X(aboveSlope(m, chip) ? lies(m) : m.intensity), Y(m.tflops)]);
-      marks.forEach((m, i) => {
-        const [a, b] = starts[i], [x, y] = to[i], above = aboveSlope(m, chip), long = Math.hypot(x - a, y - b), [u, v] = [(x - a) / long, (y - b) / long], side = 0.95 * fs;
-        if (!above) add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${b}` });
-        else if (long > 2 * fs) add(`gap ${i}`, "path", { class: "fac-roof-way", d: `M${a + v * side} ${b - u * side}L${x + v * side} ${y - u * side}l${-7 * u - 4 * v} ${-7 * v + 4 * u}m${7 * u + 4 * v} ${7 * v - 4 * u}l${-7 * u + 4 * v} ${-7 * v - 4 * u}` }, "caches sent the rest");
-        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(a, b, 0.55 * fs) }, `${m.label}: at most ${short(attainable(m.intensity, chip), 3)} TFLOP/s if HBM sent every byte counted`);
+      marks.forEach((m, i) => { // timed up, counted across: both are known; what lies between is not HBM's
+        const [x, y, roofed] = [X(m.intensity), Y(m.tflops), Y(attainable(m.intensity, chip))], above = aboveSlope(m, chip);
+        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? "caches sent the rest" : null);
+        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
+        add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(x, y, 0.62 * fs) }, m.label);
+        if (!above) return;
+        const most = short(attainable(m.intensity, chip), 3), room = X(ridge) - x - fs;
+        const says = i ? (wide("HBM alone: 631", 0.87 * fs) < room ? `HBM alone: ${most}` : most) : `◇ HBM alone, if it sent every byte counted: ${most}${long ? " TFLOP/s" : ""}`;
+        wrapped(says, Math.floor(room / wide(" ", 0.87 * fs))).forEach((line, row) => add(`alone ${i} ${row}`, "text", { class: "fac-t-small", x: x + 0.9 * fs, y: roofed + (0.9 + 1.25 * row) * fs }, line));
       });
-      marks.forEach((m, i) => add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(...to[i], 0.62 * fs) }, m.label));
-      const near = to.filter((_, i) => aboveSlope(marks[i], chip)), lower = view.knobs.map(([, i]) => (near.some(([x]) => Math.abs(x - X(points[i].x)) < 1.3 * fs) ? 1.9 * fs : 0));
-      if (faster) {
-        const most = Math.floor((end - X(ridge) - 6) / wide(" ", 0.87 * fs)), says = "◇\u00a0the most that HBM allows if it sends every byte counted →\u00a0◆\u00a0timed: caches sent the rest";
-        wrapped(says, most).forEach((line, i) => add(`key ${i}`, "text", { class: "fac-t-small", x: X(ridge) + 6, y: peak + (6.6 + 1.3 * i) * fs }, line));
-      }
       name(add, marks.length && !long ? [] : free, marks, // the fields below say what the handles are
-        { X, Y, fs, ridge, width, from, floor, end, lower });
-      view.knobs.forEach(([trait, i], k) => hold(add, lower[k], trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
+        { X, Y, fs, ridge, width, from, floor, end });
+      knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
     return floor + 2.9 * fs;
   }
 
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
   const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
-  /** A handle on the roof, or `lower` beneath it, so that it hides no measured mark. */
-  const hold = (add, lower, trait, p, { X, Y, fs }, choose) => {
-    if (lower) add(`stem ${trait}`, "path", { class: "fac-roof-stem", d: `M${X(p.x)} ${Y(p.y)}v${lower}` });
-    add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y) + lower, r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
-  };
+  const hold = (add, trait, p, { X, Y, fs }, choose) =>
+    add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
   function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed) {
-    for (let p = low; p <= high; p += 1) {
-      add(`y ${p}`, "path", { class: "fac-axis", d: `M${from} ${Y(10 ** p)}H${end}` });
-      add(`y tick ${p}`, "text", { class: "fac-t-soft", x: from - 6, y: Y(10 ** p) + 0.3 * fs, "text-anchor": "end" }, String(10 ** p));
+    const decades = Array.from({ length: Math.floor(high) - low + 1 }, (_, i) => 10 ** (low + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
+    for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y <= 10 ** high)) {
+      add(`y ${y}`, "path", { class: "fac-axis", d: `M${from} ${Y(y)}H${end}` });
+      add(`y tick ${y}`, "text", { class: "fac-t-soft", x: from - 6, y: Y(y) + 0.3 * fs, "text-anchor": "end" }, String(y));
     }
     const every = Math.ceil((right - left) / ((end - from) / (4 * fs)));
     for (let p = left; p <= right; p += every) {
@@ -174,20 +170,19 @@ function render({ model, el }) {
     }
   }
 
-  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end, lower }) {
+  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
-    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, drop: lower[view.knobs.findIndex(([, i]) => listed[i].label === p.label)] ?? 0, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
-    const timed = (m, units = long) => ({ text: `${m.label}: ${short(m.tflops, 3)}${units ? " TFLOP/s" : ""}`, colour: "other", cls: long ? "fac-t-name" : "fac-t-name fac-t-small", x: X(aboveSlope(m, chip) ? (m.tflops * 1e3) / chip.hbm_gb_per_s : m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
-    const size = (l) => ({ ...l, size: wide(l.text, (l.cls === "fac-t-name" || l.flat ? 0.95 : 0.86) * fs) });
+    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
+    const timed = (m, units = long) => ({ text: `${m.label}: ${short(m.tflops, 3)}${units ? " TFLOP/s" : ""}`, colour: "other", cls: long ? "fac-t-name" : "fac-t-name fac-t-small", bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
+    const size = (l) => ({ ...l, size: wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs) });
     const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => [true, false].map((units) => size(timed(m, long && units))).find((l) => l.above || l.flat || l.x + 1.1 * fs + l.size < X(ridge) - 4) ?? size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
       if (l.flat) return { ...l, left: Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: Math.max(l.y, peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
       const x = l.x + 1.1 * fs;
-      const y0 = l.y + (l.drop ?? 0);
-      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: y0 + (l.drop ? 0 : 0.45) * fs };
-      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.7 * fs, y0, y: Math.max(y0, peak + 1.5 * fs) };
+      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: l.y + 0.45 * fs };
+      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.7 * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
     });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 0.8 * fs, left: Math.max(from + 4, l.x - 2.2 * fs - l.size), ends: true })); // the arrow runs below it
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 1.2 * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
     const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
     const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + fs && Math.abs(m.y - row) < 1.1 * fs);
     let edge = 0;
@@ -215,12 +210,13 @@ function render({ model, el }) {
 
   function write(points, marks, elsewhere, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
-    const best = marks.reduce((a, b) => (b.tflops > (a?.tflops ?? 0) ? b : a), null);
+    const fastest = [...marks].sort((a, b) => b.tflops - a.tflops).map((m, i) => `${m.label.replace(/, measured$/, "")} ${i ? "" : "reaches "}${short(m.tflops, 3)}`).join(", ");
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} a request ${get("gpu")} can reach its peak: arithmetic sets the pace.` : `With ${many} a request ${get("gpu")} reaches ${most} % of its peak at most.`
-      : marks.length ? `${best.label} reaches ${short(best.tflops, 3)} of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}.`
+      : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
       : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${short(points[LOADS].x, 3)} to ${short(points[LEAST].x, 3)}.`;
-    note.textContent = elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "";
+    const cached = marks.some((m) => aboveSlope(m, chip)) ? "◆ Timed faster than HBM alone could send the bytes counted: caches sent the rest. " : "";
+    note.textContent = cached + (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
 

@@ -8,15 +8,16 @@ export function bufferBytes(terms, values) {
 
 const sum = (bytes) => Object.values(bytes).reduce((a, b) => a + b, 0);
 
-/** The largest B with B x B tiles in `limit` bytes. */
+const TILE = 16; // rows: tensor cores take them so
+/** The largest B of whole tensor-core tiles with B x B tiles in `limit` bytes. */
 export function largestTile(terms, values, limit) {
-  let low = 0, high = 2 ** 20;
+  let low = 0, high = 2 ** 16;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (sum(bufferBytes(terms, { ...values, block_q: middle, block_k: middle })) <= limit) low = middle;
+    if (sum(bufferBytes(terms, { ...values, block_q: TILE * middle, block_k: TILE * middle })) <= limit) low = middle;
     else high = middle - 1;
   }
-  return low;
+  return TILE * low;
 }
 
 const KIB = 1024;
@@ -37,7 +38,7 @@ function render({ model, el }) {
   const picture = stage(model, "sram-block", drawPicture, ...layers);
   const title = h("p", { class: "fac-sram-title" }), words = h("p", { class: "fac-stage-words" }), voice = announcer();
   const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
-  const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "this tile", "largest square that fits", "K, V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
+  const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "this tile", "largest square, in 16s", "K, V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
   let room = 256 * KIB;
   root(model, el, title, picture.node, words, table, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
     more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
@@ -65,7 +66,7 @@ function render({ model, el }) {
     const times = (rows) => `${Math.ceil(get("n") / rows)} ${get("n") <= rows ? "time" : "times"}`;
     const perThread = sum(registers) / 4 / (32 * get("warps"));
     const most = walls.at(-1).limit, out = Object.keys(data.gpus).filter((name) => total > data.gpus[name]), narrow = width < 640;
-    write(title, `This tile needs ${bytesText(total, KIB)}: ${names.length ? `fits ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `${bytesText(total - most, KIB)} too much for every GPU here`}`);
+    write(title, `This tile needs ${bytesText(total, KIB)}: ${names.length ? `fits ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `even ${walls.at(-1).names.join(" and ")} lack${walls.at(-1).names.length > 1 ? "" : "s"} ${bytesText(total - most, KIB)}`}`);
     write(words, `At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
@@ -73,7 +74,7 @@ function render({ model, el }) {
     picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory.`);
     walls.forEach(({ limit }, i) => {
       const best = largestTile(now.terms, now.values, limit), fits = total <= limit;
-      const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "not one row", best ? times(best) : "–"];
+      const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "none", best ? times(best) : "–"];
       rows[i].node.classList.toggle("fac-sram-out", !fits);
       cells.forEach((cell, j) => write(rows[i].node.children[j + 1], cell));
     });
@@ -163,9 +164,8 @@ function render({ model, el }) {
     const places = spread(ends, sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
-      for (const under of ["under", ""]) add(`hold ${under}${trait}`, "path", { class: `fac-sram-hold ${under && "fac-sram-under"}`, d: `M${ends[i]} ${top + tall / 2}v${tall / 2}` });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
-      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.2 * fs, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
     });
     const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.87 * fs) / 2;
     add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${0.5 * fs}` });

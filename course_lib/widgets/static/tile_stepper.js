@@ -203,7 +203,7 @@ function render({ model, el }) {
       `${name.replace("t", "T")} comes: ${stop - first > 1 ? `keys ${first} to ${stop - 1}` : `key ${first}`}`,
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
       m > old ? (place && old > -Infinity ? `A new record: ${x(m)} beats ${x(old)}` : `The first record: m = ${x(m)}`) : `The record stays ${x(m)}: nothing in ${name} beats it`,
-      !place || old === -Infinity ? "Nothing is noted yet that could shrink" : by < 1 ? `What is noted shrinks to ${x(100 * by)} %` : "No new record: what is noted stays as large",
+      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `New record: all that is summed so far shrinks to ${x(100 * by)} %` : "No new record: the sums stay as large",
       `Weights of ${name}: how far each score lies under the record ${x(m)}`,
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
@@ -251,7 +251,7 @@ function render({ model, el }) {
       h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(right.out), 3)}: these tiles are not every key once.`),
     ];
     if (slip) shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(slip.out, more_columns), `. ${consequence(slip.out, differ(slip.out), scale)}`));
-    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "At the end: is O / ℓ what all scores at once give?"));
+    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "After the last step: O / ℓ beside the answer from all scores at once."));
   }
 
   function consequence(out, gap, scale) {

@@ -125,6 +125,11 @@ function stepperPicture(model, data, now, says) {
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
       add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m: none" : `m ${short(m, 3)}`);
+      const old = place > 0 && line >= 2 && line <= DONE.alpha ? right.m[place - 1] : m, [now_, before] = [level(m), level(old)];
+      if (old < m && old > -Infinity) { // what α is made of
+        add("m old", "path", { class: "fac-step-m-old", d: `M${edge} ${before}H${x + w}` });
+        if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, `m was ${short(old, 3)}`);
+      }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
         const apart = Math.max(1.2 * fs, Math.abs(level(other) - level(m))) * (other > m ? -1 : 1); // one label does not lie on the other
@@ -177,7 +182,7 @@ function stepperPicture(model, data, now, says) {
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
     heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}${zoom > 1 ? fits([`, ${zoom} × as tall as in ℓ`, `, ${zoom} × as tall`, `, ×${zoom}`], w - 2 * fs, 0.87 * fs) : ""}`);
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : zoom === 1 ? `tile ${letter(tile)}` : fits([`tile ${letter(tile)}, ${zoom} × the scale of ℓ`, `${zoom} × the scale of ℓ`, `${zoom} × ℓ’s scale`], w + 1.2 * fs, 0.87 * fs));
     if (end) return;
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
@@ -197,10 +202,13 @@ function stepperPicture(model, data, now, says) {
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O[${column}]`], w + 0.4 * fs) : name, { x, y, fs });
     if (what === "o" && last_ >= 0) {
-      const [high, deep] = bounds(column).map((v) => Math.max(y - 0.6 * fs, Math.min(floor, base - v * right.l[last_] * scale.unit)));
-      add("o band", "rect", { class: "fac-step-band fac-step-bar", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
+      const range = bounds(column).map((v) => v * right.l[last_]), [high, deep] = range.map((v) => Math.max(y, Math.min(floor, base - v * scale.unit)));
+      const [overs, unders] = [base - range[0] * scale.unit < y - 1, base - range[1] * scale.unit > floor + 1], [least, most] = [short(range[1], 2), short(range[0], 2)];
+      add("o band", "rect", { class: "fac-step-band fac-step-open", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
+      add("o band edge", "path", { class: "fac-step-rim", d: `M${x} ${high}V${deep}M${x + w} ${high}V${deep}${overs ? "" : `M${x} ${high}h${w}`}${unders ? "" : `M${x} ${deep}h${w}`}` }); // open where it goes on
+      const lies = overs || unders ? [`O: from ${least} to ${most}`, `${least} to ${most}`] : ["O lies in here", "O is here"];
       const filled = Math.max(0, ...[right, slip].map((run) => sum((run?.parts.o[last_] ?? []).filter((v) => v > 0)))) * scale.unit; // no words on a stack
-      if (!slip && base - filled - high > 1.9 * fs) add("o can", "text", { class: "fac-t-soft", x: x + w / 2, y: high + 1.2 * fs, ...middle }, fits(["O lies in here", "O is here"], w, 0.8 * fs));
+      if (!slip && base - filled - high > 1.9 * fs) add("o can", "text", { class: "fac-t-soft", x: x + w / 2, y: high + 1.2 * fs, ...middle }, fits(lies, w, 0.75 * fs));
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
@@ -229,14 +237,14 @@ function stepperPicture(model, data, now, says) {
       return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
-    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}`);
+    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, bad || slip || !shrinks ? `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}` : fits([`${short(p.total, 4)} × ${short(alpha, 2)} = ${short(p.total * alpha, 3)}`, `${short(p.total, 4)} → ${short(p.total * alpha, 3)}`, `→ ${short(p.total * alpha, 3)}`], w + 1.9 * fs, 0.85 * fs));
     label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
     if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
     if (alpha < 1) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, `${place === 1 ? `${letter(sequence[0])} ` : ""}× ${short(alpha, 2)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      if (on) chip(add, `${what} shrinks`, `${short(100 * (1 - alpha), 2)} % goes`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x: x - 2, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half + 4, height: Math.min(size, tall) });
       if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `×${short(alpha, 2)}`);
     }
