@@ -304,7 +304,7 @@ print(naive_four_trips.terms(n=3, d=2, b=2))
 # (In the formula `H` and `H_kv` are numbers of heads, here 1; `N_q` and `N_k`
 # are both N.)
 #
-# With three guests the small crates are nearly half of the load. Now a real
+# With three guests the small crates are two fifths of the load. Now a real
 # size: N = 16384 tokens, 16 heads, d = 128, half precision. How large is P alone?
 
 # %% p-size
@@ -562,8 +562,8 @@ found = demo.peak_memory()
 found
 
 # %% peak-after [markdown]
-# A dot stands where the area that the ledger *counted* ends. A process takes memory in
-# pieces and uses some of it again, so what is *measured* of a small N may be off either way.
+# What the ledger *counted* stands in the table. A process takes memory in pieces and uses
+# some of it again, so what is *measured* of a small N may be off either way.
 
 # %% reveal-peak
 ran = [record for record in found.records if not record.out_of_memory]

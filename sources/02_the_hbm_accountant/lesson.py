@@ -273,7 +273,7 @@ Quiz(
 # %% fewer-faster [markdown]
 # ## Are 97 times fewer bytes 97 times faster?
 #
-# At N = 8192, d = 128, eager PyTorch has 6 in the place of that first 4, six trips: it moves
+# Eager PyTorch makes six trips, so 4 N² b becomes 6 N² b. At N = 8192, d = 128 it moves
 # 1.5 · N/d + 1 = 97 times the least. (Lesson 00's tape was no least: FlashAttention loads K
 # and V again and again, and each load lay on it. How many of them HBM sends, lesson 04 asks.)
 
@@ -353,8 +353,8 @@ chart
 # attention stands under the flat roof: bytes are no longer its limit. It reaches a third
 # of that roof; lesson 08 asks why.
 #
-# As N grows, only the least moves on to the right. Eager and naive never pass 64, and
-# the diamonds were measured at one N.
+# As N grows, only *flash at best*, the least, moves on to the right. Eager and naive never
+# pass 64. (The diamonds were measured at N = 8192 and are shown there alone.)
 
 # %% three-regimes [markdown]
 # ## Three regimes, not two
@@ -418,7 +418,7 @@ draw_regimes()
 #
 # From N = 64 to 512 the last column of the table grows from 1.8 to 7, and the
 # column before it *falls*, from 2.9 to 2.0. So at short N **bytes decide nothing**. The GPU
-# alone is done in a third of eager's time: the rest is the orders, and how fast this host
+# alone is done in a fifth to a third of eager's time: the rest is the orders, and how fast this host
 # wrote them. (At N = 1024 it is two thirds: there the traffic begins to count.)
 
 # %% quiz-short

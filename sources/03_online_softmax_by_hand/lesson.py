@@ -548,9 +548,9 @@ p_masked.reveal(
 )
 
 # %% masked-say [markdown]
-# The way out: as long as no key was seen, subtract 0 in the place of m, in p and in alpha.
-# Then exp(−inf − 0) = 0, which is what "no key" should count. m itself stays −inf.
-# (The course's code says `np.where(m == -np.inf, 0, m)`.)
+# The way out: as long as no key was seen, m_new is −inf. Subtract 0 in its place, in p and in
+# alpha. Then exp(−inf − 0) = 0, which is what "no key" should count. m_new itself stays −inf.
+# (As in `np.where(m_new == -np.inf, 0, m_new)`.)
 # A pile that is masked in the *middle* is no problem: m is finite by then.
 # You will meet masked first piles where the *early* keys are hidden: by a window, say,
 # in which each query sees the last few keys only (4★).

@@ -72,9 +72,10 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # `block_k` the number of rows of a K/V tile (B_c).
 #
 # Now you. Before you press *Next*, say which tile comes. Each tile of Q, K and V
-# counts how often it was read. [The table](#fac-schedule-loads) counts what is carried,
-# and how many scores exist at one time. Then choose [naive](#fac-schedule-kind):
-# each of its three kernels walks over the whole grid, so the grid must exist.
+# counts how often it was read. [The table](#fac-schedule-loads) counts what is carried, and
+# the desk shows how many scores exist at one time. Then choose [naive](#fac-schedule-kind):
+# each of its three kernels walks over the whole grid, so the grid must exist. (Its products
+# are tiled, too, and load Q, K and V again; the model of four trips counts them once.)
 
 # %% schedule-widget
 TileSchedule(n_q=8, n_k=8, block_q=2, block_k=2)
@@ -547,8 +548,8 @@ p_ratio.reveal(
 
 # %% ratio-read [markdown]
 # The *space* that attention needs grows with `N` now. The bytes that it loads still
-# grow with `N²`, as naive's do; at these tiles they are half of naive's, and half is
-# not much.
+# grow with `N²`, as naive's do; at these tiles they are half of the model's four trips, and
+# half is not much.
 #
 # And yet fused attention was measured to be more than four times faster (lesson
 # 02: H100, N = 8192, 8 heads, d = 128, bf16). One missing piece: a load
