@@ -34,7 +34,8 @@ def draw_speeds() -> Any:
     name_above(axes, "(block_q, block_k, warps, stages): TFLOP/s")
     return figure.says(
         f"Between the best tiles and the worst lies a factor of {sizes[0] / sizes[-1]:.1f}",
-        f"Measured: {record['device']}. Rung 6, all keys, batch 1, 16 heads, N = 16384, d = 128.",
+        f"Measured: {record['device']}. Rung 6, all keys, batch 1, 16 heads, N = 16384, d = 128; "
+        "another run than the ladder's.",
     )
 
 
@@ -65,6 +66,6 @@ def draw_spills(names: tuple[str, ...] = ("T4", "A100", "H100")) -> Any:
     shares = ", ".join(f"{share:.0%} on {name}" for name, share in clean.items())
     return figure.says(
         f"Tiles that spill nothing: {shares}",
-        "Compiled, not run: d = 128. Circles: 4 warps. Squares: 8 warps. A tile of 32 × 128 "
-        "stands at the side √(32 · 128) = 64.",
+        "Rung 3, causal, compiled, not run: d = 128. Circles: 4 warps. Squares: 8 warps. A tile "
+        "of 32 × 128 stands at the side √(32 · 128) = 64.",
     )

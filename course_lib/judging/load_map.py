@@ -186,7 +186,9 @@ class LoadMap:
         if not n:
             return f"Your kernel loads nothing of {self._names}."
         which = f"The first {n} loads" if self.is_cut else f"The {n} loads"
-        says = f"{which} of your kernel, in order." if n > 1 else "The only load of your kernel."
+        says = f"{which} of your kernel that bring numbers, in order."
+        if n == 1:
+            says = "The only load of your kernel."
         if self.is_all_wrong:
             says += f" None is as asked: {wrong}." if n > 1 else f" It is not as asked: {wrong}."
         elif wrong:

@@ -356,7 +356,7 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 #    for the H100, was not measured.
 # 4. **In this kernel larger tiles lose.** Tiles of 128 × 128 re-read half as much and take
 #    twice as long. They spill; but 128 × 64 is nearly as slow, and spills less than half
-#    as much.
+#    as much. So spilling is not all of it; the rest was not measured.
 
 # %% own-heading [markdown]
 # ## Your own mark

@@ -111,7 +111,8 @@ check(causal_tiles)
 
 # %% decide-text [markdown]
 # **Let the ledger decide.** It counts the loads of two of the course's kernels and the comparisons
-# they make on whole tiles of scores (a mask is one comparison and one `tl.where`, two in all). Rung 3
+# they make on whole tiles of scores (there a mask is one comparison and one `tl.where`, two in all;
+# the mask of 8.2b below has one more `tl.where`). Rung 3
 # masks every tile, rung 4 only boundary tiles.
 
 # %% decide

@@ -99,7 +99,7 @@ draw_overlap(d=128, block=64)
 
 # %% timeline-say [markdown]
 # One after the other, the tensor cores stand still for a third of the time, by the
-# data sheet alone. A suspect: **the exponentials between two products**. The remedy is not
+# data sheet alone. A suspect: **the exponentials between two products**. The remedy is not only
 # to make them cheaper, but to have **something else to multiply** meanwhile.
 #
 # This picture is computed, and leaves out comparisons, rescales, addresses and copies. Now a
@@ -390,7 +390,7 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 # %% xray-say [markdown]
 # A thread has at most 255 registers. The notes (m, ℓ, O) and the scores live in
 # them. On 4 warps, 128 threads, O of 128 × 128 numbers is 128 registers a thread. The
-# scores of a 128 × 64 tile are 64 more, and it hardly fits; those of 128 × 128 are 128
+# scores of a 128 × 64 tile are 64 more, and it just fits; those of 128 × 128 are 128
 # more, 256 in all. What is too much *spills* into memory and comes back in every step.
 #
 # **Occupancy** is how many warps an SM holds at once: here two programs, 8 warps of at
@@ -398,8 +398,8 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 # which one program may have 227), and warps. More is not better as such: rung 8 has one
 # program an SM, and covers its waiting by hand.
 #
-# The same tiles on other GPUs, from the record that exercise 8.1 uses (compiled,
-# not run):
+# Another kernel and three GPUs: rung 3, from the record that exercise 8.1 uses (compiled,
+# not run). It is not the kernel above, so its numbers are not those of the x-ray:
 
 # %% tiles-figure
 # @title A picture: which tiles spill, on three GPUs

@@ -156,10 +156,8 @@ def test_stores_are_no_loads():
 
 def test_of_very_many_loads_the_first_are_drawn_and_none_is_missed():
     drawn = vector(*((p, (p, p + 1)) for p in range(FIRST_LOADS + 9)), n=FIRST_LOADS + 50, tile=1)
-    assert (
-        drawn.caption()
-        == f"The first {FIRST_LOADS} loads of your kernel, in order. Each takes what is asked for."
-    )
+    says = f"The first {FIRST_LOADS} loads of your kernel that bring numbers, in order. Each takes"
+    assert drawn.caption() == f"{says} what is asked for."
     assert drawn.left_out(drawn.planes[0]) == FIRST_LOADS + 50 - MOST_CELLS
 
 
