@@ -28,25 +28,40 @@ from course_lib.widgets.base import CourseWidget, standalone_page
 ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
 LESSON_WIDTH, PIECE = 1280, 1800  # px
-_OPTIONS = ("`q @ k.T`, the scores", "`softmax`, the weights", "`weights @ v`, the output")
 _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
-_MOST = "Which line of naive attention moves most bytes?"
+# The questions are those of lessons 01 and 02: what stands beside each other must agree.
+_LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
+_MOST = "Which line moves most bytes, at large N?"
+_FACTOR = "N = 4096, d = 128. Naive with four trips moves how many times the least?"
+_TIME = "N = 128, H = 8, d = 128, on an H100. Which change would help most?"
 _QUIZ = [
-    ("It reads S once.", False, "It reads S twice: for the maximum and for the sum."),
-    ("It reads and writes `N x N` numbers.", True, "That is what FlashAttention avoids."),
-    ("It moves nothing.", False, "Every kernel reads its inputs."),
+    ("A kernel that moves half of the bytes.", False, "They take 1 µs."),
+    ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs."),
+    (
+        "Fewer launches: one kernel for many small calls.",
+        True,
+        "Launches are what takes the time. Batching and CUDA graphs (many launches recorded and "
+        "started as one) do exactly this.",
+    ),
 ]
 
 
-def predicted(guess: Any, truth: Any, **question: Any) -> Any:
-    """Return what `Predict.reveal` shows after a guess."""
-    asked = _MOST if "options" in question else "How many times as much?"
-    predict = widgets.Predict(f"shots-{truth}", asked, **question)
-    predict.answer = guess
-    sizes = dict(zip(_OPTIONS, (1.11, 8.59, 1.11), strict=True)) if "options" in question else None
-    return predict.comparison(
-        truth, "It reads and writes all `N x N` scores, three times.", sizes=sizes
-    )
+def guessed_line() -> Any:
+    """Return what lesson 01 shows of the dearest line after a wrong guess."""
+    matrix, strip = (8 * 8192 * width * 2 / 1e9 for width in (8192, 128))  # GB: 8 heads, 2 bytes
+    line_1, line_2 = matrix + 2 * strip, 4 * matrix
+    predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
+    predict.answer = _LINES[0]
+    says = f"{line_2:.2f} of {2 * line_1 + line_2:.2f} GB, and it is nearly no arithmetic."
+    sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
+    return predict.comparison(_LINES[1], says, sizes=sizes)
+
+
+def guessed_factor() -> Any:
+    """Return what lesson 02 shows of the factor after a guess that is too low."""
+    predict = widgets.Predict("shots-factor", _FACTOR, unit="x")
+    predict.answer = 8
+    return predict.comparison(4096 / 128 + 1, "4096 / 128 + 1.")
 
 
 def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:
@@ -99,13 +114,13 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),
     "PageTable-small": lambda: widgets.PageTable(),
     "ServerMemory": lambda: widgets.ServerMemory(),
-    "Predict-number": lambda: widgets.Predict("shots", "How many times as much?", unit="x"),
-    "Predict-number-after": lambda: predicted(16, 64, unit="x"),
-    "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_OPTIONS),
-    "Predict-cards-after": lambda: predicted(_OPTIONS[0], _OPTIONS[1], options=_OPTIONS, unit="GB"),
-    "Quiz": lambda: widgets.Quiz("What does softmax do to HBM?", _QUIZ),
-    "Quiz-after": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ)),
-    "Quiz-right": lambda: answered(widgets.Quiz("What does softmax do to HBM?", _QUIZ), 1),
+    "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x"),
+    "Predict-number-after": guessed_factor,
+    "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_LINES),
+    "Predict-cards-after": guessed_line,
+    "Quiz": lambda: widgets.Quiz(_TIME, _QUIZ),
+    "Quiz-after": lambda: answered(widgets.Quiz(_TIME, _QUIZ)),
+    "Quiz-right": lambda: answered(widgets.Quiz(_TIME, _QUIZ), 2),
     "progress": half_way,
     "peak_memory": lambda: demo.peak_memory().to_figure(),
 }

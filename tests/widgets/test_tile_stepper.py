@@ -447,3 +447,20 @@ def test_two_queries_by_hand():
     weights = np.exp([5, 1, 0, 0])
     assert stepper.streamed()[0] == pytest.approx(weights @ [10, 20, 30, 40] / weights.sum())
     assert stepper.streamed() == pytest.approx(stepper.answer)
+
+
+@pytest.mark.browser
+def test_what_o_can_be_is_open_where_it_goes_on_and_says_how_far(mount):
+    """A closed border at the edge of the panel had claimed a range that was cut there."""
+    widget = TileStepper()
+    widget.step = 12
+    page = mount(widget, width=1280)
+    run = page.locator(".fac-step-rim").get_attribute("d")
+    assert "h" not in run, "neither end is closed"
+    assert page.locator("text", has_text="O: from −3.6 to 3").count() == 1
+    closed = TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])
+    closed.step = 11
+    page = mount(closed, width=1280)
+    assert page.locator(".fac-step-rim").get_attribute("d").count("h") == 2
+    assert "O lies in here" in page.text_content(".fac svg")
+    assert page.locator(".fac-step-m-old").count() == 1, "the record that α comes from"
