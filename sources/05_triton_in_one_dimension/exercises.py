@@ -215,12 +215,13 @@ check(long_logsumexp)
 # - `tl.max(tile, 1)`: along axis 1, one number for each *row* of a tile. (Axis 0 would give one for
 #   each column.)
 #
-# The check counts: each score is loaded once, each score of `kept` and each row's `top` stored once.
-#
 # The tile's addresses and its mask are given: lesson 06 builds them. You write four lines:
 # the load, the hiding, two stores. (The load needs `other=`, as in 5.3.)
 #
 # Example: `limit = 4` and the row `[1, 7, 4]` give `[1, -inf, 4]` and 4.
+#
+# - The check also wants: each score loaded once, each score of `kept` and each row's `top` stored
+#   once.
 
 
 # %% ex-5-5
