@@ -131,6 +131,7 @@ def _called_at_once(own: Callable[..., Any]) -> Callable[..., Any]:
             options["_semantic"] = semantic
             return operation(*args, **options)
 
+        call.__wrapped__ = operation  # type: ignore[attr-defined]  # whoever asks what it takes
         scope[0].set_attr(owner, name, call)
 
     return patch

@@ -3,6 +3,7 @@
 One loop runs them all, the right one too; a `Slip` is data, and ``SLIPS`` names those that people
 make. Lessons, checks and the stepper tell them in words of their own. What is wrong with q, k, v,
 masks or strides is not a slip of the recurrence: see ``judging.misconceptions``.
+Longer than 400 lines because it is a list: a few lines for each slip, and one loop.
 """
 
 from __future__ import annotations

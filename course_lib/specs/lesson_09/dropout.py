@@ -1,4 +1,7 @@
-"""Exercise 9★: dropout whose mask is never stored, but drawn again from a counter."""
+"""Exercise 9★: dropout whose mask is never stored, but drawn again from a counter.
+
+Longer than 400 lines because random numbers are judged by their statistics: one a mistake.
+"""
 
 from __future__ import annotations
 
