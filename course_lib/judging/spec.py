@@ -60,6 +60,11 @@ class Case:
     refused: str = ""
     rewritten: bool = False
 
+    @property
+    def calls(self) -> int:
+        """How often the function is called for it, each time with the seconds of one call."""
+        return 2 if self.rewritten else 1
+
     def phases(self, later: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arguments of the call, and the last ``later`` of them, which come after."""
         first = len(self.args) - later

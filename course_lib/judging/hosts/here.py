@@ -45,7 +45,7 @@ class Here:
             provenance = Provenance(case.args)
             origins = Origins(case.args, sources=provenance.sources)
         try:
-            with at_most(self.exercise.seconds):
+            with at_most(case.calls * self.exercise.seconds):
                 called = self._called(given, provenance, origins)
         except TookTooLong as error:
             called = Called(failure=Failure.of(error, None))

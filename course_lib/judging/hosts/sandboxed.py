@@ -96,9 +96,9 @@ class Sandboxed:
         self._children.append(child := start(cpu_seconds=cpu))
         return self._stack.enter_context(child)
 
-    def _new_clock(self, cases: int = 1) -> Clock:
-        """Return a clock for so many cases."""
-        return Clock(cases * self.exercise.seconds, self._used)
+    def _new_clock(self, calls: int = 1) -> Clock:
+        """Return a clock for so many calls."""
+        return Clock(calls * self.exercise.seconds, self._used)
 
     def _used(self) -> float:
         return time.process_time() + sum(child.cpu_seconds() for child in self._children)
@@ -126,7 +126,7 @@ class Sandboxed:
         """Run one case. Raises InterpreterDied, and InfrastructureError for the machine's fault."""
         if self._whole.left() <= 0:
             return Ran(case, found=self._all_too_long(), fatal=True)
-        self._clock = self._new_clock()
+        self._clock = self._new_clock(case.calls)
         self._replay = Replay(case, self._secret) if self._is_kernel else None
         provenance, inputs = None, _tensors(case)
         if self._is_kernel:

@@ -66,7 +66,7 @@ def _cases(rng: Generator) -> list[Case]:
 
     page = int(rng.integers(3, 7))
     return [
-        case("a prompt that leaves a cached one within an edge", "abcdefghijkl", "abcdefgxyz", 2),
+        case("a prompt that leaves a cached one within an edge", "abcdefghijkl", "abcdefgxyzuv", 2),
         case("a prompt that goes on where a cached one ends", "abcdefgh", "abcdefghxy", 4),
         case("two requests that part, and the prompt takes the second way",
              "abcdefgh abcdxyzwuv xyuvw", "abcdxyzwq", 2),
