@@ -48,6 +48,13 @@ def _copy(x: Any) -> Any:
     return x.detach().new_empty(0).set_(whole, x.storage_offset(), x.size(), x.stride())
 
 
+def holds_floats(x: Any) -> bool:
+    """Return whether `write_otherwise` finds anything to write into."""
+    return any(
+        one.is_floating_point() if is_tensor(one) else one.dtype.kind == "f" for one in _inside(x)
+    )
+
+
 def write_otherwise(x: Any) -> None:
     """Write other floats into the memory of arrays and tensors: theirs backwards, plus 1."""
     for one in _inside(x):

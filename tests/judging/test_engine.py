@@ -177,6 +177,8 @@ class Scripted:
         self.asked: list[Case] = []
 
     def run(self, case: Case) -> Ran:
+        if case.rewritten:
+            return ran(case, SUM.truth(*case.args))
         if not self._ran or "numbers" in case.name:  # one more, to name what is wrong
             return Ran(case, failure=Failure(("Error",), ""))
         self.asked.append(case)
