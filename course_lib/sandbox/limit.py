@@ -79,8 +79,9 @@ def at_most(seconds: float) -> Iterator[None]:
 def memory_at_most(more: int) -> Iterator[None]:
     """Raise MemoryError inside the block once this process asks for ``more`` bytes than it has.
 
-    What counts is address space, and only Linux counts it: elsewhere nothing is limited. A child
-    that is started in the block begins with this limit, and may raise it.
+    What counts is address space, and only Linux counts it: elsewhere nothing is limited. A lower
+    limit that is there already stays (`ulimit -v`). A child that is started in the block begins
+    with this limit, and may raise it.
     """
     if sys.platform != "linux":
         yield
@@ -89,7 +90,9 @@ def memory_at_most(more: int) -> Iterator[None]:
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, hard))
+    set_before = [x for x in (soft, hard) if x != resource.RLIM_INFINITY]
+    most = min([pages * resource.getpagesize() + more, *set_before])
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     try:
         yield
     finally:

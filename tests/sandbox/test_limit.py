@@ -129,3 +129,18 @@ def test_memory_is_limited_in_the_block_and_as_before_after_it():
             bytearray(1 << 29)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     bytearray(1 << 29)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts address space")
+def test_a_lower_limit_of_memory_that_is_there_stays():
+    """As under `ulimit -v`, which nobody may go beyond."""
+    program = (
+        "import resource\n"
+        "from course_lib.sandbox.limit import memory_at_most\n"
+        "there = (1 << 33, 1 << 33)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, there)\n"
+        "with memory_at_most(1 << 40):\n"
+        "    assert resource.getrlimit(resource.RLIMIT_AS) == there\n"
+        "assert resource.getrlimit(resource.RLIMIT_AS) == there\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
