@@ -78,28 +78,28 @@ _COPIES = [
     (2, 3, "waits for room"),
     (3, 4, "starts a copy"),
 ]
+_STAMP = """@gluon.jit
+def stamp(clocks, role: gl.constexpr, step, event: gl.constexpr):
+    now = gl.inline_asm_elementwise(
+        "mov.u64 $0, %clock64;", "=l", [], dtype=gl.int64, is_pure=False, pack=1)
+    sm = gl.inline_asm_elementwise(
+        "mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+    program = PROGRAM
+    at = clocks + ((program * 4 + role) * SLOTS + step) * 8
+    gl.store(at + event, now)
+    gl.store(at + 7, sm.to(gl.int64))
+
+
+@gluon.jit
+"""
 RUNG_8: dict[str, Any] = {
     "module": "gluon_forward",
     "call": "specialised",
     "tiles": N // 64,
     "lanes": {3: ("copies", _COPIES), **{g: (f"group {g}", _GROUP) for g in range(3)}},
     "edits": [
-        ("@gluon.jit\ndef seen_as(", """CLOCKS = None
-
-
-@gluon.jit
-def stamp(clocks, role: gl.constexpr, step, event: gl.constexpr):
-    now = gl.inline_asm_elementwise(
-        "mov.u64 $0, %clock64;", "=l", [], dtype=gl.int64, is_pure=False, pack=1)
-    sm = gl.inline_asm_elementwise(
-        "mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
-    at = clocks + ((gl.program_id(0) * 4 + role) * SLOTS + step) * 8
-    gl.store(at + event, now)
-    gl.store(at + 7, sm.to(gl.int64))
-
-
-@gluon.jit
-def seen_as(""", 1),
+        ("@gluon.jit\ndef seen_as(",
+         "CLOCKS = None\n\n\n" + _STAMP.replace("PROGRAM", "gl.program_id(0)") + "def seen_as(", 1),
         ("o_desc, lse, smem, bars, heads", "o_desc, lse, clocks, smem, bars, heads", 6),
         ("o_desc, lse, n_q, n_k, heads", "o_desc, lse, clocks, n_q, n_k, heads", 1),
         ("*(lse, n_q, n_k, batch", "*(lse, CLOCKS, n_q, n_k, batch", 1),
@@ -152,24 +152,8 @@ BACKWARD: dict[str, Any] = {
     "tiles": N // 64,
     "lanes": {g: (f"group {g}", _GRADIENTS) for g in range(2)},
     "edits": [
-        ("# fmt: off\n@gluon.jit\n", """CLOCKS = None
-
-
-# fmt: off
-@gluon.jit
-def stamp(clocks, role: gl.constexpr, step, event: gl.constexpr):
-    now = gl.inline_asm_elementwise(
-        "mov.u64 $0, %clock64;", "=l", [], dtype=gl.int64, is_pure=False, pack=1)
-    sm = gl.inline_asm_elementwise(
-        "mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
-    program = gl.program_id(0) + gl.program_id(1) * gl.num_programs(0)
-    at = clocks + ((program * 4 + role) * SLOTS + step) * 8
-    gl.store(at + event, now)
-    gl.store(at + 7, sm.to(gl.int64))
-
-
-@gluon.jit
-""", 1),
+        ("# fmt: off\n@gluon.jit\n", "CLOCKS = None\n\n\n# fmt: off\n" + _STAMP.replace(
+            "PROGRAM", "gl.program_id(0) + gl.program_id(1) * gl.num_programs(0)"), 1),
         ("dk_desc, dv_desc, smem, bars, start", "dk_desc, dv_desc, clocks, smem, bars, start", 3),
         ("dv_desc, dq_desc,\n", "dv_desc, dq_desc, clocks,\n", 1),
         ("        *(kv_heads, n_q, n_k, rows,", "        *(CLOCKS, kv_heads, n_q, n_k, rows,", 1),
