@@ -42,7 +42,8 @@ ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU
 REFUSES = "stops where it must not be built"
 ASSERTED = "CompileTimeAssertionFailure"  # what tl.static_assert raises where kernels are compiled
 _LONGEST = 600  # characters of a message
-_ONE_OF_SEVERAL = re.compile(r"(?<!x )\b1 ([a-z]+s)\b")  # but "2 x 1 heads"
+# "1 queries", but not "2 x 1 heads", "0.1 seconds" or "1 pass"
+_ONE_OF_SEVERAL = re.compile(r"(?<!x )(?<![\d.])\b1 ([a-z]+[^isu\W]s)\b")
 
 
 class Judged(NamedTuple):

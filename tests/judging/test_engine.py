@@ -270,3 +270,15 @@ def test_a_result_that_the_judge_never_expected_is_a_finding():
 
     (one,) = engine.judge(replace(SUM, judge=judge), Scripted(ran(CASES[0], 2.0)), CASES[:1])
     assert one.report.failed_property == "the form"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("1 queries, 1 keys and 1 tokens in 21 pages", "1 query, 1 key and 1 token in 21 pages"),
+        ("2 x 1 heads, 0.1 seconds, 1 pass, 1 axis, 1 class", None),
+    ],
+)
+def test_sizes_are_drawn_and_one_is_no_plural(name, told):
+    (line,) = engine._on(Case(name))
+    assert line == f"On: {told or name}."
