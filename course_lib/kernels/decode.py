@@ -30,6 +30,8 @@ from course_lib.kernels.launch import (
 from course_lib.kernels.scores import LN_2, LOG2_E
 from course_lib.kernels.tiles import decode_tiles_for, sm_of
 
+MOST_SORTED = 128  # sequences: every program compares each with each; 256 cost more than it saved
+
 
 def starts_early(sm: int) -> bool:
     """Return whether the merging kernel can be started early; Triton 3.4's words for it fail."""
@@ -38,21 +40,38 @@ def starts_early(sm: int) -> bool:
 
 # fmt: off
 @triton.jit
+def longest(rank, lengths, BATCH: tl.constexpr):
+    """Return which sequence has this rank if the longest come first; of equals, the first."""
+    n = tl.num_programs(2)
+    each = tl.arange(0, BATCH)
+    found = tl.load(lengths + each, mask=each < n, other=-1)
+    longer = found[:, None] > found[None, :]
+    earlier = (found[:, None] == found[None, :]) & (each[:, None] < each[None, :])
+    place = tl.sum((longer | earlier).to(tl.int32), 0)  # how many come before each
+    return tl.sum(tl.where(place == rank, each, 0), 0)
+
+
+@triton.jit
 def split_kernel(
     q, k, v, o, lse, lengths, table,
     q_batch, q_head, q_row, k_page, k_head, k_row, v_page, v_head, v_row, table_batch,
     kv_heads, n_q, n_max, scale,
-    GROUP: tl.constexpr, RAGGED: tl.constexpr, PAGE: tl.constexpr,
+    GROUP: tl.constexpr, RAGGED: tl.constexpr, BATCH: tl.constexpr, PAGE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
     EARLY: tl.constexpr,
 ):
     """One program: one hand of one sequence's key tiles, one key head, all queries that share it.
 
-    PAGE is 0 for a cache in one piece; then k_page is its stride along the batch.
+    PAGE is 0 for a cache in one piece; then k_page is its stride along the batch. Programs start
+    in the grid's order: with BATCH, a power of two, the longest sequences first, so that no long
+    one begins late and ends alone.
     """
     split = tl.program_id(0)
     kv_head = tl.program_id(1).to(tl.int64)
-    batch = tl.program_id(2).to(tl.int64)
+    batch = tl.program_id(2)
+    if BATCH:
+        batch = longest(batch, lengths, BATCH)
+    batch = batch.to(tl.int64)
     length = n_max
     if RAGGED:
         length = tl.load(lengths + batch)
@@ -205,7 +224,8 @@ def launch_splits(
     tiles = decode_tiles_for(q, rows)
     n_tiles = cdiv(n_max, tiles.block_k)
     ragged = lengths is not None
-    splits = splits or splits_for(multiprocessors(q), batch * kv_heads, n_tiles, page > 0, ragged)
+    sms = multiprocessors(q)
+    splits = splits or splits_for(sms, batch * kv_heads, n_tiles, page > 0, ragged)
     n_splits = min(splits, n_tiles)
     parts = torch.empty(batch, kv_heads, n_splits, rows, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(batch, kv_heads, n_splits, rows, dtype=torch.float32, device=q.device)
@@ -223,6 +243,7 @@ def launch_splits(
             *(kv_heads, n_q, n_max, (d**-0.5 if scale is None else scale) * LOG2_E),
             GROUP=heads // kv_heads,
             RAGGED=ragged,
+            BATCH=to_sort(sms, batch, batch * kv_heads * n_splits) if ragged else 0,
             PAGE=page,
             HEAD_DIM=d,
             BLOCK_D=block_d,
@@ -248,6 +269,15 @@ def launch_splits(
 def merge_warps(splits: int, block_d: int) -> int:
     """Return as many warps, at most 8, as leave a thread 64 numbers of a row's parts."""
     return max(1, min(8, splits * block_d // 2048))
+
+
+def to_sort(sms: int, batch: int, programs: int) -> int:
+    """Return the power of two that holds the sequences to sort by length; 0: in their own order.
+
+    A program needs 1 to 2 us to find its sequence. Three programs run on an SM at once: where
+    nearly all do, no order makes up for that (``h100_ragged``).
+    """
+    return power_of_2(batch) if batch <= MOST_SORTED and programs > 6 * sms else 0
 
 
 def splits_for(sms: int, pairs: int, tiles: int, paged: bool = False, ragged: bool = False) -> int:

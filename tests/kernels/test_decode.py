@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kernels.decode_cases import CASES, DEVICE, HERE, assert_right, make
 
-from course_lib.kernels.decode import flash_decode, splits_for
+from course_lib.kernels.decode import flash_decode, longest, splits_for, to_sort
 
 
 @pytest.mark.parametrize("splits", [None, 1, 3, 128])
@@ -45,6 +49,34 @@ def test_in_a_ragged_batch_no_program_has_many_tiles(pairs, tiles, splits):
     """With a program for each pair everybody waits for the longest sequence."""
     assert splits_for(132, pairs, tiles, ragged=True) == splits
     assert splits_for(132, pairs, tiles, paged=True, ragged=True) >= splits
+
+
+@triton.jit
+def order_kernel(lengths, order, BATCH: tl.constexpr):
+    tl.store(order + tl.program_id(2), longest(tl.program_id(2), lengths, BATCH))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=16))
+def test_the_longest_sequences_come_first_and_of_equals_the_first(lengths):
+    given_, order = (
+        torch.tensor(x, dtype=torch.int32, device=DEVICE) for x in (lengths, [-1] * len(lengths))
+    )
+    order_kernel[1, 1, len(lengths)](given_, order, BATCH=16)
+    assert order.tolist() == sorted(range(len(lengths)), key=lambda i: -lengths[i])
+
+
+@pytest.mark.parametrize(
+    ("batch", "programs", "sorted_"),
+    [
+        (64, 1024, 64),
+        (100, 1024, 128),
+        (4, 512, 0),  # nearly all run at once
+        (256, 4096, 0),  # to find its sequence would take a program too long
+    ],
+)
+def test_when_a_ragged_batch_is_sorted_on_an_h100(batch, programs, sorted_):
+    assert to_sort(132, batch, programs) == sorted_
 
 
 def test_a_sequence_without_keys_and_the_default_length():

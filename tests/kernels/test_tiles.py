@@ -15,7 +15,13 @@ from course_lib.child.process import run
 from course_lib.child.xray import XRay, xray_launch
 from course_lib.kernels.attention_forward import forward_kernel
 from course_lib.kernels.backward_kernels import dk_dv_kernel, dq_kernel
-from course_lib.kernels.decode import merge_kernel, merge_warps, split_kernel, starts_early
+from course_lib.kernels.decode import (
+    MOST_SORTED,
+    merge_kernel,
+    merge_warps,
+    split_kernel,
+    starts_early,
+)
 from course_lib.kernels.tiles import (
     BY_HAND,
     CAUSAL_LISTS,
@@ -222,7 +228,8 @@ def test_all_that_may_be_asked_of_the_forward_kernel_compiles(sm):
 
 def compiled_split(sm: int, d: int, dtype: str, page: int, rows: int) -> XRay:
     """Compile the decoding kernel as it is launched for a ragged batch."""
-    constants = {"GROUP": rows, "RAGGED": True, "PAGE": page, "HEAD_DIM": d, "BLOCK_D": d}
+    constants = {"GROUP": rows, "RAGGED": True, "BATCH": MOST_SORTED, "PAGE": page}
+    constants |= {"HEAD_DIM": d, "BLOCK_D": d}
     like = example(d, {"fp16": torch.float16, "fp32": torch.float32}[dtype])
     tiles = decode_tiles_for(like, rows, sm=sm)
     constants |= {"ROWS": tiles.block_q, "BLOCK_K": tiles.block_k, "EARLY": starts_early(sm)}
