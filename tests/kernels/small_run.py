@@ -116,6 +116,10 @@ def flash_decode() -> None:
         q, k, v = make(2, 700, d, heads=8, kv_heads=2)
         lengths = torch.tensor([633], dtype=torch.int32).to(DEVICE)
         finite(*decode.flash_decode(q, k, v, lengths, splits=4))
+    lengths = (torch.arange(100, dtype=torch.int32) % 33 + 1).to(DEVICE)  # many: they are sorted
+    q, k, v = (torch.ones(100, 8, n, 64, dtype=torch.float16).to(DEVICE) for n in (1, 33, 33))
+    assert decode.to_sort(decode.multiprocessors(q), 100, 800)
+    finite(*decode.flash_decode(q, k, v, lengths))
 
 
 def paged_decode() -> None:

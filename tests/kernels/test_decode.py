@@ -79,6 +79,14 @@ def test_when_a_ragged_batch_is_sorted_on_an_h100(batch, programs, sorted_):
     assert to_sort(132, batch, programs) == sorted_
 
 
+@pytest.mark.gpu
+def test_a_batch_of_many_lengths_is_sorted_and_right():
+    """800 programs are more than two waves on an H100; here a batch of three is sorted already."""
+    q, k, v = make(100, 8, 8, 1, 40, 64, torch.float16)
+    lengths = torch.arange(100, dtype=torch.int32, device=DEVICE) * 7 % 41
+    assert_right(*flash_decode(q, k, v, lengths), q, k, v, lengths)
+
+
 def test_a_sequence_without_keys_and_the_default_length():
     q, k, v = make(2, 2, 1, 1, 40, 16, torch.float32)
     everything = torch.tensor([40, 40], dtype=torch.int32, device=DEVICE)
