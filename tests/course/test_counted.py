@@ -86,7 +86,6 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
      8192 * 2 * 32 * 8 * 128 * 2 / G),
 ]  # fmt: skip
 TOLD = {  # lesson -> what nothing here computes, and where it comes from
-    "00": {"16 MB were read": "an example"},
     "03": {"off by 1 %": "an answer to choose"},
     "04": {"in 192 KiB": "a public text's"},
     "08": {"2.6 times less error": "arXiv:2407.08608"},
