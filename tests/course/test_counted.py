@@ -40,9 +40,6 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
     ("01", "S and P are {:.0f} GiB each", square(8192, 8) / G),
     ("01", "S takes {:.0f} MiB at N = 4096", square(4096) / M),
     ("01", "N is {} times as large, so S is {} times as large", 4, 4**2),
-    ("01", "It does about {:.0f} % of it", 100 * 6 / (6 + 4 * 128)),  # FLOPs a score
-    ("01", "uses {:.0f} MB`", 4 * square(8192) / 1e6),
-    ("01", "nothing, {:.0f} MB is clear", 4 * square(8192) / 1e6),
     ("02", "bytes = {:.0f} MiB, for one head", square(8192) / M),
     ("02", "are {:.0f}, {:.0f} and {:.0f} MiB",
      *(PLACES[name] / M for name in ("registers", "shared memory", "L2"))),

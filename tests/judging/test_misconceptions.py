@@ -122,7 +122,6 @@ TABLE = {
     3: (
         "the matmuls are naive's cost",
         A("1.1", (9, 2), "the matmuls dominate"),
-        Q(1, "quiz-dearest", "it does most of the arithmetic"),
     ),
     4: (
         "scaling and masking are free",
