@@ -13,7 +13,7 @@ from course.test_numbers import LESSONS, SAYS, prose
 
 from course_lib.accounting.hardware import MEMORY_HIERARCHY, gpu
 from course_lib.accounting.sram import tile_bytes
-from course_lib.accounting.traffic import flash_compulsory, flash_tile_loads
+from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, flash_tile_loads
 from course_lib.figures.overlap import product_cycles
 
 WITH_UNIT = re.compile(
@@ -45,6 +45,8 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
      *(PLACES[name] / M for name in ("registers", "shared memory", "L2"))),
     ("02", "{:.0f} times fewer bytes", 1.5 * 8192 / 128 + 1),
     ("02", "+ 1 = {:.0f} times the least", 1.5 * 8192 / 128 + 1),
+    ("02", "its bytes grow more than a {}", {1: "hundredfold"}.get(
+        eager_six_trips.bytes(n=1024, d=128) // eager_six_trips.bytes(n=64, d=128) // 100)),
     ("02", "matrices of {:.0f} MiB (8 heads)", square(8192, 8) / M),
     ("02", "8 heads S is {:.0f} MiB", square(1024, 8) / M),
     ("04", "2 bytes = {:.0f} MiB. With", 4096 * 128 * 2 / M),
