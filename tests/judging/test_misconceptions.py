@@ -117,7 +117,7 @@ TABLE = {
     2: (
         "Flash saves FLOPs",
         Q(7, "quiz-fewer-flops", "It does fewer floating-point operations."),
-        Q(3, "quiz-flops", "Multiplications of the two matrix products."),
+        P(3, "3-exps", "fewer exponentials"),
     ),
     3: (
         "the matmuls are naive's cost",
