@@ -7,7 +7,7 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 43 minutes of reading, 22 for the exercises.
+# **Time:** 42 minutes of reading, 22 for the exercises.
 
 # %% imports
 import math
@@ -421,7 +421,8 @@ draw_steps(counted)
 # division, one comparison for the maximum, one subtraction, one exp, one addition, one
 # division.
 
-# %% flops-share
+# %% flops-share folded=true
+# @title A table: arithmetic and bytes, line 2 beside the others
 work = {
     "lines 1 and 3": flops["line 1: q @ k.T"] + flops["line 3: weights @ v"],
     "line 2": 6 * n_scores,  # about 6 per score
@@ -435,7 +436,8 @@ Table(names, rows, {names[1]: ".1%", names[2]: ".0%"}, {names[1]: "flash", names
 # %% timing-text [markdown]
 # **And the time?** The same H100 was given a clock, step by step.
 
-# %% measured-times
+# %% measured-times folded=true
+# @title A table: the time of each step, measured
 record = load_measurements("h100_naive_steps")
 times = [(name, row["median_us"] / 1000) for name, row in zip(steps, record["rows"])]
 note = f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}"
@@ -543,7 +545,8 @@ draw_third()
 # two*, because sums in another order round differently. Shape and dtype must be right
 # as well, and no number NaN.
 
-# %% right-code
+# %% right-code folded=true
+# @title How far PyTorch is off, and how far you may be
 from course_lib.judging.tolerance import allowed_error, as_float64
 
 torch.manual_seed(0)

@@ -223,7 +223,7 @@ p_factor.reveal(
 #
 # The three prices as areas at one scale, one square for each trip of the scores.
 # (FLOP/byte, *launches* and what *sets the pace* are told below. A *re-read* is a row of K
-# or V that is loaded again: lesson 04.)
+# or V that is loaded once more.)
 
 # %% accountant-widget
 HBMAccountant(
@@ -256,8 +256,7 @@ Quiz(
         (
             "It reads each K row into the chip's registers once.",
             False,
-            "The bound is about HBM. The shelf, L2, may serve the same row "
-            "many times. Lesson 04 counts that.",
+            "The bound is about HBM. The shelf, L2, may serve the same row many times.",
         ),
         (
             "It is the fastest possible kernel.",
@@ -301,7 +300,8 @@ p_speed
 # number that is N/2. It grows with N. For naive attention the N² stands above
 # and below: the intensity stays under d/b, here 64, however long the text is.
 
-# %% intensities
+# %% intensities folded=true
+# @title A table: the intensities of eager and naive, and the ridge
 from course_lib.accounting.traffic import attention_flops, intensity
 
 shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
@@ -341,7 +341,8 @@ p_speed.reveal(
 # Drag the mark of the least along the roof: that is N. Which marks stay where they are?
 # (Some of them belong to later lessons.)
 
-# %% plot-roofline
+# %% plot-roofline folded=true
+# @title The roofline, with two measured marks
 chart = RooflineChart(n=8192, d=128, heads=8)
 for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
@@ -378,7 +379,8 @@ chart
 # where it is arithmetic, *compute-bound*. At N = 8192, of eager and of one launch that moves
 # the least:
 
-# %% least-times
+# %% least-times folded=true
+# @title A table: the three least times
 from course_lib.figures.regimes import bounds
 
 bounds(flops, eager_six_trips.bytes(**shape_8192), least)
@@ -467,19 +469,18 @@ p_compile.reveal(
 )
 
 # %% exhibit-say [markdown]
-# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (The compiled
-# function stands there twice: *as it comes*, and with one of the compiler's tricks switched
-# off, *pattern off*. *SDPA flash* is one of PyTorch's own fused kernels.)
+# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (*SDPA flash* is one
+# of PyTorch's own fused kernels.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
-#
-# **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
-# write P. One matrix is alive at once, for this kernel may write P where S stood. There it stops. A matrix product stands on each side of softmax, and softmax
-# needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
 # in it and silently put a fused attention kernel in its place, one that people had
 # written. Change the lines enough and the pattern does not match.
+#
+# **Pattern off, 4 trips.** With that list switched off, the division and softmax become one
+# kernel: read S, write P, where S stood. There it stops. A matrix product stands on each side
+# of softmax, and softmax needs its whole row before it can give out one weight.
 
 # %% quiz-compiler
 Quiz(

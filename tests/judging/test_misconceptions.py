@@ -200,7 +200,6 @@ TABLE = {
         "each tile's output is written",
         W("4.2", KNOWN, "each tile's output is written"),
         W("4.6", "property", "stores o once"),
-        Q(4, "quiz-written", 32),
     ),
     24: (
         "smaller tiles cut the re-reads",
