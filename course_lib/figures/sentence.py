@@ -24,7 +24,7 @@ def draw_sentence(words: Sequence[str], weights: Sequence[float], who: int) -> A
     for i, (word, weight) in enumerate(zip(words, weights, strict=True)):
         colour = text_colour("q") if i == who else PAGE_INK
         axes.text(i, -0.35, word, ha="center", va="top", color=colour, weight="bold")
-        axes.text(i, -1.0, f"{weight:.0%}", ha="center", va="top", fontsize=10, color=PAGE_INK)
+        axes.text(i, -1.0, f"{weight:.1%}", ha="center", va="top", fontsize=10, color=PAGE_INK)
         middle, half = (i + who) / 2, abs(i - who) / 2 or 0.2
         axes.plot(middle + half * np.cos(turn), 1.6 * np.sqrt(half) * np.sin(turn),
                   color=hex_of("q"), linewidth=1 + 14 * weight, alpha=0.75,

@@ -7,13 +7,14 @@
 # **You will be able to:** run a lesson, solve an exercise, and read what a check
 # says.
 #
-# **Time:** 11 minutes of reading, and 3 for the exercise.
+# **Time:** 10 minutes of reading, and 3 for the exercise.
 
 # %% question [markdown]
 # ## What this course is about
 #
 # Language models read text with an operation called *attention*. Written in
-# three lines of PyTorch it is correct, and it is slow. FlashAttention computes
+# three lines of PyTorch, the Python library in which most models are written, it is
+# correct, and it is slow. FlashAttention computes
 # the same answer, faster and in far less memory. In lesson 07 you write
 # FlashAttention yourself, as a program for a GPU, and you test it here.
 #
@@ -23,27 +24,26 @@
 #
 # Here is the whole course in one picture. Q, K and V are what goes in, O is the
 # answer. Attention in three lines writes down two more matrices, S and P, far larger
-# than these, and fetches them again. FlashAttention does not. Each coloured tile
-# travels between the large memory (HBM), drawn here, and the chip that computes,
-# and every byte that travels is laid on a tape.
+# than these, and fetches them again. FlashAttention does not. Each coloured square, a
+# *tile* (some rows of a matrix), travels between the large memory (HBM), drawn here,
+# and the chip that computes, and every byte that travels is laid on a tape.
 #
 # This page is made of *cells*. Click on the one below and press **Shift + Enter**: it
 # runs, and the next cell is chosen. Do that with every cell, from top to bottom.
 #
 # Then drag the flag to where you think FlashAttention's tape will end, and press
-# *Play*. You need not understand every word in it yet. (Caches and desks come in
-# lesson 02.)
+# *Play*. (N is the length of the text. Caches and desks come in lesson 02.)
 
 # %% race
 from course_lib.widgets import Race
 
-Race(8192, 64, 128, 128)  # N, d, and the tiles' rows: lessons 01 and 04
+Race(8192, 64, 128, 128)  # N; d comes in lesson 01, the tiles' rows in 04
 
 # %% doctor-text [markdown]
 # ## Is everything there?
 #
 # Run the next cell. It looks at this machine and says in plain words what
-# works. (In a terminal, `course doctor` says the same.)
+# works.
 #
 # A line with `✗` must be fixed first; the arrow below it says how. A line with
 # `–` is worth knowing and stops nothing. The last line is the result.
@@ -56,7 +56,8 @@ print(*diagnose(examine()), sep="\n")
 # %% doctor-after [markdown]
 # A *kernel* is a program for a GPU, *Triton* the language that you write it in from
 # lesson 05 on. *Interpreted* is fine: kernels then run in Python, slowly and with the
-# same results. (*fp16* and *bf16* are two formats of numbers with 2 bytes.)
+# same results. One format of numbers is the exception, *bf16*: there the course takes
+# *fp16*. (Both have 2 bytes a number.)
 
 # %% first-check [markdown]
 # ## Your first check, now
@@ -71,15 +72,15 @@ print(*diagnose(examine()), sep="\n")
 #
 # 1. **Predict.** Before a cell shows a result, say what you expect. A wrong
 #    guess is worth more than no guess: you remember the surprise.
-# 2. **Run.** The cell computes or counts. Nothing is copied from a book.
+# 2. **Run.** The cell computes or counts, or reads what was measured on a GPU.
 # 3. **Check.** In the exercise notebook you write a function, and the course
 #    tests it on fresh inputs.
 #
 # A cell that asks you something, or draws a picture, is folded: you see one line,
 # and a click on it opens the code. Run it like any other cell.
 #
-# Try it with somebody's first answer to 0.1, which asks for a **new** array with the
-# numbers of `x`. `np.array([1.0, 2.0])` goes in, and `[1. 2.]` comes out:
+# Try it with somebody's first answer to 0.1. `np.array([1.0, 2.0])` goes in, and `[1. 2.]`
+# comes out:
 
 # %% try-view
 import numpy as np
@@ -97,7 +98,7 @@ from course_lib import Predict
 
 view = Predict(
     "0-view",
-    "The task says: a new array. What does the check say about `return x`?",
+    "What does the check of 0.1 say about this `echo`?",
     options=["passed", "incorrect", "error"],
 )
 view
@@ -110,8 +111,8 @@ report_for(first_try)
 # %% reveal-view
 view.reveal(
     "incorrect",
-    "The numbers are right. But `return x` hands back the same array, so a "
-    "later change to the result would change the input as well.",
+    "The numbers are right, and the task says: a new array. `return x` hands back the same "
+    "one, so a later change to the result would change the input as well.",
 )
 
 # %% verdicts [markdown]
@@ -120,7 +121,7 @@ view.reveal(
 # | verdict | it says |
 # |---|---|
 # | not attempted | the lines to write are still missing: so every exercise begins |
-# | error | Python stopped inside your function, or the function let the course's own code answer |
+# | error | Python stopped inside your function, or it called the course's own code for the answer |
 # | incorrect | the answer is wrong: on which input, where first, and, of a mistake that many make, its name |
 # | passed | every input gave the right answer |
 # | right here, not on a GPU | for kernels, from lesson 05 on: the answers are right, the compiler for GPUs refuses it |
@@ -131,14 +132,15 @@ view.reveal(
 # %% numbers [markdown]
 # ## Three kinds of numbers
 #
-# You will meet many numbers. Each of them is shown in up to three ways, and we
-# always say which one you are looking at:
+# You will meet many numbers, of three kinds, and we say which one you are looking at:
 #
 # | word | what it means |
 # |---|---|
-# | **predicted** | a formula says so (a *model*) |
-# | **counted** | a *ledger* watched your own code and added up the bytes it asked for |
+# | **predicted** | a formula says so (a *model*, or a *bound*: the least or the most that is possible) |
+# | **counted** | a *ledger* watched code run and added up the bytes it asked for |
 # | **measured** | an instrument on real hardware said so; device and sizes are given |
+#
+# (*Nominal* is what a GPU's vendor says of it.)
 
 # %% map [markdown]
 # ## Where everything is
@@ -152,8 +154,7 @@ view.reveal(
 # | `GLOSSARY.md` | every special word, in one or two lines |
 # | `course_progress.json` | your record: predictions, attempts, hints |
 #
-# The record is one file beside these folders. It stays on your machine. If you
-# work on Colab, run `progress.export()` at the end of a session and download
+# The record is one file beside these folders. If you work on Colab, run `progress.export()` at the end of a session and download
 # the file. `progress.load(file)` reads it back.
 #
 # `hint(echo)` prints a hint for an exercise, one more each time, three at most.
@@ -167,48 +168,6 @@ from course_lib import progress, store
 
 print("Your record is kept in", store.path().name)
 progress()
-
-# %% shown [markdown]
-# ## What was shown, and what was not
-#
-# You saw that this machine is ready, and what a check says. You did not see how
-# attention works, and nothing was timed: the Race shows bytes.
-#
-# ## Questions
-
-# %% quiz-verdict
-from course_lib import Quiz
-
-Quiz(
-    "Your function uses a name that does not exist. Python stops. The verdict is …",
-    [
-        (
-            "incorrect",
-            False,
-            "This is for functions that finish with a wrong answer.",
-        ),
-        ("error", True, "You see the message and your own lines."),
-        (
-            "not attempted",
-            False,
-            "This is only for lines that were never written.",
-        ),
-    ],
-)
-
-# %% quiz-words
-Quiz(
-    "A ledger watched your code and says: 16 MB were read. This number is …",
-    [
-        ("predicted", False, "A predicted number comes from a formula."),
-        ("counted", True, "A ledger counts what your code asks for."),
-        (
-            "measured",
-            False,
-            "A measured number comes from real hardware, by instrument.",
-        ),
-    ],
-)
 
 # %% next [markdown]
 # ## What comes next

@@ -144,8 +144,8 @@ check(trip_bytes)
 
 
 # %% six-trips
-def scale_scores(q, k, v):
-    """Attention with the scale on the scores."""
+def six_trips(q, k, v):
+    """Attention as many write it."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])  # (..., n_q, n_k)
     return torch.softmax(scores, dim=-1) @ v  # (..., n_q, d)
 
@@ -153,7 +153,7 @@ def scale_scores(q, k, v):
 n, d = 256, 16
 q, k, v = (torch.randn(n, d) for _ in range(3))
 with EagerLedger(q=q, k=k, v=v) as ledger:
-    scale_scores(q, k, v)
+    six_trips(q, k, v)
 print(ledger.trips(n * n * 4), "trips")
 ledger
 
@@ -169,7 +169,7 @@ ledger
 
 
 # %% ex-1-4
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     """Attention in four trips: q (..., n_q, d), k, v (..., n_k, d) -> (..., n_q, d)."""
     ### BEGIN SOLUTION
     scores = (q / math.sqrt(q.shape[-1])) @ k.mT  # (..., n_q, n_k)
@@ -178,7 +178,7 @@ def scale_queries_first(q, k, v):
 
 
 # %% check-1-4
-check(scale_queries_first)
+check(four_trip_attention)
 
 # %% progress
 progress()

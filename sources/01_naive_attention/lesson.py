@@ -7,11 +7,10 @@
 # **You will be able to:** write attention in three lines, say what each line
 # costs, and find the line that costs most.
 #
-# **Time:** 52 minutes of reading, 22 for the exercises.
+# **Time:** 42 minutes of reading, 22 for the exercises.
 
 # %% imports
 import math
-import time
 
 import numpy as np
 import torch
@@ -75,19 +74,19 @@ double
 # Back to the cat. Each token arrives with a row of numbers, x: what the model knows of it so far.
 # Three matrices turn it into a query, a key and a value: w_q, w_k and w_v. A model
 # learns them; the ones below are made up, so that you can follow. x has two numbers:
-# *is it a living being?* and *is it a word that stands for a living being?*
+# how much the word is a living being, and how much it stands for one.
 
 # %% sentence-code
 words = "the cat did not eat as it was ill".split()
 x = np.zeros((9, 2))  # (N, 2)
-x[words.index("cat"), 0] = 3  # a being
+x[words.index("cat"), 0] = 3  # very much a being
 x[words.index("it"), 1] = 2  # stands for one
 
 w_q = np.array([[0.0, 0], [1, 0]])  # who stands for a being looks for one
 w_k = np.array([[1.0, 0], [0, 0]])  # who is a being says so
 w_v = np.eye(2)  # changes nothing: here the value is x itself
 q, k, v = x @ w_q, x @ w_k, x @ w_v  # (9, 2) each
-s = q @ k.T / np.sqrt(2)  # (9, 9): the scores; why the root, in "The three lines"
+s = q @ k.T / np.sqrt(2)  # (9, 9): scores, divided by the root of d: "The three lines"
 p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)  # scores to weights: below
 it = words.index("it")
 print("it, before:", x[it], " what it gets:", (p @ v)[it].round(2))
@@ -133,24 +132,15 @@ print("result ", (weights @ values).round(2))
 
 # %% why-max [markdown]
 # **Why subtract the largest score?** In algebra it changes nothing: numerator
-# and denominator are multiplied by the same factor, exp(−max). In a computer it
-# changes everything, because exp grows so fast:
-
-# %% why-max-code
-big = np.array([1000.0, 1002.0])
-with np.errstate(all="ignore"):
-    plain = np.exp(big) / np.exp(big).sum()
-    safe = np.exp(big - big.max()) / np.exp(big - big.max()).sum()
-print("without subtracting:", plain)
-print("with subtracting:   ", safe.round(4))
+# and denominator are multiplied by the same factor, exp(−max). But for a computer
+# exp(1000) is infinite, and infinity divided by infinity is no number.
 
 # %% chart [markdown]
 # ## The seating chart
 #
 # You plan a dinner for N guests. To seat them well you draw a chart. It has one
 # row and one column for each guest. In row A and column B stands a number: how
-# much would A enjoy to sit by B? (B may think otherwise, so row B, column A has
-# a number of its own.)
+# much would A enjoy to sit by B?
 #
 # The guests are the tokens. The numbers are the scores. The chart is the matrix
 # of scores, called **S**. (In the chart a guest also gets a number for itself:
@@ -170,19 +160,9 @@ draw_charts(3, 6)
 double.reveal(
     6**2 / 3**2,
     "A row more and a column more for every token: both sides of the chart "
-    "double. N x N is called quadratic in N.",
+    "double. N x N is called quadratic in N. (Q, K and V grow like the list of guests: N rows "
+    "of d numbers.)",
 )
-
-# %% chart-sizes [markdown]
-# Q, K and V grow with N as well, but only like the guest list: N rows of d
-# numbers. Watch the two grow apart (one head, d = 128):
-
-# %% chart-sizes-code
-d = 128
-rows = [(n, n * d, n * n) for n in (512, 1024, 2048, 4096, 8192)]
-names = ("N", "one of Q, K, V", "the chart S")
-Table(names, rows, dict.fromkeys(names, ","), {"one of Q, K, V": "q", "the chart S": "s"})
-
 
 # %% three-lines [markdown]
 # ## The three lines
@@ -220,13 +200,8 @@ def naive(q, k, v):
 
 # %% naive-text [markdown]
 # This is called *naive* attention. The word means: written as the formula says,
-# with every matrix in between written down. It is no insult. The answer is
-# right.
-#
-# `axis=1` says "along each row". `keepdims=True` keeps the row maxima as a
-# column, so that each one meets its own row.
-#
-# Is it right? We compare with the course's float64 answer:
+# with every matrix in between written down. Is it right? We compare with the course's
+# float64 answer:
 
 # %% naive-check
 from course_lib.attention import attention_float64
@@ -275,6 +250,15 @@ from course_lib.figures.trips import draw_trips
 draw_trips()
 
 
+# %% reveal-dearest
+grid, small = 8 * 8192 * 8192 * 2 / 1e9, 8 * 8192 * 128 * 2 / 1e9  # GB of S or P; of Q, K, V or O
+dearest.reveal(
+    LINES[1],
+    "It makes two of the four trips, lines 1 and 3 make one each. Of the bars: N = 8192, "
+    "8 heads, d = 128, 2 bytes a number.",
+    sizes={LINES[0]: grid + 2 * small, LINES[1]: 2 * grid, LINES[2]: grid + 2 * small},
+)
+
 # %% trips-after [markdown]
 # After trip 4 line 3 makes the result O, and P is thrown away. Nobody had
 # ordered S or P. The customer wanted O. **The truck drove four times with
@@ -291,23 +275,15 @@ draw_trips()
 # * Together: **120 bytes**.
 #
 # As a formula, with b bytes per number: **4 N² b + 4 N d b**. The course has it
-# as a *model* that you can ask:
-
-# %% model
-from course_lib.accounting.traffic import naive_four_trips
-
-print("formula:", naive_four_trips.formula())
-print("three guests:", naive_four_trips.bytes(n=3, d=2, b=2), "bytes")
-print(naive_four_trips.terms(n=3, d=2, b=2))
-
-# %% model-text [markdown]
-# (In the formula `H` and `H_kv` are numbers of heads, here 1; `N_q` and `N_k`
-# are both N.)
+# as a *model* that you can ask, `naive_four_trips`.
 #
 # With three guests the small crates are two fifths of the load. Now a real
 # size: N = 16384 tokens, 16 heads, d = 128, half precision. How large is P alone?
 
 # %% p-size
+from course_lib.accounting.traffic import naive_four_trips
+
+print("three guests:", naive_four_trips.bytes(n=3, d=2, b=2), "bytes")
 n, heads, d, b = 16384, 16, 128, 2
 p_bytes = heads * n * n * b
 all_bytes = naive_four_trips.bytes(n=n, heads=heads, d=d, b=b)
@@ -317,8 +293,6 @@ print(f"everything: {all_bytes / 1e9:6.2f} GB")
 print(f"S and P are {4 * p_bytes / all_bytes:.1%} of it")
 
 # %% p-size-text [markdown]
-# So much for one matrix, in one layer of one model, for one text.
-#
 # A number of bytes is complete only with three things: **what** is counted (one matrix,
 # or all its trips), how many **bytes per number**, and the **unit**. MB and GB are powers
 # of ten; MiB and GiB are powers of two, and 5 % and 7 % larger.
@@ -364,7 +338,7 @@ q, k, v = (torch.randn(512, 32) for _ in range(3))  # N = 512, d = 32
 with EagerLedger(q=q, k=k, v=v) as books:
     naive_torch(q, k, v)
 
-square = 512 * 512 * 4  # bytes of an N x N matrix in fp32
+square = 512 * 512 * 4  # bytes of an N x N matrix in float32 (fp32), 4 bytes a number
 for crossing in books.crossings:
     big = "<- N x N" if crossing.n_bytes >= square else ""
     print(f"{crossing.op:9} {crossing.direction:8}", end=" ")
@@ -386,15 +360,14 @@ trips.reveal(
 # operation per number. But the truck does not ask how much work is done with a
 # crate. It drives the whole crate there and back.
 #
-# In exercise 1.4 you remove these two trips.
+# **Two words from here on.** *Naive* is the program of the table, with four trips. *Eager*
+# is what PyTorch makes of the same lines: six. In exercise 1.4 you remove two of them.
 #
-# Press play, and watch the truck: one lane, the trips that the ledger **counted**,
-# areas at one scale. Then drag the corner of S, and see what grows.
-#
-# (Nothing here was timed. The order of the pieces and the clock are a model's: bytes
-# divided by the H100's *bandwidth*, how many bytes its memory moves in a second. The
-# ledger counts what each line asks for. A chip could keep so small an S in a memory of
-# its own; a large S not: lesson 02.)
+# Press play: one lane, the trips that the ledger **counted**, areas at one scale. Then
+# drag the corner of S, and see what grows. (What you drag to is computed from the same six
+# trips. The clock is computed, too: bytes divided by the *bandwidth* of an H100, a GPU, which
+# is how many bytes its memory moves in a second. An S as small as this one might stay on the
+# chip; lesson 02 asks how large is too large.)
 
 # %% race
 Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")
@@ -402,8 +375,9 @@ Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")
 # %% dearest [markdown]
 # ## Which line costs most?
 #
-# You have predicted it. Now we count line by line, at the size of
-# a real layer: N = 8192, 8 heads, d = 128, bf16 (another format of 2 bytes).
+# Line 2 makes two of naive's four trips. How many bytes is that in eager PyTorch? We count
+# line by line, at the size of a real layer: N = 8192, 8 heads, d = 128, bf16 (a format of
+# 2 bytes).
 #
 # S and P are 1 GiB each, too much for a small laptop. The ledger needs only the
 # shapes, so we give it tensors on PyTorch's `meta` device: they have a shape and no
@@ -440,22 +414,15 @@ from course_lib.figures.naive_steps import draw_steps
 draw_steps(counted)
 
 
-# %% reveal-dearest
-dearest.reveal(
-    LINES[1],
-    f"{line_2:.2f} of {total:.2f} GB, and it is nearly no arithmetic.",
-    sizes={LINES[0]: counted[LINES[0]], LINES[1]: line_2, LINES[2]: counted[LINES[2]]},
-)
-
 # %% flops-text [markdown]
 # Many would say line 1 or line 3, for a good reason: matrix products *are*
 # nearly all of the arithmetic. Let us count that too. A *FLOP* is one
-# arithmetic operation on two numbers, or one exp. (That an exp counts as one is a custom:
-# how long it takes is asked in lesson 08.) Line 2 needs about 6 per score: one
+# arithmetic operation on two numbers, or one exp. Line 2 needs about 6 per score: one
 # division, one comparison for the maximum, one subtraction, one exp, one addition, one
 # division.
 
-# %% flops-share
+# %% flops-share folded=true
+# @title A table: arithmetic and bytes, line 2 beside the others
 work = {
     "lines 1 and 3": flops["line 1: q @ k.T"] + flops["line 3: weights @ v"],
     "line 2": 6 * n_scores,  # about 6 per score
@@ -469,7 +436,8 @@ Table(names, rows, {names[1]: ".1%", names[2]: ".0%"}, {names[1]: "flash", names
 # %% timing-text [markdown]
 # **And the time?** The same H100 was given a clock, step by step.
 
-# %% measured-times
+# %% measured-times folded=true
+# @title A table: the time of each step, measured
 record = load_measurements("h100_naive_steps")
 times = [(name, row["median_us"] / 1000) for name, row in zip(steps, record["rows"])]
 note = f"{record['device']}, median of 25 runs, torch {record['versions']['torch']}"
@@ -481,51 +449,18 @@ Table(("step", "ms"), times, {"ms": ".2f"}, {"ms": "naive"}, note=note)
 #
 # Look closer. The division moves its 2.13 GB in 0.70 ms: 3.0 TB/s, where this memory
 # can do 3.35. The softmax moves as much and takes three times as long: bytes are not
-# all that slows this kernel down.
-#
-# Your machine can say, too. The next cell takes the time of each step; on a CPU
-# it uses a smaller size. There the matrix products may take a larger share than on
-# the H100. The note below the table has line 2 beside its share of the arithmetic.
-
-# %% timing
-device = "cuda" if torch.cuda.is_available() else "cpu"
-n = 8192 if device == "cuda" else 1024
-dtype = torch.bfloat16 if device == "cuda" else torch.float32
-d = 128 if device == "cuda" else 64
-q, k, v = torch.randn(3, 1, 8, n, d, dtype=dtype, device=device)
-inputs = q, k, v, q @ k.mT
-here = f"measured here, on a {device}: N = {n}, 8 heads, d = {d}, {dtype}"
-
-
-def seconds(step):
-    """Return the best of five runs: the one that was disturbed least."""
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        step(*inputs)
-        if device == "cuda":
-            torch.cuda.synchronize()  # the GPU works on while Python goes on
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-# %% timing-run
-took = {name: seconds(step) for name, step in steps.items()}
-rows = [(name, t * 1e3, t / sum(took.values())) for name, t in took.items()]
-time_2 = rows[1][2] + rows[2][2]  # the two steps of line 2
-flops_2 = 6 / (6 + 4 * d)  # per score, as above, with the d of this cell
-note = f"Line 2: {time_2:.0%} of the time ({here}), {flops_2:.1%} of the arithmetic (by formula)"
-Table(("step", "ms", "share"), rows, {"ms": ".2f", "share": ".0%"}, {"ms": "naive"}, note=note)
+# all that slows this kernel down. (Each step was timed alone. Timed as one, in lesson 02,
+# they take a little less than this sum.)
 
 # %% memory [markdown]
 # ## Room in the warehouse
 #
 # So far we counted *traffic*: how many bytes travel. There is a second cost, the
 # *footprint*: how many bytes must be stored at one time. PyTorch's softmax reads one
-# N x N matrix and writes another, so two are there. `naive_torch` holds a third: softmax
+# N x N matrix and writes another, so two are there, S and P: with four trips or with six.
+# (Pictures of memory therefore say *naive* of both.) `naive_torch` holds a third: softmax
 # reads the result of the division, and the name `scores` keeps line 1's alive as well. The
-# course's version writes everything as one expression, and PyTorch frees it. It is called
-# `naive_eager`: naive attention, as eager PyTorch runs it.
+# course's version, `naive_eager`, writes everything as one expression, and PyTorch frees it.
 
 # %% peak-count
 from course_lib.attention.naive_eager import naive_eager
@@ -539,8 +474,8 @@ for attend in (naive_torch, naive_eager):
 
 # %% fused-text [markdown]
 # PyTorch also has attention as one single operation,
-# `scaled_dot_product_attention`. It is *fused*: several steps in one, so that
-# nothing in between is stored. It computes the same. Lesson 03 begins to show how.
+# `scaled_dot_product_attention`. It is *fused*: several steps in one. It computes the same.
+# Lesson 03 begins to show how.
 
 # %% predict-peak
 peak = Predict(
@@ -551,11 +486,8 @@ peak = Predict(
 peak
 
 # %% peak-text [markdown]
-# The next cell runs both at growing N, in processes whose memory has a limit. Areas,
-# all at one scale, are the most that each held, beyond its inputs: S and P for
-# `naive_eager`, a small bar for the fused one. Where S and P are pale, memory ran out, and
-# the area is what they would have needed: the dotted line is the limit, hatched what lies past it.
-# It takes about 15 seconds.
+# The next cell runs both at growing N, in processes whose memory has a limit. Areas are the
+# most that each held, beyond its inputs. It takes about 15 seconds.
 
 # %% peak-memory
 found = demo.peak_memory()
@@ -567,12 +499,14 @@ found
 
 # %% reveal-peak
 ran = [record for record in found.records if not record.out_of_memory]
+grows = {}
 for name in ("naive", "fused"):
-    held = np.array([r.ledger_bytes for r in ran if r.method == name])
-    print(name, "grows per doubling, counted:", held[1:] / held[:-1])
+    held = [record.ledger_bytes for record in ran if record.method == name]
+    grows[name] = held[-1] / held[-2]
 peak.reveal(
-    held[-1] / held[-2],
-    "It stores its output and nothing that is N x N. The output has N rows.",
+    grows["fused"],
+    "It stores its output and nothing that is N x N. The output has N rows. (Naive grows "
+    f"{grows['naive']:.3g} times per doubling.)",
 )
 
 # %% same-answer [markdown]
@@ -593,10 +527,6 @@ for attend in (naive_torch, fused_attention):
 # Neither is exact: computers round. A number in *half precision* (fp16, 2 bytes)
 # keeps about three decimal digits. The nearest one to 1/3:
 
-# %% right-by-hand
-third = np.float16(1 / 3)
-print(f"fp16 has {float(third):.8f}, the error is {abs(1 / 3 - float(third)):.8f}")
-
 # %% right-plot
 # @title A picture: 1/3 among the numbers of fp16
 from course_lib.figures.half_precision import draw_third
@@ -604,8 +534,6 @@ from course_lib.figures.half_precision import draw_third
 draw_third()
 
 # %% right-rule [markdown]
-# (Each line is a number that fp16 has. Between two lines there is none.)
-#
 # Thousands of such errors add up, or partly cancel, in your code and in anybody's.
 # How much is fair? The course asks PyTorch.
 #
@@ -617,7 +545,8 @@ draw_third()
 # two*, because sums in another order round differently. Shape and dtype must be right
 # as well, and no number NaN.
 
-# %% right-code
+# %% right-code folded=true
+# @title How far PyTorch is off, and how far you may be
 from course_lib.judging.tolerance import allowed_error, as_float64
 
 torch.manual_seed(0)
@@ -627,9 +556,7 @@ for dtype in (torch.float32, torch.float16):
     eager = as_float64(naive_eager(q, k, v))  # PyTorch in this dtype
     error = abs(eager - truth).max()
     allowed = allowed_error(truth, eager, str(dtype).removeprefix("torch."))
-    zeros = abs(truth).max()  # the error of an answer that is 0 everywhere
-    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be off by {allowed:.1e}", end="; ")
-    print(f"zeros would be off by {zeros:.1e}")
+    print(f"{dtype}: PyTorch is off by {error:.1e}, you may be off by {allowed:.1e}")
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -638,22 +565,13 @@ for dtype in (torch.float32, torch.float16):
 # |---|---|
 # | the chart S quadruples when N doubles | counted by hand |
 # | four trips: 4 N² b + 4 N d b bytes | predicted (a model) |
-# | eager PyTorch makes six trips | counted in your own code |
-# | line 2 moves about two thirds of the bytes | counted, and measured on an H100 |
+# | eager PyTorch makes six trips | counted by the ledger |
+# | of these, line 2 moves about two thirds of the bytes | counted, and measured on an H100 |
 # | naive memory grows four times per doubling | counted and measured here |
 # | fused memory grows two times per doubling | counted here |
 #
-# Not shown:
-#
-# * That fused attention is *faster*, and by how much. Fewer bytes do not make a
-#   program faster by the same factor. Lesson 02 asks why.
-# * That every program with these three lines makes six trips. A compiler can
-#   join steps; lesson 02 looks at what one does.
-# * That matrix products cost nothing. They do all the arithmetic, and once the
-#   trips are gone they are what is left.
-#
-# **Two words from here on.** *Naive*: the four trips that the table predicts. *Eager*: the
-# six that PyTorch makes when it runs one operation after the other, as in all our runs.
+# Not shown: that fused attention is *faster*, and by how much. Fewer bytes do not make a
+# program faster by the same factor. Lesson 02 asks why.
 
 # %% questions [markdown]
 # ## Questions
@@ -676,20 +594,6 @@ Quiz(
     ],
 )
 
-# %% quiz-dearest
-Quiz(
-    "Why does line 2 move about twice as many bytes as lines 1 and 3 together?",
-    [
-        ("exp is slow", False, "A slow exp costs time, it moves no bytes."),
-        (
-            "its two operations each read and write an N x N matrix",
-            True,
-            "Four trips; line 1 only writes one, line 3 only reads one.",
-        ),
-        ("it does most of the arithmetic", False, "It does about 1 % of it."),
-    ],
-)
-
 # %% quiz-mask
 Quiz(
     "You add one more elementwise step, `scores = scores + bias`, where `bias` is "
@@ -699,34 +603,6 @@ Quiz(
     explanation="Six, and one reading and one writing more. Elementwise steps "
     "are cheap in arithmetic and expensive in trips. So is a mask (lesson 03) "
     "in eager code, and the mask itself is read as well.",
-)
-
-# %% quiz-units
-Quiz(
-    "A report says: `attention uses 537 MB`. What is missing?",
-    [
-        ("nothing, 537 MB is clear", False, "Is it a size or a traffic?"),
-        (
-            "what was counted, and how many bytes a number has",
-            True,
-            "It could be four trips of one S in half precision at N = 8192.",
-        ),
-        ("the time", False, "Bytes are bytes; but bytes of what?"),
-    ],
-)
-
-# %% quiz-footprint
-Quiz(
-    "Which of these is a footprint, and not a traffic?",
-    [
-        ("the bytes that all trips move", False, "This is the traffic."),
-        (
-            "the most bytes held at one moment",
-            True,
-            "It decides whether it fits.",
-        ),
-        ("FLOPs per second", False, "This is a speed of arithmetic."),
-    ],
 )
 
 # %% quiz-tolerance

@@ -93,27 +93,27 @@ check(reduction_and_crossover)
 #
 # `gpu` has two fields that you need: `gpu.hbm_gb_per_s` (GB/s, 1 GB = 10⁹
 # bytes) and `gpu.tflops_half` (TFLOP/s, 10¹² FLOPs a second). The next cell
-# prints some work to think about, eager and flash (fused) attention. Compare
-# their FLOPs. Then predict; the check tells you the answer.
+# prints some work to think about: eager attention, and one kernel that moves the least
+# bytes. Compare their FLOPs. Then predict; the check tells you the answer.
 
 # %% table-2-3
 print("H = 8, d = 128, bf16")
-print(f"{'':6} {'N':>6} {'GFLOP':>9} {'MB':>9} {'launches':>9}")
-for n in (128, 1024, 8192):
+print(f"{'':9} {'N':>6} {'GFLOP':>9} {'MB':>9} {'launches':>9}")
+for n in (128, 2048, 8192):
     gflop = attention_flops(n, n, 128, heads=8) / 1e9
     for name, model, launches in (
         ("eager", eager_six_trips, 4),
-        ("flash", flash_compulsory, 1),
+        ("the least", flash_compulsory, 1),
     ):
         mb = model.bytes(n=n, d=128, heads=8) / 1e6
-        print(f"{name:6} {n:6} {gflop:9.3f} {mb:9.1f} {launches:9}")
+        print(f"{name:9} {n:6} {gflop:9.3f} {mb:9.1f} {launches:9}")
 h100 = GPUS["H100"]
 print(f"\nH100: {h100.hbm_gb_per_s} GB/s, {h100.tflops_half} TFLOP/s")
 
 # %% predict-2-3
 Predict(
-    "2-regime-1024",
-    "Which of the three is the longest for eager attention at N = 1024 on an H100?",
+    "2-regime-2048",
+    "Which of the three is the longest for eager attention at N = 2048 on an H100?",
     options=["overhead", "traffic", "arithmetic"],
 )
 
@@ -161,10 +161,9 @@ check(regime)
 # | `factor` | all of naive (trips and Q, K, V, O) over `flash_gb` |
 # | `flop_per_byte` | FLOPs over bytes of Q, K, V, O, one head |
 #
-# Give your number as it is, or rounded at the end to at least three digits
-# (zeros in front do not count). The verdict is `"holds"` or `"does not hold"`. A card's number holds if yours, rounded to as
-# many digits as the card prints, is the same.
-# Attention has `4 N² d` FLOPs a head.
+# Give your number as it is, or with three significant digits or more. The verdict is
+# `"holds"` if it is the card's, once it has as few digits as the card prints; else
+# `"does not hold"`. Attention has `4 N² d` FLOPs a head.
 
 
 # %% ex-2-4

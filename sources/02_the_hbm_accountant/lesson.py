@@ -9,7 +9,7 @@
 # whether overhead, traffic or arithmetic is the limit; say what fusion does
 # and where it stops.
 #
-# **Time:** 48 minutes for this lesson, 31 for its four exercises; 10 more for what is
+# **Time:** 47 minutes for this lesson, 31 for its four exercises; 10 more for what is
 # optional, at the end.
 
 # %% question [markdown]
@@ -68,9 +68,8 @@ places()
 
 # %% hierarchy-say [markdown]
 # Sizes are for the whole chip. *Nominal* is the vendor's figure, *derived* is
-# computed from vendor figures. Where nothing is published, nothing is printed. (That is
-# why the A100 is here, the H100's forerunner: its L2 has a published speed. All else in
-# this lesson is an H100.)
+# computed from vendor figures. Where nothing is published, nothing is printed. (The A100,
+# the H100's forerunner, is here because its L2 has a published speed.)
 #
 # The fast places are small: tens of MiB. And each step away from the arithmetic
 # is several times slower.
@@ -104,12 +103,9 @@ draw_scale(n=8192, b=2)
 # time. The number is called the **ridge**. You will see why in a picture below.
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
-# do about five operations (maximum, minus, exp, add, divide). That is about
-# 1 FLOP per byte. It is no matrix product, so other, slower hands do it: at most 67 × 10¹² FLOPs
-# a second in float32 (the data sheet's figure, with a multiplication and an addition in every
-# instruction). *Their* ridge is 67 000 ÷ 3350 = 20 FLOPs per byte, and with one operation an
-# instruction 10. Softmax is far below that, too. (This leaves out that an exp is slower than
-# the others: lesson 08 counts it.)
+# do about five operations (maximum, minus, exp, add, divide; lesson 01 counted the division
+# by √d as the sixth). That is about 1 FLOP per byte, far below 295. (No matrix product, it
+# has slower hands and a lower ridge of its own, and is far below that one, too.)
 
 # %% three-prices [markdown]
 # ## Three prices for the same answer
@@ -125,9 +121,10 @@ draw_scale(n=8192, b=2)
 # *Eager* PyTorch makes a kernel of each operation. The division by √d is a kernel of its
 # own: it reads S once more and writes it once more, two trips.
 #
-# The third line is a **lower bound**. (In code and pictures it is called
-# *compulsory*.) It describes no program. The inputs are in the warehouse, the output
-# must end there, so this much must travel, whoever works. Let us count the real thing.
+# The third line is a **lower bound**. It describes no program. The inputs are in the
+# warehouse, the output must end there, so this much must travel, whoever works. (In code and
+# pictures it is called *compulsory*, or *at best*: what FlashAttention would move if it
+# never loaded anything twice. It does: lesson 04.) Let us count the real thing.
 
 
 # %% counted-code
@@ -145,11 +142,6 @@ def eager(q, k, v):
     return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
 
 
-def scaled_first(q, k, v):  # exercise 1.4: q is divided, which is small, and not s
-    s = (q / q.shape[-1] ** 0.5) @ k.mT  # (1, heads, n, n)
-    return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
-
-
 # %% predict-flops
 p_flops = Predict(
     "2-flops",
@@ -164,10 +156,17 @@ p_flops
 shape_512 = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
 fused, rows = F.scaled_dot_product_attention, []
+
+
+def as_in_1_4(q, k, v):  # an answer to exercise 1.4
+    s = (q / q.shape[-1] ** 0.5) @ k.mT  # (1, heads, n, n)
+    return torch.softmax(s, dim=-1) @ v  # (1, heads, n, d)
+
+
 for name, attention, model in (
     ("eager, counted", eager, eager_six_trips.bytes(**shape_512)),
-    ("scaled_first, counted", scaled_first, naive_four_trips.bytes(**shape_512)),
-    # lse: a number for each row, which training needs
+    ("as in 1.4, counted", as_in_1_4, naive_four_trips.bytes(**shape_512)),
+    # lse: a number for each row that a fused kernel writes, too (lesson 03)
     ("fused, booked", fused, flash_compulsory.bytes(lse=True, **shape_512)),
 ):
     book = count(attention)
@@ -186,13 +185,12 @@ p_flops.reveal(
 
 # %% counted-say [markdown]
 # The first two lines were **counted**: the ledger saw every tensor that each
-# operation read and wrote. For `eager` model and count are the same number.
-# `scaled_first` makes the four trips, and moves half a MB more than the model: q
-# is read, and its scaled copy is written.
+# operation read and wrote. For `eager` model and count are the same number. A program as
+# in exercise 1.4 makes the four trips, and moves half a MB more than the model: a small
+# matrix more is read and written.
 #
 # The last line was *booked*, its FLOPs too. Nothing can look inside a fused operation
-# from outside, so the ledger enters the lower bound and the formula. Counting inside such
-# a kernel has to wait for lesson 07. There it will be your own kernel.
+# from outside, so the ledger enters the lower bound and the formula.
 
 # %% factor [markdown]
 # ## How much less is the least?
@@ -201,8 +199,7 @@ p_flops.reveal(
 #
 # (4 N² b + 4 N d b) ÷ (4 N d b) = N/d + 1
 #
-# The first term: 4, b and one N cancel, and N/d is left. The second is the least itself,
-# so it gives 1. Nothing but N and d is left. Put in the numbers before you run the cells.
+# 4, b and one N cancel in the first term; the second is the least itself, so it gives 1.
 
 # %% predict-factor
 p_factor = Predict(
@@ -212,21 +209,21 @@ p_factor = Predict(
 )
 p_factor
 
-# %% factor-count
+# %% reveal-factor
 shape_4096 = {"n": 4096, "d": 128, "heads": 8, "b": 2}
 four_trips = naive_four_trips.bytes(**shape_4096)
 once_each = flash_compulsory.bytes(**shape_4096)
-print("naive, four trips:", bytes_decimal(four_trips))
-print("the least:        ", bytes_decimal(once_each))
-
-# %% reveal-factor
-p_factor.reveal(four_trips / once_each, "4096 / 128 + 1.")
+p_factor.reveal(
+    four_trips / once_each,
+    f"4096 / 128 + 1. With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
+)
 
 # %% accountant [markdown]
 # ## The instrument
 #
 # The three prices as areas at one scale, one square for each trip of the scores.
-# (FLOP/byte, and what *sets the pace*: the next two sections.)
+# (FLOP/byte, *launches* and what *sets the pace* are told below. A *re-read* is a row of K
+# or V that is loaded once more.)
 
 # %% accountant-widget
 HBMAccountant(
@@ -259,8 +256,7 @@ Quiz(
         (
             "It reads each K row into the chip's registers once.",
             False,
-            "The bound is about HBM. The shelf, L2, may serve the same row "
-            "many times. Lesson 04 counts that.",
+            "The bound is about HBM. The shelf, L2, may serve the same row many times.",
         ),
         (
             "It is the fastest possible kernel.",
@@ -274,8 +270,16 @@ Quiz(
 # ## Are 97 times fewer bytes 97 times faster?
 #
 # Eager PyTorch makes six trips, so 4 N² b becomes 6 N² b. At N = 8192, d = 128 it moves
-# 1.5 · N/d + 1 = 97 times the least. (Lesson 00's tape was no least: FlashAttention loads K
-# and V again and again, and each load lay on it. How many of them HBM sends, lesson 04 asks.)
+# 1.5 · N/d + 1 = 97 times the least. Keep the factors apart; each has its own two sides:
+#
+# | what | over what | factor |
+# |---|---|---|
+# | bytes, naive | bytes, the least | N/d + 1 |
+# | bytes, eager | bytes, the least | 1.5 · N/d + 1 |
+# | time, eager | time, fused | measured: your next prediction |
+#
+# (What FlashAttention *loads* is more than the least. That was lesson 00's tape, and naive
+# over it is a factor of its own: lesson 04.)
 
 # %% predict-speed
 p_speed = Predict(
@@ -296,7 +300,8 @@ p_speed
 # number that is N/2. It grows with N. For naive attention the N² stands above
 # and below: the intensity stays under d/b, here 64, however long the text is.
 
-# %% intensities
+# %% intensities folded=true
+# @title A table: the intensities of eager and naive, and the ridge
 from course_lib.accounting.traffic import attention_flops, intensity
 
 shape_8192 = {"n": 8192, "d": 128, "heads": 8, "b": 2}
@@ -333,11 +338,11 @@ p_speed.reveal(
 # for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
 # when the kernel ends).
 #
-# Drag *flash at best* along the roof: that is N. Which marks stay where they are?
-# (*Prefill* is attention of a whole text, as here. What the chart says of *decode*
-# and of *flash at worst* waits for lessons 10 and 04.)
+# Drag the mark of the least along the roof: that is N. Which marks stay where they are?
+# (Some of them belong to later lessons.)
 
-# %% plot-roofline
+# %% plot-roofline folded=true
+# @title The roofline, with two measured marks
 chart = RooflineChart(n=8192, d=128, heads=8)
 for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
@@ -353,8 +358,8 @@ chart
 # attention stands under the flat roof: bytes are no longer its limit. It reaches a third
 # of that roof; lesson 08 asks why.
 #
-# As N grows, only *flash at best*, the least, moves on to the right. Eager and naive never
-# pass 64. (The diamonds were measured at N = 8192 and are shown there alone.)
+# As N grows, the least moves on to the right without end. Eager and naive soon hardly move:
+# they never pass 64. (The diamonds were measured at N = 8192 and are shown there alone.)
 
 # %% three-regimes [markdown]
 # ## Three regimes, not two
@@ -371,9 +376,11 @@ chart
 # - **arithmetic**: FLOPs ÷ FLOPs per second.
 #
 # The largest of the three is the limit: where it is traffic, work is *memory-bound*,
-# where it is arithmetic, *compute-bound*. At N = 8192:
+# where it is arithmetic, *compute-bound*. At N = 8192, of eager and of one launch that moves
+# the least:
 
-# %% least-times
+# %% least-times folded=true
+# @title A table: the three least times
 from course_lib.figures.regimes import bounds
 
 bounds(flops, eager_six_trips.bytes(**shape_8192), least)
@@ -410,16 +417,12 @@ draw_regimes()
 
 
 # %% plot-regimes-say [markdown]
-# On the left both measured lines rise little, and lie far above both dotted lines.
-# That is overhead, more than the least: four launches of 5 µs are 20 µs,
-# and eager took 70 µs at N = 512. On the right fused runs parallel to the arithmetic, and
-# eager stays above its traffic line. From 8192 to 16384 eager's bytes grow 4 times, its time
-# 2.7 times: so *times faster* falls, from 4.6 to 3.3. Why, we did not measure.
+# On the left eager's line is flat from N = 64 to 1024, though its bytes grow more than a
+# hundredfold: **bytes decide nothing** there. That is overhead, more than the least: four
+# launches of 5 µs are 20 µs, and eager took 70 µs at N = 512.
 #
-# From N = 64 to 512 the last column of the table grows from 1.8 to 7, and the
-# column before it *falls*, from 2.9 to 2.0. So at short N **bytes decide nothing**. The GPU
-# alone is done in a fifth to a third of eager's time: the rest is the orders, and how fast this host
-# wrote them. (At N = 1024 it is two thirds: there the traffic begins to count.)
+# On the right fused runs parallel to the arithmetic, and eager stays above its traffic
+# line. *Times faster* is 4.6 at N = 8192. (At 16384 it is 3.3: why, we did not measure.)
 
 # %% quiz-short
 Quiz(
@@ -466,19 +469,18 @@ p_compile.reveal(
 )
 
 # %% exhibit-say [markdown]
-# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (The compiled
-# function stands there twice: *as it comes*, and with one of the compiler's tricks switched
-# off, *pattern off*. *SDPA flash* is one of PyTorch's own fused kernels.)
+# Times, peaks and DRAM bytes are **measured**, the trips are the model's. (*SDPA flash* is one
+# of PyTorch's own fused kernels.)
 #
 # **Eager, 6 trips.** Two N × N matrices of 1024 MiB (8 heads) are alive at once.
-#
-# **Pattern off, 4 trips.** The division and softmax become one kernel: read S,
-# write P. One matrix is alive at once, for this kernel may write P where S stood. There it stops. A matrix product stands on each side of softmax, and softmax
-# needs its whole row before it can give out one weight.
 #
 # **As it comes, 0 trips.** The compiler has a list of patterns. It found attention
 # in it and silently put a fused attention kernel in its place, one that people had
 # written. Change the lines enough and the pattern does not match.
+#
+# **Pattern off, 4 trips.** With that list switched off, the division and softmax become one
+# kernel: read S, write P, where S stood. There it stops. A matrix product stands on each side
+# of softmax, and softmax needs its whole row before it can give out one weight.
 
 # %% quiz-compiler
 Quiz(
@@ -502,12 +504,8 @@ Quiz(
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
-# **Counted:** six trips and four trips (PyTorch on the CPU, N = 512). **By formula:**
-# the FLOPs, the least, N/d + 1, the ridge, the intensities.
-# **Measured** on an H100: the times, the peaks, and the bytes of eager and
-# fused attention at N = 8192.
-#
-# Not shown:
+# Shown: S and P travel because each step is a kernel of its own; how few bytes any kernel
+# must move; and that fewer bytes are faster only where traffic is the limit. Not shown:
 #
 # - That every kernel *reaches* the least. A real kernel loads K and V again and
 #   again. Where these loads land is the subject of lesson 04.

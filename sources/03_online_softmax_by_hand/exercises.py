@@ -74,11 +74,9 @@ check(by_hand)
 # - Return `(m, l_sum)`: the largest score of all piles, and the sum of
 #   `exp(score - m)` over all piles.
 #
-# **Each pile is read once.** The desk has room for one: when you take the next
-# pile (in a loop, or with `piles[j]`), the numbers of the one before become NaN.
-# Until then look at it as often as you like: `piles[j].max()`, and after it
-# `np.exp(piles[j] - m)`, is one visit. The check counts the visits, and measures
-# your memory.
+# **Each pile is read once,** whole, in one loop (`for s in piles:`). The desk has room for
+# one: when you take the next, the numbers of the one before become NaN. The check counts,
+# and measures your memory.
 #
 # Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 
@@ -114,9 +112,8 @@ check(stream_denominator)
 # - Return one array of shape `(d,)`: the average of all rows, weighted by the
 #   softmax of all scores.
 #
-# **Each pile is read once**, and so are its values. As in 3.2 the desk has room
-# for one pile and its values at a time, and until you take the next you may look
-# at them as often as you like. (A look at `values[0].shape` beforehand is free.)
+# **Each pile is read once**, as in 3.2, and so are its values: the desk has room
+# for one pile and its values at a time. (A look at `values[0].shape` beforehand is free.)
 #
 # A score of `-inf` means "this key is masked": its weight is 0. A whole pile
 # may be masked. At least one key of the row is not.
@@ -235,13 +232,14 @@ def starts_at_zero(piles, values):
 # %% about-3-5-task [markdown]
 # Return **one** input `(piles, values)` on which all three are visibly wrong.
 #
-# - `piles`: a list of 2 to 8 arrays, each `(n_j,)` with 1 to 8 scores.
+# - `piles`: a list of 3 to 8 arrays, each `(n_j,)` with 1 to 8 scores. (With two piles one
+#   of the mistakes always stays hidden.)
 # - `values`: a list of as many arrays, each `(n_j, d)`.
 # - All numbers are finite and at most a million in size.
 # - Visibly wrong: the answer is NaN, or off by more than a thousandth of the
 #   largest value.
 #
-# The arrays are float64. There `exp(x)` becomes 0 below about x = -745.
+# The arrays are float64.
 #
 # The input `[1, 3]`, `[2, 5]` with values `[[10], [20]]`, `[[30], [40]]`
 # exposes one of the three. Which one? The next cell answers; change its numbers

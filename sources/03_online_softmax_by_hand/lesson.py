@@ -8,7 +8,7 @@
 # through a row in piles with three notes and get the right answer; name the
 # mistake behind a wrong number; merge two halves of a row in any order.
 #
-# **Time:** 56 minutes for this lesson, 58 for its five exercises.
+# **Time:** 41 minutes for this lesson, 58 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -74,7 +74,7 @@ p_weight.reveal(
 )
 
 # %% hurts [markdown]
-# This is serious. You cannot subtract a maximum that you have not found. You
+# You cannot subtract a maximum that you have not found. You
 # cannot divide by a sum that you have not finished. Here are three ways out
 # that people try. Read the numbers.
 
@@ -97,7 +97,7 @@ with np.errstate(over="ignore", invalid="ignore"):
 #    is right. But every score is then computed twice, and K is read twice.
 #
 # So none of the three is what we want. "Softmax needs the whole row" is right.
-# But read it slowly. Softmax needs the whole row **in the end**.
+# Softmax needs the whole row **in the end**.
 # Does it need the whole row **at once**?
 
 # %% metaphor [markdown]
@@ -177,7 +177,8 @@ print("p", at_once.round(5))
 print(f"l = {at_once.sum():.5f}   O / l = {at_once @ row_v / at_once.sum():.5f}")
 
 # %% by-hand-equal [markdown]
-# The same ℓ and the same answer, 36.881. We never had four scores on the desk.
+# To five digits the same ℓ and the same answer, 36.881. We never had four scores on the
+# desk.
 #
 # ## Why one number is enough
 #
@@ -242,18 +243,13 @@ first = TileStepper.by_hand([[1, 3], [2, 5]], values=[[10, 20], [30, 40]])
 first
 
 # %% other-order [markdown]
-# **Now the other order:** pile `[2, 5]` first. The best mark comes at once.
-# What is alpha when `[1, 3]` arrives? And against what is `[1, 3]` measured, its
-# own best mark 3 or the best so far, 5?
-
-# %% stepper-reversed
-other = TileStepper.by_hand([[2, 5], [1, 3]], values=[[30, 40], [10, 20]])
-other
+# **Now the other order:** let the pile `[2, 5]` come first (the stepper can turn the order
+# round). The best mark comes at once. What is alpha when `[1, 3]` arrives?
 
 # %% museum [markdown]
 # ## Wrong numbers that tell you their mistake
 #
-# Five people did this by hand and each got one thing wrong. Before you look:
+# Five people did this by hand, and each got something wrong. Before you look:
 
 # %% predict-no-rescale
 p_o = Predict(
@@ -273,6 +269,7 @@ mistakes = {
     "inverse": "alpha upside down",
     "own_max": "each pile its own max",
 }
+other = TileStepper.by_hand([[2, 5], [1, 3]], values=[[30, 40], [10, 20]])
 rows = [(says, first.streamed(name)[0], other.streamed(name)[0])
         for name, says in mistakes.items()]  # fmt: skip
 names = ("mistake", "[1,3] [2,5]", "[2,5] [1,3]")
@@ -297,13 +294,14 @@ p_o.reveal(
 #   stays measured against its own best mark.
 #
 # **One example is never enough. Always try both orders.** (In the instrument above you
-# can [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk.)
+# can [choose a mistake](#fac-stepper-mistake) and see it run beside the right walk. It knows
+# one more: *Where m starts*, below.)
 
 # %% exact-question [markdown]
 # ## Is it exact, or an approximation?
 #
-# Some say that the streamed ℓ is "exactly the same number", others call online
-# softmax an approximation. Predict, compute, decide.
+# Is the streamed number the same, nearly the same, or an approximation? Predict, compute,
+# decide.
 
 # %% predict-exact
 p_exact = Predict(
@@ -341,18 +339,17 @@ for dtype in (np.float64, np.float32):
     compare(f"{kind}, whole row shuffled", whole_row(s[mixed], v[mixed]), want)
 
 # %% cmp-say [markdown]
-# Not equal to the last bit, not even in our row of four. So "exactly" is wrong
-# about floats. But look at the lines "whole row shuffled". There
-# the *whole row* is averaged at once, with its keys in another order. It
+# Not equal to the last bit, not even in our row of four. But look at the lines "whole row
+# shuffled". There the *whole row* is averaged at once, with its keys in another order. It
 # differs by about as much. Floats round after every addition, so any change of
 # order changes the last digits. Streaming changes the order, and that is all.
 #
-# To see the algebra without rounding, take numbers that do not round. Python's
-# `Fraction` is exact. With powers of 2 in the place of powers of e, and whole
-# scores, every step of the walk is a fraction. (The folded cell has the same ten lines.)
+# In numbers that do not round it is the same to the last digit. Python's `Fraction` is exact;
+# the folded cell walks in fractions (2 in the place of e, and m starts at the first score,
+# as no fraction is −inf):
 
 # %% cmp-fractions folded=true
-# @title The ten lines in fractions, against the whole row at once
+# @title For the curious: the walk in fractions, against the whole row at once
 from fractions import Fraction
 
 
@@ -396,7 +393,8 @@ p_exact.reveal(
 # at m = 0 is tried here, in float32, the type of the notes in a real kernel.
 
 
-# %% start-at-zero
+# %% start-at-zero folded=true
+# @title A walk that starts at m = 0, with all scores moved down
 def starts_at_zero(scores, values, pile):
     """The ten lines with m = 0 in the first; the mistake to look at."""
     m, l_sum, o = np.zeros((), scores.dtype), 0.0, 0.0
@@ -425,32 +423,9 @@ with np.errstate(invalid="ignore", under="ignore"):
 #
 # ## Divide once
 #
-# Why not keep an average on the third note, and divide after each pile? Then
-# O is an average and no longer a sum, and alpha · O + p @ v adds an average to
-# a sum. Three piles show it.
-
-
-# %% divide-early
-def divides_in_the_loop(scores, values, pile):
-    m, l_sum, o = -np.inf, 0.0, 0.0
-    for j in range(0, len(scores), pile):
-        s, v = scores[j : j + pile], values[j : j + pile]
-        m_new = max(m, s.max())
-        alpha, p = np.exp(m - m_new), np.exp(s - m_new)
-        l_sum, m = alpha * l_sum + p.sum(), m_new
-        o = (alpha * o + p @ v) / l_sum  # the mistake
-    return o
-
-
-six = np.array([5.0, 4.0, 3.0, 5.0, 4.0, 3.0])  # (6,)
-worth = np.array([[10.0], [20], [30], [40], [50], [60]])  # (6, 1)
-print("divided in the loop", divides_in_the_loop(six, worth, 2))
-print("divided once       ", online_average(six, worth, 2))
-
-# %% divide-say [markdown]
-# One could repair it: multiply O by the old ℓ before adding. The first
-# FlashAttention did that. FlashAttention-2 divides once at the end and saves
-# the work (its paper, section 3.1).
+# Why not keep an average on the third note, and divide after each pile? Then O is an average
+# and no longer a sum, and alpha · O + p @ v adds an average to a sum. So: divide once, after
+# the last pile.
 
 # %% merge [markdown]
 # ## Two people, one row: merge
@@ -461,8 +436,8 @@ print("divided once       ", online_average(six, worth, 2))
 #
 # Yes, with the same trick on both sides. The common m is the larger one. Each
 # side is multiplied by its own exp(m_side − m). Then add. Here is the course's
-# version: `from_tile` makes the state of one pile, `merge` joins two, `finalize`
-# divides.
+# version: `from_tile` makes the state of one pile (*tile* is its word for it), `merge` joins
+# two, `finalize` divides.
 
 # %% merge-by-hand
 from course_lib.attention.online_softmax import OnlineState
@@ -479,24 +454,15 @@ from functools import reduce
 cuts = range(0, 4096, 64)  # row: (4096,), val: (4096, 8)
 states = [OnlineState.from_tile(row[j : j + 64], val[j : j + 64]) for j in cuts]
 empty = OnlineState.identity((), 8)  # no keys yet: m = -inf, l_sum = 0, O = 8 zeros
-
-
-def tree(states):
-    """Merge neighbours in pairs until one state is left."""
-    while len(states) > 1:
-        pairs = zip(states[::2], states[1::2])
-        states = [x.merge(y) for x, y in pairs]
-    return states[0]
-
-
 shuffled = [states[i] for i in np.random.default_rng(3).permutation(64)]
+left, right = reduce(OnlineState.merge, states[:32]), reduce(OnlineState.merge, states[32:])
 want = whole_row(row, val)
 for name, state in (
     ("one after the other", reduce(OnlineState.merge, states, empty)),
     ("shuffled", reduce(OnlineState.merge, shuffled, empty)),
-    ("in pairs, as a tree", tree(states)),
+    ("each half, then the two", left.merge(right)),
 ):
-    compare(name, state.finalize()[0], want)  # [1] is the lse, below
+    compare(name, state.finalize()[0], want)
 
 # %% monoid [markdown]
 # Three properties, up to rounding, each worth a name:
@@ -509,9 +475,8 @@ for name, state in (
 # maxima are one, and now attention is one. Two methods use nothing else:
 #
 # - *Streaming* (lesson 04, and your kernel in 07) merges pile after pile.
-# - *Split-K decoding* (lesson 10) gives parts of the keys to different workers and merges
-#   their states as a tree. (K stands for the keys here. In lesson 06 the name means the split of
-#   any product's inner size, which is called K, too.)
+# - *Splitting the keys* (lesson 10) gives parts of them to different workers and merges
+#   their states.
 
 # %% masked [markdown]
 # ## A pile with no keys
@@ -548,12 +513,9 @@ p_masked.reveal(
 )
 
 # %% masked-say [markdown]
-# The way out: as long as no key was seen, m_new is −inf. Subtract 0 in its place, in p and in
-# alpha. Then exp(−inf − 0) = 0, which is what "no key" should count. m_new itself stays −inf.
-# (As in `np.where(m_new == -np.inf, 0, m_new)`.)
+# The way out: as long as no key was seen, subtract 0 in the place of m_new, in p and in alpha.
+# Then exp(−inf − 0) = 0, which is what "no key" should count. The note m itself stays −inf.
 # A pile that is masked in the *middle* is no problem: m is finite by then.
-# You will meet masked first piles where the *early* keys are hidden: by a window, say,
-# in which each query sees the last few keys only (4★).
 
 # %% many-rows [markdown]
 # ## From one row to a block of rows
@@ -598,23 +560,9 @@ p_column.reveal(
 
 # %% block-text [markdown]
 # What belongs to a row (m, ℓ, alpha, the division) meets a matrix as a column, with
-# `[:, None]`. What belongs to a key lies along the columns. The class below does
-# all of it.
-
-# %% block-of-rows
-n_q, n_k, d = 4, 256, 16
-rng = np.random.default_rng(4)
-q, k = rng.normal(size=(n_q, d)), rng.normal(size=(n_k, d))
-v = rng.normal(size=(n_k, d))
-state = OnlineState.identity((n_q,), d)  # m, l: (n_q,)   o: (n_q, d)
-for j in range(0, n_k, 64):
-    s = q @ k[j : j + 64].T / np.sqrt(d)  # (n_q, 64): made, used, dropped
-    state = state.merge(OnlineState.from_tile(s, v[j : j + 64]))
-o_tile, lse = state.finalize()  # (n_q, d), (n_q,)
-
-s = q @ k.T / np.sqrt(d)  # (n_q, n_k): all of S, to compare
-p = np.exp(s - s.max(axis=1, keepdims=True))
-compare("4 queries, tiles of 64", o_tile, p @ v / p.sum(axis=1, keepdims=True))
+# `[:, None]`. What belongs to a key (whether it is masked, say) meets it as a row, with
+# `[None, :]`. The course's class does all of it: `from_tile` takes the scores of a block of
+# queries as well, and lesson 04 begins with that.
 
 # %% lse [markdown]
 # `finalize` returns a second thing, the *log-sum-exp*: `lse = m + ln ℓ`, one
@@ -623,9 +571,9 @@ compare("4 queries, tiles of 64", o_tile, p @ v / p.sum(axis=1, keepdims=True))
 # %% count [markdown]
 # ## Count what was won, and what was not
 #
-# Two numbers for one row, both read off the ten lines: how many exponentials are
-# computed, and how many numbers must be kept at one time besides the inputs (the
-# scores in hand, O, and for piles m and ℓ).
+# What must be kept at one time for a row of n keys, besides the inputs? All at once: its n
+# scores and O, **n + d** numbers. In piles: one pile, O, m and ℓ, **pile + d + 2**. That does
+# not grow with n. And how many exponentials are computed? Read it off the ten lines.
 
 # %% predict-exps
 p_exps = Predict(
@@ -634,13 +582,6 @@ p_exps = Predict(
     options=["fewer exponentials", "as many", "a few more"],
 )
 p_exps
-
-# %% count-run
-n, d, pile = 8192, 64, 64
-print("exponentials, at once  : n            =", n)
-print("exponentials, piles    : n + n / pile =", n + n // pile)
-print("kept for a row, at once: n + d        =", n + d)
-print("kept for a row, piles  : pile + d + 2 =", pile + d + 2)
 
 # %% reveal-exps
 p_exps.reveal(
@@ -663,22 +604,6 @@ p_exps.reveal(
 
 # %% questions [markdown]
 # ## Questions
-#
-# Decide before you open.
-
-# %% quiz-alpha
-Quiz(
-    "m goes from 7 to 4 when a pile arrives. What is wrong?",
-    options=[
-        ("Nothing, alpha is exp(3).", False, "alpha is never above 1."),
-        (
-            "m is the pile's own maximum.",
-            True,
-            "m is the largest score so far. It can rise or stay, never fall.",
-        ),
-        ("The pile was masked.", False, "Then m would stay 7."),
-    ],
-)
 
 # %% quiz-impossible
 Quiz(
@@ -687,20 +612,6 @@ Quiz(
         ("Rounding.", False, "Rounding changes the last digits."),
         ("O was not shrunk when m rose.", True, "ℓ shrank and O did not, so O / ℓ is too large."),
         ("ℓ was not shrunk when m rose.", False, "Then ℓ is too large and the answer too small."),
-    ],
-)
-
-# %% quiz-flops
-Quiz(
-    "What does online softmax save?",
-    options=[
-        ("Exponentials.", False, "It computes one more for each pile."),
-        (
-            "Multiplications of the two matrix products.",
-            False,
-            "Every score is still computed, every value still weighted.",
-        ),
-        ("The need to keep a whole row of scores.", True, "A pile, two numbers and O are enough."),
     ],
 )
 

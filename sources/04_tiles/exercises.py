@@ -58,9 +58,6 @@ check(tile_bounds)
 # - **Take each tile of K and V once, whole: `k[start:stop]`.** Until you take the next
 #   you may look at it again; then its numbers become NaN. The check counts, and
 #   measures your memory.
-#
-# `alpha` has shape `(n_rows,)` and `o` has shape `(n_rows, d)`. To multiply
-# each row of `o` with its own `alpha`, write `alpha[:, None] * o`.
 
 
 # %% ex-4-2
@@ -211,8 +208,8 @@ def predict_loads():
 check(predict_loads)
 
 # %% the-ledger-decides [markdown]
-# The program below only loads. The flat memory of the lesson counts. Change
-# the tile and `N`, and compare with your answers.
+# The program below only loads. The flat memory of the lesson counts. Once you have answered,
+# take the `#` of the last cell away, run it and compare. Then change the tile and `N`.
 
 
 # %% loads-only
@@ -231,44 +228,48 @@ def loads_only(n, tile, d=32):
     return memory
 
 
-for n, tile in [(256, 64), (256, 16), (512, 64)]:
-    read, once = loads_only(n, tile).read, n * 32 * 4
-    q_times, k_times = read["q"] / once, read["k"] / once
-    print(f"N = {n}, tile {tile:2}: Q is read {q_times:g} times,", end=" ")
-    print(f"K {k_times:g} times, {read['k']:,} bytes")
+def show_loads(*sizes):
+    for n, tile in sizes:
+        read, once = loads_only(n, tile).read, n * 32 * 4
+        q_times, k_times = read["q"] / once, read["k"] / once
+        print(f"N = {n}, tile {tile:2}: Q is read {q_times:g} times,", end=" ")
+        print(f"K {k_times:g} times, {read['k']:,} bytes")
+
+
+# %% loads-shown
+# show_loads((256, 64), (256, 16), (512, 64))
 
 # %% about-4-6 [markdown]
 # ## 4.6 · The kernel, in NumPy (32 minutes)
 #
 # No matrices any more: one flat memory, and addresses. This is the shape of
-# the Triton kernel of lesson 07, line by line, with the same names.
+# the Triton kernel of lesson 07, line by line, with the same names. Two steps.
+#
+# **`load_tile` and `store_tile`.** Row `i`, column `c` of a matrix that begins at `base` lies
+# at `base + i * stride_row + c`. The **stride** is how far it is from one row to the next; it
+# need not be `head_dim`. Example: base 64, stride 10; row 2, column 1 lies at 85.
 #
 # - `memory.load(addresses, mask=..., other=0.0)` returns the numbers at these
 #   addresses, in the shape of `addresses`; `other` where the mask is False.
 # - `memory.store(addresses, values, mask=...)` writes. A program has no other
 #   way to memory than these two.
-# - `q`, `k`, `v`, `o` are not arrays: each is the **address** of the first
-#   element. Row `i`, column `c` of Q of this head lies at
-#   `q + i * q_row + c`. `q_row` is the **stride**: how far it is from one row
-#   to the next. It need not be `head_dim`, and `k`, `v` and `o` have strides of
-#   their own. The grader chooses.
-# - `scale` is the number by which each score `q · k` is multiplied: most often
-#   that is `1 / sqrt(head_dim)`; the grader may choose another, above 0.
-# - `pid` is a pair: which Q tile, which head. The lines that find the head are
+# - Tiles are always full size here: `rows` may run past the end. Such rows must not be
+#   touched: a mask.
+#
+# **`flash_program`.** Inside, everything is as in 4.2: `m`, `l_sum`, and `acc` for the running
+# output. A program holds one tile of keys and its scores at a time.
+#
+# - `q`, `k`, `v`, `o` are **addresses**, each of the first element, and each has a row stride
+#   of its own. `pid` is a pair: which Q tile, which head. The lines that find the head are
 #   given.
-#
-# Write `load_tile` and `store_tile`, then the program. Tiles are always full
-# size here: `rows` may run past the end. Such rows must not be touched (mask),
-# and keys past the end must get no weight: their score is `-inf`, not 0.
-#
-# Inside, everything is as in 4.2: `m`, `l_sum`, and `acc` for the running
-# output. A program holds one tile of keys and its scores at a time. Other
-# programs do other tiles, in any order.
+# - Each score `q · k` is multiplied by `scale`, a number above 0 (most often
+#   `1 / sqrt(head_dim)`).
+# - Keys past the end must get no weight: their score is `-inf`, not 0.
 #
 # Besides the output, the check reads the books: **Q loaded once, K and V once
 # per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that
-# belongs to nobody.
-
+# belongs to nobody. It runs the programs in any order. Before it a cell tries yours on a
+# small call.
 
 # %% ex-4-6
 def load_tile(memory, base, rows, n_rows, stride_row, head_dim):
@@ -338,6 +339,22 @@ def flash_program(
     ### END SOLUTION
 # fmt: on
 
+
+# %% try-4-6
+def try_programs(n=5, d=2, tile=2):
+    """Run your programs on one head of n rows, and compare."""
+    memory, x = FlatMemory(), np.random.default_rng(0).standard_normal((4, n, d))
+    at = [memory.place(name, rows) for name, rows in zip("qkvo", x)]
+    strides = (0, d) * 4  # (from head to head, from row to row) of q, k, v and o
+    for i in range(-(-n // tile)):
+        flash_program((i, 0), memory, *at, *strides, n, n, 0.5, d, tile, tile)
+    weights = np.exp(0.5 * x[0] @ x[1].T)
+    print("yours: ", memory.array("o").ravel().round(3))
+    print("should:", (weights @ x[2] / weights.sum(axis=1, keepdims=True)).ravel().round(3))
+
+
+# %% tried-4-6
+# try_programs()
 
 # %% check-4-6
 check(flash_program)

@@ -8,14 +8,14 @@
 # count who loads what, and how often; tell which tiles a causal mask skips;
 # and read a program that has the shape of a GPU kernel.
 #
-# **Time:** 62 minutes here, 82 for the exercises and 35 for the starred one;
+# **Time:** 60 minutes here, 82 for the exercises and 35 for the starred one;
 # 14 more for what is optional, at the end.
 
 # %% imports
 import numpy as np
 
 from course_lib import Predict, Quiz
-from course_lib.attention import OnlineState, masks, naive, softmax_rows, tiled
+from course_lib.attention import OnlineState, masks, naive, softmax_rows
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.memory import FlatMemory
 from course_lib.accounting.sram import largest_square_tile, tile_bytes
@@ -39,12 +39,12 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 #
 # ## The picture: one worker, one desk
 #
-# The workshop of lesson 02: small desks on the chip (registers and shared memory,
-# SRAM for short), and far away the warehouse, HBM.
+# The workshop of lesson 02: small desks on the chip, and far away the warehouse, HBM. (A desk
+# is an SM's registers and shared memory.)
 #
-# A worker fetches a few queries and keeps them on the desk. These are some rows of
-# Q: a **Q tile**. Then keys and values come by, a few rows at a time: some rows of
-# K and the same rows of V, a **K/V tile**. The worker uses it, updates three notes
+# A worker, in code a **program**, fetches a few queries and keeps them on the desk. These are
+# some rows of Q: a **Q tile**. Then keys and values come by, a few rows at a time: some rows
+# of K and the same rows of V, a **K/V tile**. The worker uses it, updates three notes
 # per query (`m`, ℓ, `O`), and lets it go. After the last one there is one answer
 # per query. Only now something is written: a tile of the output.
 #
@@ -67,15 +67,13 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # of a Q tile, 16 of a K tile, 16 of a V tile, 4 writes of an output tile. Q and O
 # cross once. K and V cross 4 times, once for each Q tile.
 #
-# The number of Q tiles is called `T_q`. It is `N / block_q`, rounded up. Here
-# `block_q` is the number of rows of a Q tile (the paper writes B_r), and
-# `block_k` the number of rows of a K/V tile (B_c).
+# The number of Q tiles is called `T_q`. It is `N / block_q`, rounded up: `block_q` is the
+# number of rows of a Q tile, `block_k` that of a K/V tile.
 #
 # Now you. Before you press *Next*, say which tile comes. Each tile of Q, K and V
-# counts how often it was read. [The table](#fac-schedule-loads) counts what is carried, and
-# the desk shows how many scores exist at one time. Then choose [naive](#fac-schedule-kind):
-# each of its three kernels walks over the whole grid, so the grid must exist. (Its products
-# are tiled, too, and load Q, K and V again; the model of four trips counts them once.)
+# counts how often it was read, and the desk shows how many scores exist at one time. Then
+# choose [naive](#fac-schedule-kind): each of its three kernels (in eager the division is a
+# fourth) walks over the whole grid, so all scores are written to HBM and read again.
 
 # %% schedule-widget
 TileSchedule(n_q=8, n_k=8, block_q=2, block_k=2)
@@ -84,7 +82,7 @@ TileSchedule(n_q=8, n_k=8, block_q=2, block_k=2)
 # ## The code
 #
 # One Q tile against all keys, with the state of lesson 03. `from_tile` makes
-# `(m, ℓ, O)` of one pile for every row at once, `merge` puts two states
+# `(m, ℓ, O)` of one K/V tile for every row at once, `merge` puts two states
 # together, `finalize` divides by ℓ.
 
 
@@ -101,10 +99,10 @@ def one_q_tile(q_tile, k, v, block_k):
 
 rng = np.random.default_rng(4)
 q, k, v = rng.standard_normal((3, 50, 8))  # n = 50, d = 8
-o_tile = one_q_tile(q[16:32], k, v, block_k=16)
-print("one Q tile:", o_tile.shape)
-error = np.abs(o_tile - naive(q, k, v)[16:32]).max()
-print(f"largest difference to naive: {error:.1e}")
+for block_k in (16, 7, 50):
+    o_tile = one_q_tile(q[16:32], k, v, block_k)  # (16, 8)
+    error = np.abs(o_tile - naive(q, k, v)[16:32]).max()
+    print(f"K/V tiles of {block_k:2}: largest difference to naive {error:.1e}")
 
 # %% code-shapes [markdown]
 # What lies on the desk, with shapes:
@@ -122,24 +120,8 @@ print(f"largest difference to naive: {error:.1e}")
 # row's sum. That is why nothing is written per tile: `O` stays on the desk and
 # is rescaled by alpha each time.
 #
-# In exercise 4.2 you write this loop with `m`, `l_sum` and `o` spelled out.
-
-# %% same-answer
-q, k, v = np.random.default_rng(5).standard_normal((3, 257, 16))
-expected = naive(q, k, v)
-for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
-    o, _ = tiled(q, k, v, block_q=block_q, block_k=block_k)
-    error = np.abs(o - expected).max()
-    print(f"tiles {block_q:3} x {block_k:3}: largest difference {error:.1e}")
-
-# %% same-answer-text [markdown]
-# In algebra the tile sizes change nothing. In floating point the additions
-# come in another order, so the last digits differ. Tile sizes are a question
-# of cost, not of meaning.
-#
-# And the table of scores never exists. In 4.2 and 4.3 the check measures the
-# memory that your code asks for.
-
+# In algebra the tile sizes change nothing. In floating point the additions come in another
+# order, so the last digits differ. Tile sizes are a question of cost, not of meaning.
 
 # %% ragged-text [markdown]
 # ## The ragged last tile
@@ -152,18 +134,13 @@ for block_q, block_k in [(16, 16), (64, 32), (128, 128), (100, 7)]:
 # tile          0          |       1        |  2: one row, 127 places empty
 # ```
 #
-# Nobody waits until a tile is full. Tokens are appended one at a time; tiles
-# are only how the rows are **read**.
-#
 # A GPU program has tiles of one fixed size, so the third tile has 128 places
 # and 127 of them hold no token. Two rules:
 #
 # - Empty places must not be **touched**: their addresses belong to somebody
 #   else. A mask on the load and on the store takes care of that.
 # - Empty keys must have no **weight**. If they are filled with zeros, their
-#   score is 0, and exp(0 - m) is not 0. Their score must be -inf:
-#   `s = np.where(keys[None, :] < n_k, s, -np.inf)`, where `keys` are the numbers of the tile's
-#   keys in the whole text, `start + np.arange(block_k)`.
+#   score is 0, and exp(0 - m) is not 0. Their score must be -inf.
 #
 # What happens if one forgets the second rule?
 
@@ -208,25 +185,16 @@ TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4, mask="causal")
 
 # %% reveal-causal
 counts = derived_counts(16, 16, 4, 4, causal=True)
-for name in ("full_tiles", "partial_tiles", "skipped_tiles"):
-    print(name, counts[name])
 p_causal.reveal(
     counts["visited_tiles"],
-    "4 on the diagonal and 6 below it. The other 6 are skipped.",
+    f"{counts['partial_tiles']} on the diagonal, partial, and {counts['full_tiles']} below it, "
+    f"full. The other {counts['skipped_tiles']} are skipped.",
 )
 
 # %% causal-half [markdown]
 # With `T × T` tiles the visited share is `(T + 1) / (2 T)`: the diagonal tiles
-# are computed in full and then half thrown away. So "causal halves the work" is
-# the limit for many tiles:
-
-# %% causal-share
-rows = []
-for T in (1, 2, 4, 8, 64):
-    visited = derived_counts(16 * T, 16 * T, 16, 16, causal=True)["visited_tiles"]
-    rows.append((T, visited, T * T, visited / T**2))
-Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "flash"})
-
+# are computed in full, and what is hidden in them is thrown away. "Causal halves the work" is
+# the limit for many tiles; for one tile it saves nothing.
 
 # %% rule-text [markdown]
 # ### Two rules, one of them reversed
@@ -236,8 +204,7 @@ Table(("T", "visited", "of tiles", "share"), rows, {"share": ".1%"}, {"share": "
 # - Rule A: skip if `min(query) > max(key)`.
 # - Rule B: skip if `max(query) < min(key)`.
 #
-# `min(query)` is the smallest query index in the tile, and so on. Try the tile
-# with queries 0-3 and keys 12-15, which lies in the future.
+# `min(query)` is the smallest query index in the tile, and so on. Try a tile.
 
 # %% predict-rule
 p_rule = Predict(
@@ -247,7 +214,8 @@ p_rule = Predict(
 )
 p_rule
 
-# %% rule
+# %% rule folded=true
+# @title A table: both rules over 4 x 4 tiles of 4 tokens
 rules = {
     "A": lambda q_min, q_max, k_min, k_max: q_min > k_max,
     "B": lambda q_min, q_max, k_min, k_max: q_max < k_min,
@@ -268,8 +236,8 @@ for name, skip in rules.items():
 # %% reveal-rule
 p_rule.reveal(
     "B: max(query) < min(key)",
-    "Rule A finds the opposite corner: tiles where every pair is allowed. It "
-    "drops them and visits the future.",
+    "Take queries 0-3 and keys 12-15, which lie in the future: 3 < 12. Rule A finds the opposite "
+    "corner: tiles where every pair is allowed. It drops them and visits the future.",
 )
 
 # %% tall-text [markdown]
@@ -315,17 +283,15 @@ p_block_k.reveal(
 # - **Smaller Q tiles mean more re-reads**, not fewer: there are more of them, and
 #   each needs all of K and V.
 # - **FLOP per byte is about `block_q`** (with 2-byte numbers). A K/V tile is worth
-#   more if more queries wait on the desk. An H100 needs about 295 FLOP per byte
-#   (lesson 02); tiles of 128 × 128 (the table: 124) have less than half of that. But these are bytes
-#   *loaded*, and not all of them come from HBM: see below.
+#   more if more queries wait on the desk. (These bytes are *loaded*; how many of them come
+#   from HBM is asked below. So 124 for tiles of 128 × 128 is not yet too little for an H100,
+#   whose ridge is at 295.)
 # - **Tall beats square.** 256 × 32 and 128 × 128 need about the same desk, and the
 #   tall one loads about half as much. (In this model. With 32 keys a tile there are
 #   four times as many steps for each Q tile, each with its own rescale.)
 #
-# The first FlashAttention paper had the loops the other way round: K/V tiles
-# outside, Q tiles inside. Then `O`, `m` and ℓ of every Q tile travel to HBM and
-# back for each K/V tile. FlashAttention-2 has the order of this lesson, which Phil
-# Tillet's Triton kernel had first (its paper, section 3.2, says so).
+# Why is the loop over Q tiles outside? With K/V tiles outside, as in the first FlashAttention
+# paper, `O`, `m` and ℓ of every Q tile travel to HBM and back for each K/V tile.
 
 # %% sram-text [markdown]
 # ## How large may a tile be?
@@ -336,14 +302,15 @@ p_block_k.reveal(
 # bytes each (*statistics*): 1 KiB. Together 161 KiB.
 
 # %% sram-plot-text [markdown]
-# Now with the shared memory that one desk really gets (an H100's: 227 KiB), and a tile
-# of your choice. `B_q` and `B_k` stand for `block_q` and `block_k`. The upright lines are
-# the walls of desks. Predict, then drag the edges of Q and K.
+# Now with the shared memory that a program gets of a desk (an H100's: 227 KiB), and tiles of
+# your choice; in the picture B is short for block. The upright lines are walls, one for each
+# kind of GPU. Predict, then drag the edges of Q and K.
 
 # %% predict-wall
 p_wall = Predict(
     "4-wall",
-    "B_q = 256, d = 128, 2 bytes. Which power of two is the largest B_k inside an H100's wall?",
+    "block_q = 256, d = 128, 2 bytes. Which power of two is the largest block_k inside an "
+    "H100's wall?",
     options=["32", "64", "128", "256"],
 )
 p_wall
@@ -360,11 +327,10 @@ p_wall.reveal(
 
 # %% sram-honest [markdown]
 # **This is a model.** It puts every buffer into shared memory, as the paper's
-# picture does. Real kernels keep S and O in registers, in fp32, and hold two or
-# more K/V tiles, so that the next one arrives while this one is used:
-# [choose that layout](#fac-sram-layout) and look again. Lesson 08 asks the compiler
-# instead. What the model shows well is what grows with what: Q, K, V, O with
-# `B · d`, S with `B²`.
+# picture does. Real kernels keep S and O in the desk's other part, the registers, in fp32, and
+# hold two or more K/V tiles, so that the next one arrives while this one is used:
+# [choose that layout](#fac-sram-layout) and look again. What the model shows well is what
+# grows with what: the tiles of Q, K, V, O with their rows, S with the product of both.
 
 # %% memory-text [markdown]
 # ## The instrument: a flat memory that counts
@@ -378,8 +344,8 @@ p_wall.reveal(
 # ```
 #
 # By hand: the matrix begins at address 64 (its **base**; a gap that belongs to nobody
-# comes first). From one row to the next it is 4 elements (the **stride**). Where is row 2, column 1? At
-# 64 + 2 · 4 + 1 = 73.
+# comes first). From one row to the next it is 4 elements (the **stride**). Where is row 2,
+# column 1? At 64 + 2 · 4 + 1 = 73.
 #
 # For a whole tile we want a table of addresses: rows as a column, columns as a
 # row, and NumPy adds them to a table (broadcasting).
@@ -410,9 +376,10 @@ except IndexError as error:
 # %% program-text [markdown]
 # ## A program in the shape of a kernel
 #
-# Now the worker becomes a **program**: a function that does the work of one Q
-# tile. Its number `pid` (program id) says which tile. On a GPU many programs
-# run at the same time, in no fixed order. Here we launch them with a loop.
+# The worker as a **program**: a function that does the work of one Q tile. `pid` (program id)
+# says which: here it is the tile's number, with several heads a pair, which tile and which
+# head. On a GPU many programs run at the same time, in no fixed order. Here we launch them
+# with a loop.
 #
 # This one only carries: it makes all loads and the one store of attention, and
 # no arithmetic. In exercise 4.6 you put the arithmetic in.
@@ -442,20 +409,20 @@ def launch(n, d, block_q, block_k):
     return memory
 
 
-# %% k-reads
-carried = launch(n=192, d=32, block_q=64, block_k=32)
-carried
-
 # %% race-text [markdown]
-# Play the books: the loads and stores above, one after the other, beside naive
+# Play the loads and stores of three such programs, one after the other, beside naive
 # attention at the same scale. Count how often the walk passes K.
 
 # %% race
+carried = launch(n=192, d=32, block_q=64, block_k=32)
 Race.replay(carried, beside="naive", whose="the program that carries", caches=True)
 
+# %% k-reads
+carried
+
 # %% model-meets-ledger-text [markdown]
-# Lesson 02 left these repeated loads out. Here is the model for them: the
-# **tile-load** model. One head: Q and O once, K and V once per Q tile,
+# These are the books. The model for these repeated loads is the **tile-load** model. One
+# head: Q and O once, K and V once per Q tile,
 #
 # bytes = `2 N d b + 2 T_q N d b`
 #
@@ -465,8 +432,8 @@ Race.replay(carried, beside="naive", whose="the program that carries", caches=Tr
 # %% model-meets-ledger
 rows = []
 for n, block_q, block_k in [(192, 64, 32), (257, 128, 128), (100, 16, 48)]:
-    counted = launch(n, 64, block_q, block_k).total
-    model = flash_tile_loads.bytes(n=n, d=64, block_q=block_q, block_k=block_k)
+    counted = launch(n, 32, block_q, block_k).total
+    model = flash_tile_loads.bytes(n=n, d=32, block_q=block_q, block_k=block_k)
     rows.append((n, block_q, block_k, counted, model))
 columns = ("n", "block_q", "block_k", "bytes counted", "bytes of the model")
 Table(columns, rows, dict.fromkeys(columns[3:], ","))
@@ -479,7 +446,8 @@ Table(columns, rows, dict.fromkeys(columns[3:], ","))
 # every tile. Let the eager ledger of lesson 01 count (float32, `N = 512`, `d = 64`,
 # one head).
 
-# %% eager-tiles
+# %% eager-tiles folded=true
+# @title A table: tiles in eager PyTorch, and as one kernel
 import torch
 
 from course_lib import EagerLedger
@@ -509,7 +477,7 @@ Table(names, rows, dict.fromkeys(names[1:3], ".1f"), *kinds)
 # %% ratio-text [markdown]
 # ## Exhibit: "the advantage grows 2×, 4×, 8×"
 #
-# One can read this of naive attention (the four trips) against tile loads at `d = 128`
+# So it is said of naive attention (the four trips) against tile loads at `d = 128`
 # and `block_q = 128`: 2× at N = 4096, 4× at 8192, 8× at 16384. Predict, count, decide.
 
 # %% predict-ratio
@@ -564,18 +532,22 @@ p_ratio.reveal(
 #
 # So the traffic of HBM (DRAM to the counters) lies between two bounds:
 #
-# - **at least** the compulsory bytes: everything once;
-# - **at most** the tile loads: nothing is ever found in L2.
+# - **at least** the compulsory bytes: everything once. (A counter may miss what still lies in
+#   L2 when the kernel ends, so it can show a little less.)
+# - **at most** about the tile loads: nothing is ever found in L2. (We take tiles of 128 rows,
+#   as PyTorch's
+#   [source](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/transformers/cuda/flash_attn/flash_fwd_launch_template.h)
+#   does for d = 128 on an H100.)
 #
 # Where between them? No model of ours says. It was measured with the hardware
 # counters of an H100 (bf16, d = 128, PyTorch's *SDPA flash* of lesson 02; *ncu* is the
-# tool that reads them). First your predictions. The call has `N = 131072` and 8 heads. The tile loads ask
-# for 550 GB. The compulsory bytes are 1.07 GB.
+# tool that reads them). First your predictions. The call has `N = 131072` and 8 heads. The
+# tile loads ask for 550 GB. The compulsory bytes are 1.07 GB.
 
 # %% predict-dram
 p_dram = Predict(
     "4-dram",
-    "No mask. How many GB does DRAM deliver and take?",
+    "No mask. How many GB does DRAM move, reads and writes together?",
     unit="GB",
 )
 p_dram
@@ -595,7 +567,8 @@ p_dram_causal = Predict(
 )
 p_dram_causal
 
-# %% dram-bounds
+# %% dram-bounds folded=true
+# @title The two bounds, by formula
 record = load_measurements("h100_dram_traffic")
 
 
@@ -606,7 +579,8 @@ def bounds_gb(n, causal):
     return low / 1e9, flash_tile_loads.bytes(block_q=128, **shape) / 1e9
 
 
-# %% dram-numbers
+# %% dram-numbers folded=true
+# @title A table: what DRAM moved, between its bounds
 from course_lib.figures.dram import calls
 
 calls(bounds_gb)
@@ -628,39 +602,24 @@ p_dram_causal.reveal(
     f"{dram[True]:.3g} GB with the mask, {dram[False]:.3g} GB without: though the mask leaves "
     "about half of the tiles.",
 )
-print(f"causal / no mask: {dram[True] / dram[False]:.0f}")
 
 # %% dram-read [markdown]
-# Read the table from top to bottom.
-#
-# - **N = 8192, no mask.** K and V of all heads are 32 MiB. They fit into L2. DRAM
-#   traffic is the lower bound, and a little less (a counter may miss what still lies in
-#   L2 when the kernel ends): "Q, K, V, O once" is true here, of PyTorch's kernel.
-#   (Not of every kernel: lesson 08 measures the course's own.)
-# - **N = 32768.** K and V are 128 MiB and do not fit. Still, without a mask it is only
-#   1.5 times the bound. With a causal mask it is nearly 5 times.
-# - **N = 131072, causal.** K and V are 512 MiB. Half of what tiles of 128 rows would load now
-#   reaches DRAM: more than 130 times the bound. (How many rows PyTorch's tiles have, we did not look
-#   up.) "Once" is far from true here.
+# - **N = 8192, no mask.** K and V of all heads are 32 MiB. They fit into L2, and "Q, K, V, O
+#   once" is true, of PyTorch's kernel.
+# - **N = 131072, causal.** K and V are 512 MiB. Half of what the tiles load now
+#   reaches DRAM: more than 130 times the bound. "Once" is far from true here.
 #
 # So much was measured. Our reading of it: programs that run at the same time and walk
 # over the same keys *in step* share each delivery; causal ones have walks of different
-# length, and fall out of step. Lesson 08 changes their order on purpose.
+# length, and fall out of step.
 #
 # So "each tensor is read once" and "K and V are read `T_q` times" are both half true:
 # the first at moderate N, the second of the load instructions.
 
 # %% shown [markdown]
-# ## What was shown, and what was not
+# ## What was not shown
 #
-# **Shown.** Tiled attention gives naive's answer for any tile sizes, to
-# rounding (run). It never holds the table of scores. Q and O
-# cross once, K and V once per Q tile (counted, and equal to the model to the
-# byte). The ratio to naive in that model is `2 block_q / d` and does not grow.
-# DRAM traffic lies between two bounds, and where depends on N and on the mask
-# (measured on one H100).
-#
-# **Not shown.** That any of this is fast: NumPy programs say nothing about
+# That any of this is fast: NumPy programs say nothing about
 # time. The desk of this lesson is a model. And K and V do not become smaller: they
 # are input and must exist; the scores never had to. (A model that writes a text keeps
 # K and V of every earlier token: its *KV cache*.)
@@ -687,15 +646,6 @@ Quiz(
     unit="%",
     explanation="(T + 1) / (2 T) = 9 / 16 are visited, so 7 / 16 are skipped: "
     "28 of 64. 'About half' is right for many tiles only.",
-)
-
-# %% quiz-written
-Quiz(
-    "A Q tile meets 32 K/V tiles. How often is its output tile stored to HBM?",
-    answer=1,
-    tolerance=0,
-    explanation="After the last tile, divided by ℓ. Before that, O lives on "
-    "the chip. To store it after every tile would make 32 times the stores.",
 )
 
 # %% quiz-cache
@@ -858,14 +808,11 @@ p_largest = Predict(
 p_largest
 
 # %% sram-exhibit
-for B in (128, 148, 149, 185):
-    needed = (1024 * B + 2 * B * B) / 1024
-    word = "fits" if needed <= 192 else "does not fit"
-    print(f"B = {B}: {needed:5.1f} KiB, {word}")
+kib = {B: (1024 * B + 2 * B * B) / 1024 for B in (148, 149)}
 p_largest.reveal(
     largest_square_tile(192 * 1024, d=128),
-    "185 would need 252 KiB. Put the answer back into the inequality: that "
-    "takes ten seconds and finds such mistakes.",
+    f"148 rows need {kib[148]:.1f} KiB, 149 rows {kib[149]:.1f}. 185 would need 252 KiB. Put the "
+    "answer back into the inequality: that takes ten seconds and finds such mistakes.",
 )
 
 # %% quiz-largest

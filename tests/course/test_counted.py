@@ -13,7 +13,7 @@ from course.test_numbers import LESSONS, SAYS, prose
 
 from course_lib.accounting.hardware import MEMORY_HIERARCHY, gpu
 from course_lib.accounting.sram import tile_bytes
-from course_lib.accounting.traffic import flash_compulsory, flash_tile_loads
+from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, flash_tile_loads
 from course_lib.figures.overlap import product_cycles
 
 WITH_UNIT = re.compile(
@@ -40,14 +40,13 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
     ("01", "S and P are {:.0f} GiB each", square(8192, 8) / G),
     ("01", "S takes {:.0f} MiB at N = 4096", square(4096) / M),
     ("01", "N is {} times as large, so S is {} times as large", 4, 4**2),
-    ("01", "It does about {:.0f} % of it", 100 * 6 / (6 + 4 * 128)),  # FLOPs a score
-    ("01", "uses {:.0f} MB`", 4 * square(8192) / 1e6),
-    ("01", "nothing, {:.0f} MB is clear", 4 * square(8192) / 1e6),
     ("02", "bytes = {:.0f} MiB, for one head", square(8192) / M),
     ("02", "are {:.0f}, {:.0f} and {:.0f} MiB",
      *(PLACES[name] / M for name in ("registers", "shared memory", "L2"))),
     ("02", "{:.0f} times fewer bytes", 1.5 * 8192 / 128 + 1),
     ("02", "+ 1 = {:.0f} times the least", 1.5 * 8192 / 128 + 1),
+    ("02", "its bytes grow more than a {}", {1: "hundredfold"}.get(
+        eager_six_trips.bytes(n=1024, d=128) // eager_six_trips.bytes(n=64, d=128) // 100)),
     ("02", "matrices of {:.0f} MiB (8 heads)", square(8192, 8) / M),
     ("02", "8 heads S is {:.0f} MiB", square(1024, 8) / M),
     ("04", "2 bytes = {:.0f} MiB. With", 4096 * 128 * 2 / M),
@@ -64,9 +63,7 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
     ("04", "ask for {:.0f} GB. The compulsory bytes are {:.2f} GB",
      flash_tile_loads.bytes(block_q=128, **LONGEST) / 1e9, flash_compulsory.bytes(**LONGEST) / 1e9),
     ("04", "of all heads are {:.0f} MiB", k_and_v(8192, 8)),
-    ("04", "K and V are {:.0f} MiB and do not fit", k_and_v(32768, 8)),
     ("04", "K and V are {:.0f} MiB. Half", k_and_v(131072, 8)),
-    ("04", "would make {} times the stores", 32),
     ("04", "185 would need {:.0f} KiB", (1024 * 185 + 2 * 185**2) / K),
     ("04", "one desk {} KiB", gpu("A100").shared_kib_per_block),
     ("04", "an H100's: {} KiB", gpu("H100").shared_kib_per_block),
@@ -86,7 +83,6 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
      8192 * 2 * 32 * 8 * 128 * 2 / G),
 ]  # fmt: skip
 TOLD = {  # lesson -> what nothing here computes, and where it comes from
-    "00": {"16 MB were read": "an example"},
     "03": {"off by 1 %": "an answer to choose"},
     "04": {"in 192 KiB": "a public text's"},
     "08": {"2.6 times less error": "arXiv:2407.08608"},

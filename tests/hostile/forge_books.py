@@ -3,7 +3,7 @@
 import gc
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     for thing in gc.get_objects():
         if type(thing).__name__ == "Channel":
             thing.send({"result": q, "ledger": {"kind": "eager", "crossings": 7}, "allocated": []})

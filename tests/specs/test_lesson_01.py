@@ -15,7 +15,7 @@ from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
 from course_lib.specs import find
 
-NAMES = ("predict_doubling", "naive_attention", "trip_bytes", "scale_queries_first")
+NAMES = ("predict_doubling", "naive_attention", "trip_bytes", "four_trip_attention")
 
 
 def told(exercise, mistake):

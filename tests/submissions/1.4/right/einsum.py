@@ -2,7 +2,7 @@
 import torch
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     q = q.clone().div_(q.shape[-1] ** 0.5)
     p = torch.softmax(torch.einsum("...qd,...kd->...qk", q, k), dim=-1)
     return torch.einsum("...qk,...kd->...qd", p, v)

@@ -4,7 +4,7 @@ import math
 import torch
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     dtype = q.dtype
     q, k, v = q.float(), k.float(), v.float()
     s = torch.matmul(q / math.sqrt(q.shape[-1]), k.mT)

@@ -2,6 +2,6 @@
 import torch
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     root = q.shape[-1] ** 0.25
     return torch.softmax((q / root) @ (k / root).mT, dim=-1) @ v

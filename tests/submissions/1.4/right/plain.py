@@ -4,7 +4,7 @@ import math
 import torch
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     q = q / math.sqrt(q.shape[-1])
     p = torch.softmax(q @ k.mT, dim=-1)
     return p @ v

@@ -4,6 +4,6 @@ import math
 import torch
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     s = q / math.sqrt(q.shape[-1]) @ k.mT
     return torch.softmax(s, dim=-1, dtype=torch.float32).to(q.dtype) @ v
