@@ -59,11 +59,11 @@ SLOW = set(those_that_wait())
 def samples(kind: str) -> list[object]:
     """Return parameters: every sample of a kind, those that wait marked slow.
 
-    Of an exercise's others `make test` tries one in four, three wrong ones at least.
+    Of an exercise's others `make test` tries one in six, two wrong ones at least.
     """
     every = corpus(kind)
     others = [one for one in every if f"{kind} {name_of(one)}" not in SLOW]
-    few = drawn(others, text_of, group=exercise_of, few=3 if kind == "wrong" else 1, one_in=4)
+    few = drawn(others, text_of, group=exercise_of, few=2 if kind == "wrong" else 1, one_in=6)
 
     def marks(one: Sample) -> list[object]:
         return [] if one in few else [pytest.mark.sweep if one in others else pytest.mark.slow]
