@@ -1,8 +1,9 @@
 # Everything runs in .venv, made once by start.py; nothing is registered outside this folder.
 #   make lab                              open the course in JupyterLab
 #   make lab ARGS="--no-browser --port 8899"
-#   make test                             lint, build check and the test suite
-#   make test LESSON=03                   what concerns one lesson
+#   make test                             lint, build check and the test suite: of large families a few
+#   make test-sweep                       the others of these families; CI runs both
+#   make test LESSON=03                   what concerns one lesson, whole families
 # PYTHON= chooses the interpreter (3.11 or newer), TORCH_INDEX= where torch comes from, PIP_ARGS= is
 # handed to pip, and BIN=/some/bin uses an environment of your own (a GPU machine's, conda's) instead
 # of making .venv.
@@ -12,7 +13,8 @@ ARGS ?=
 export PIP_ARGS TORCH_INDEX
 
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-FAST = -n 2 --dist worksteal -m "not gpu and not slow"
+TWO = -n 2 --dist worksteal
+ALL = not gpu and not slow
 
 ifeq ($(BIN),.venv/bin)
 LAB := .venv/.lab
@@ -25,10 +27,10 @@ MUTANTS = PYTHONPATH=tests $(BIN)/python -m mutants $(if $(EXERCISE),--exercise 
     $(if $(MINUTES),--minutes $(MINUTES)) $(if $(OUT),--out $(OUT)) \
     $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
-.PHONY: help sizes verdicts mutants rewrites lab test watch coverage test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help sizes verdicts mutants rewrites lab test watch coverage test-sweep test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
 
 help:
-	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts | mutants | rewrites"
+	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-sweep | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts | mutants | rewrites"
 
 lab: $(LAB)
 	@exec $(BIN)/python -m course_lib.cli lab $(ARGS)
@@ -36,10 +38,10 @@ lab: $(LAB)
 ifdef LESSON
 test: $(DEV)
 	$(BIN)/course build --check
-	$(PYTEST) $(FAST) --lesson $(LESSON) $(ARGS)
+	$(PYTEST) $(TWO) -m "$(ALL)" --lesson $(LESSON) $(ARGS)
 else
 test: lint
-	$(PYTEST) $(FAST) $(ARGS)
+	$(PYTEST) $(TWO) -m "$(ALL) and not sweep" $(ARGS)
 endif
 
 # on every save: build the notebooks, run the tests of the saved file's lesson (or of LESSON)
@@ -48,8 +50,11 @@ watch: $(DEV)
 
 # what runs in children (zygotes, notebooks' kernels, the command line) is not counted
 coverage: $(DEV)
-	$(PYTEST) $(FAST) --cov --cov-report= $(ARGS)
+	$(PYTEST) $(TWO) -m "$(ALL)" --cov --cov-report= $(ARGS)
 	$(BIN)/python .ci/rooms.py
+
+test-sweep: $(DEV)
+	$(PYTEST) $(TWO) -m "$(ALL) and sweep" $(ARGS)
 
 test-gpu: $(DEV)
 	$(PYTEST) -m gpu $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ def read_cells(file: Path) -> list[Cell]:
     Raises BuildError for a cell without a slug, a slug that no notebook takes as a cell id, and
     a slug that occurs twice.
     """
+    # jsonschema builds 39 parsers with it, a second of work, for a format that no notebook has
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import jupytext
 
     text = file.read_text(encoding="utf-8")

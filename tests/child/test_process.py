@@ -79,8 +79,7 @@ import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 with open({path!r}, "w") as file:
     print(child.pid, file=file)
-while True:
-    pass
+time.sleep(600)
 """
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus import corpus, sample
+from drawn import drawn, swept
 from helpers import code
 
 from course_lib.classroom.examine import draw_cases, examine
@@ -25,6 +26,10 @@ def examined(workshop, name, program, cases=slice(None)):
     exercise = find(name)
     drawn = draw_cases(exercise, b"secret", "x")[cases]
     return examine(workshop, exercise, program, drawn, b"secret")
+
+
+def right_text(exercise):
+    return corpus("right", exercise.id)[0].text
 
 
 # Right, and written differently -------------------------------------------------------------------
@@ -198,19 +203,16 @@ def test_a_launch_for_each_head_is_right_in_its_numbers_and_is_told_so(workshop)
 # Wrong --------------------------------------------------------------------------------------------
 
 
-WRONG = [
-    pytest.param(one.text, one.expected[1], id=one.name)
-    for one in corpus("wrong", "7.4")
-    if one.expected[0] == "misconception"
-]
+WRONG = [one for one in corpus("wrong", "7.4") if one.expected[0] == "misconception"][::6]
+FEW_WRONG = drawn(WRONG, lambda one: one.text, few=3)
 
 
-@pytest.mark.parametrize(("source", "name"), WRONG[::6])
-def test_a_mistake_is_called_as_in_a_notebook(workshop, source, name):
+@pytest.mark.parametrize("one", swept(WRONG, FEW_WRONG, lambda one: one.name))
+def test_a_mistake_is_called_as_in_a_notebook(workshop, one):
     """The corpus says the name for a notebook; here the sandbox has to find the same."""
-    result = examined(workshop, "7.4", source)
+    result = examined(workshop, "7.4", one.text)
     assert result.report.verdict in (Verdict.INCORRECT, Verdict.ERROR)
-    assert result.report.misconception == name, result.report.text()
+    assert result.report.misconception == one.expected[1], result.report.text()
 
 
 def test_nan_that_nobody_computed_is_no_misconception(workshop):
@@ -226,9 +228,10 @@ def test_what_leaves_its_tensors_is_named_and_ends_there(workshop):
 
 
 KERNELS = [exercise for exercise in EXERCISES if exercise.kind == "kernel"]
+FEW_KERNELS = drawn(KERNELS, right_text, group=lambda exercise: exercise.lesson)
 
 
-@pytest.mark.parametrize("exercise", KERNELS, ids=lambda exercise: exercise.id)
+@pytest.mark.parametrize("exercise", swept(KERNELS, FEW_KERNELS, lambda exercise: exercise.id))
 def test_a_right_kernel_passes_when_a_hard_case_is_the_one_that_is_replayed(
     workshop, exercise, monkeypatch
 ):
@@ -244,10 +247,10 @@ def test_a_right_kernel_passes_when_a_hard_case_is_the_one_that_is_replayed(
             raise
 
     monkeypatch.setattr(Replay, "again", watched)
-    right = corpus("right", exercise.id)[0]
+    right = right_text(exercise)
     for case in draw_cases(exercise, b"secret", "x"):
         if case.shows:
-            result = examine(workshop, exercise, right.text, [case], b"secret")
+            result = examine(workshop, exercise, right, [case], b"secret")
             assert result.report.passed, result.report.text()
     assert not unclear
 

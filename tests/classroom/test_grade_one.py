@@ -177,7 +177,8 @@ def test_a_submission_has_one_limit_for_all_its_exercises(workshop, monkeypatch)
     monkeypatch.setattr(grade_one, "SECONDS", 0.5)
     text = SLOW_ECHO + "\n\ndef naive_attention(q, k, v):\n    return q\n"
     handed_in = Submission("ada", (("e.py", text.encode()),))
-    lines = grade(workshop, handed_in, [find("0.1"), find("1.2"), find("1.3")], b"a secret")
+    two = replace(find("0.1"), cases=lambda rng: list(find("0.1").cases(rng))[:2])
+    lines = grade(workshop, handed_in, [two, find("1.2"), find("1.3")], b"a secret")
     found = {line["exercise"]: line for line in lines}
     assert found["0.1"]["outcome"] == "passed"
     assert (found["1.2"]["outcome"], found["1.2"]["fault_of"]) == ("error", "student")

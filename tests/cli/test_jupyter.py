@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def place(command: list[str]) -> str:
 def test_lab_opens_the_first_lesson_and_hands_options_on(opened):
     main(["lab", "--no-browser", "--port", "8899"])
     assert place(opened[0]) == "notebooks/00_start_here.ipynb"
+    assert opened[0][1:4] == ["-P", "-c", jupyter._JUPYTERLAB]
     assert opened[0][-3:] == ["--no-browser", "--port", "8899"]
 
 
@@ -136,3 +138,10 @@ def test_only_jupyterlabs_options_are_handed_on(capsys):
     with pytest.raises(SystemExit):
         main(["list", "--no-browser"])
     assert "unrecognized arguments: --no-browser" in capsys.readouterr().err
+
+
+def test_jupyterlab_starts_without_what_it_does_not_need():
+    """Parsers of IRIs, for a format of JSON schemas: two of three seconds of its import."""
+    starts = jupyter._JUPYTERLAB.replace("main()", "print('rfc3987_syntax.utils' in sys.modules)")
+    said = subprocess.run([sys.executable, "-P", "-c", starts], capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "False\n"), said.stderr

@@ -91,6 +91,7 @@ def page(browser, tmp_path_factory) -> Iterator[Any]:
 
 
 @pytest.mark.browser
+@pytest.mark.sweep  # a JupyterLab of its own, and what it shows is what the test above has read
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "file",

@@ -1,9 +1,9 @@
 """The corpus of submissions as a class: what the sandbox grades is what a notebook's check says.
 
 `test_submissions` asks the check in the student's own process. Here the same ones are graded as
-those of a class are: split, loaded in a confined process, launched apart. A right one of each
-kernel exercise, on some of its cases, and a wrong one of each lesson are graded always, the whole
-corpus on all cases with the slow tests.
+those of a class are: split, loaded in a confined process, launched apart. A wrong one of each
+lesson and, on some of its cases, a right one are graded always, a right one of each kernel exercise
+in the sweep, the whole corpus on all cases with the slow tests.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 
 import pytest
 from corpus import corpus
+from drawn import drawn, swept
 
 from course_lib.classroom import grade_one
 from course_lib.handin.submissions import Submission
@@ -44,6 +45,10 @@ def name_of(sample) -> str:
     return f"{sample.exercise}-{sample.name}"
 
 
+def lesson_of(sample) -> int:
+    return find(sample.exercise).lesson
+
+
 @pytest.fixture
 def graded(workshop, sample, monkeypatch):
     """Grade a sample; compile it for a GPU only where the corpus asks for that."""
@@ -55,8 +60,12 @@ def graded(workshop, sample, monkeypatch):
     return line
 
 
-def test_the_fast_half_holds_a_right_sample_of_every_kernel_exercise():
+ALWAYS_RIGHT = drawn(FEW_RIGHT, lambda one: one.id + one.text, group=lesson_of)
+
+
+def test_the_few_hold_a_right_sample_of_every_lesson_and_the_sweep_of_every_kernel_exercise():
     assert {sample.exercise for sample in FEW_RIGHT} == set(KERNELS)
+    assert {lesson_of(sample) for sample in ALWAYS_RIGHT} == {lesson_of(one) for one in FEW_RIGHT}
 
 
 @pytest.fixture
@@ -70,7 +79,7 @@ def fewer_cases(monkeypatch) -> None:
     monkeypatch.setattr(grade_one, "draw_cases", drawn)
 
 
-@pytest.mark.parametrize("sample", FEW_RIGHT, ids=name_of)
+@pytest.mark.parametrize("sample", swept(FEW_RIGHT, ALWAYS_RIGHT, name_of))
 def test_a_right_submission_of_every_kernel_exercise_gets_its_points(sample, fewer_cases, graded):
     assert_points(sample, graded)
 

@@ -1,4 +1,7 @@
-"""Every file of tests/hostile is graded: none gains a point, stops the batch, or gets out."""
+"""Every file of tests/hostile is graded: none gains a point, stops the batch, or gets out.
+
+`make test` tries one in four of each kind of attack, here and in `test_hostile_controls`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn import drawn, swept
 
 from course_lib.classroom.grade_one import grade
 from course_lib.handin.submissions import Submission
@@ -16,6 +20,15 @@ from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES
 
 FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))
+
+
+def kind(file: Path) -> tuple[str, str]:
+    """Return what may become of a file, and where it is tried without a defence."""
+    tries, undefended, *_ = file.read_text().splitlines()
+    return tries.rpartition("; must: ")[2], undefended.partition(":")[0]
+
+
+FEW = drawn(FILES, lambda file: file.name + file.read_text(), group=kind, one_in=4)
 PATIENCE = 0.5
 # the same exercises with a shorter patience, so that the endless ones are over soon
 SHORT = [replace(e, seconds=PATIENCE) for e in EXERCISES]
@@ -41,7 +54,7 @@ def test_the_corpus_is_large_and_says_what_it_tries():
         assert re.match(r"# tries: .+; must: [a-zA-Z, ]+\n", file.read_text()), file.name
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", swept(FILES, FEW, lambda file: file.stem))
 def test_hostile(workshop, file, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "of the grader")
     text = file.read_text()

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 import triton
-from corpus import corpus
+from corpus import Sample, corpus
+from drawn import drawn
 from helpers import report_on, says, words_of
 
 from course_lib.judging.report import Verdict
@@ -56,10 +57,26 @@ SLOW = set(those_that_wait())
 
 
 def samples(kind: str) -> list[object]:
-    """Return parameters: every sample of a kind, those that wait marked slow."""
-    slow = {True: [pytest.mark.slow], False: []}
-    every = [(one, name_of(one)) for one in corpus(kind)]
-    return [pytest.param(one, id=name, marks=slow[f"{kind} {name}" in SLOW]) for one, name in every]
+    """Return parameters: every sample of a kind, those that wait marked slow.
+
+    Of an exercise's others `make test` tries one in six, two wrong ones at least.
+    """
+    every = corpus(kind)
+    others = [one for one in every if f"{kind} {name_of(one)}" not in SLOW]
+    few = drawn(others, text_of, group=exercise_of, few=2 if kind == "wrong" else 1, one_in=6)
+
+    def marks(one: Sample) -> list[object]:
+        return [] if one in few else [pytest.mark.sweep if one in others else pytest.mark.slow]
+
+    return [pytest.param(one, id=name_of(one), marks=marks(one)) for one in every]
+
+
+def text_of(one: Sample) -> str:
+    return one.id + one.text
+
+
+def exercise_of(one: Sample) -> str:
+    return one.exercise
 
 
 @pytest.mark.parametrize("sample", samples("wrong"))
@@ -70,7 +87,7 @@ def test_every_wrong_submission_fails_for_its_reason(sample):
     assert says(report, what) == name, report.text()
 
 
-def test_every_name_and_every_exercise_is_among_the_fast():
+def test_every_name_and_every_exercise_is_among_those_that_do_not_wait():
     fast = [one for one in corpus("wrong") if f"wrong {name_of(one)}" not in SLOW]
     assert {one.expected for one in fast} == {one.expected for one in corpus("wrong")}
     each = Counter(one.exercise for one in fast)
