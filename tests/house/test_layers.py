@@ -114,7 +114,7 @@ def test_both_tests_above_can_fail():
 
 
 def test_no_python_that_the_course_starts_imports_from_the_folder_it_is_started_in():
-    """Somebody else's ``signal.py`` may lie there: a hand-in, where a class is graded."""
+    """A file that is called like a module may lie there: a hand-in, where a class is graded."""
     commands = {
         f"{file.relative_to(ROOT)}:{node.lineno}": [ast.unparse(word) for word in node.elts[1:2]]
         for file in sorted((ROOT / "course_lib").rglob("*.py"))

@@ -286,10 +286,8 @@ class Sandboxed:
         found = self.exercise.finding(other, seen, expected) or no_race(other, seen, expected)
         if found is None:
             return None
-        if found.numbers_right:  # a kernel that knows the numbers of this case may look them up
-            says = (
-                f"the answer is right, but on other inputs the same launches do more: {found.says}"
-            )
+        if found.numbers_right:  # a kernel that knows this case's numbers may look them up
+            says = f"the launches of this case were done again on other inputs: {found.says}"
             return Finding(BY_THE_KERNEL, says)
         return Finding(
             BY_THE_KERNEL,
