@@ -319,7 +319,10 @@ def _import_error(name: str) -> str:
     """Import ``name`` in a child; return why that fails, in one line, or ""."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", f"import {name}"], capture_output=True, text=True, timeout=120
+            [sys.executable, "-P", "-c", f"import {name}"],
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
     except subprocess.TimeoutExpired:
         return "the import did not end within two minutes"

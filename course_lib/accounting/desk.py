@@ -10,6 +10,7 @@ left: taken again it still has its shape, and no numbers.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -301,7 +302,7 @@ class Desk:
                     raise ValueError(f"the books of {name!r} are no row of numbers.")
                 setattr(place, one, row)
             for count in _COUNTS:
-                setattr(place, count, int(books[count]))
-        desk.peak = None if data["peak"] is None else int(data["peak"])
+                setattr(place, count, operator.index(books[count]))
+        desk.peak = None if data["peak"] is None else operator.index(data["peak"])
         desk.stale = bool(data["stale"])
         return desk

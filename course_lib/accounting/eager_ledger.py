@@ -30,6 +30,7 @@ over a row that outgrows the chip's memory reads it twice). Lesson 02 uses this 
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 import zlib
@@ -210,10 +211,10 @@ class EagerLedger(Ledger):
         ledger = cls()
         ledger._take(data)
         ledger.crossings = [
-            Crossing(str(op), str(tensor), str(way), int(n), int(itemsize))
+            Crossing(str(op), str(tensor), str(way), operator.index(n), operator.index(itemsize))
             for op, tensor, way, n, itemsize in data["crossings"]
         ]
-        ledger.peak_bytes = int(data["peak"])
+        ledger.peak_bytes = operator.index(data["peak"])
         ledger.unseen = [str(op) for op in data["unseen"]]
         return ledger
 

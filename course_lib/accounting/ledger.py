@@ -7,6 +7,7 @@ print MB, powers of ten.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -75,13 +76,14 @@ class Ledger:
     def _take(self, data: Mapping[str, Any]) -> None:
         """Enter the books that `to_plain` gave; from whomever they come, names and numbers.
 
-        Raises something (KeyError, TypeError, ValueError ...) if they are none.
+        Raises something (KeyError, TypeError, ValueError ...) if they are none. (A text is no
+        number: one made of it may have more digits than a record can hold.)
         """
         for name, count in data["read"].items():
-            self.note_read(str(name), count)
+            self.note_read(str(name), operator.index(count))
         for name, count in data["written"].items():
-            self.note_written(str(name), count)
-        self.flops = int(data["flops"])
+            self.note_written(str(name), operator.index(count))
+        self.flops = operator.index(data["flops"])
 
     @property
     def total(self) -> int:

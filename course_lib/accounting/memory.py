@@ -8,6 +8,7 @@ between them; `load` and `store` take arrays of addresses (element indices) and 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -111,15 +112,15 @@ class FlatMemory(Ledger):
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> FlatMemory:
         """Return the memory that `to_plain` described. Raises something if this is none."""
-        memory, arrays = cls(int(data["itemsize"])), data["arrays"]
+        memory, arrays = cls(operator.index(data["itemsize"])), data["arrays"]
         if len(arrays) > _MOST_TENSORS:  # each moves all that came before
             raise ValueError(f"there are {len(arrays)} tensors, more than {_MOST_TENSORS}.")
         for name, array in arrays.items():
             memory.place(str(name), array)
         memory._take(data)
-        memory.loads = int(data["loads"])
+        memory.loads = operator.index(data["loads"])
         for name, n_bytes in data["largest"].items():
-            memory.largest[str(name)] = int(n_bytes)
+            memory.largest[str(name)] = operator.index(n_bytes)
         return memory
 
     def offset(self, name: str) -> int:

@@ -128,7 +128,7 @@ def _start(folder: Path, environment: dict[str, str], timeout: float) -> tuple[i
     """Start the child and wait; return (exit status, stderr), status None if time ran out."""
     with open(folder / "stderr.txt", "w+", encoding="utf-8", errors="replace") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", _VIA, str(folder)],
+            [sys.executable, "-P", "-m", _VIA, str(folder)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -38,6 +38,7 @@ from course_lib.sandbox.workshop import refuse_windows
 TRIES = 2
 LONGEST = 3600.0  # seconds for one submission: twice what a worker's own clocks allow
 _INTERPRETED_ON_ONE_THREAD = {
+    "PYTHONSAFEPATH": "1",  # "spawn" is `python -c`: it would import what lies where we stand
     "TRITON_INTERPRET": "1",
     "CUDA_VISIBLE_DEVICES": "",
     **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},

@@ -41,7 +41,7 @@ class Result:
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of the confined processes
     judging_seconds: float = 0.0  # CPU, of truth and comparison
-    launches: list[dict[str, Any]] = field(default_factory=list)  # of the case to compile
+    launches: list[dict[str, Any]] = field(default_factory=list)  # to be compiled, if it passed
 
 
 def draw_cases(exercise: Exercise, secret: bytes, content: str) -> list[Case]:
@@ -79,7 +79,9 @@ def examine(
             workshop.close()  # a zygote may have been asked and not been heard
             result.report = engine.incorrect(exercise, Case(""), _NEVER_JUDGED)
         break
-    result.launches, result.cpu_seconds = host.launches, host.cpu_seconds
+    result.cpu_seconds = host.cpu_seconds
+    if result.report.passed:  # others are not compiled, and their tensors may be large
+        result.launches = host.launches
     result.seconds = time.monotonic() - started
     return result
 

@@ -102,19 +102,28 @@ def submissions(place: Path) -> Iterator[Submission]:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """Number all names that occur more than once, so that nobody gets another's by coming first."""
-    often = Counter(names)
-    taken = {name for name in names if often[name] == 1}
-    numbers = {name: itertools.count(1) for name in names}
+    """Number all names that occur more than once, so that nobody gets another's by coming first.
+
+    (Nor by capitals: gradebooks take ``Ada`` for ``ada`` when rows are imported.)
+    """
+    often = Counter(map(_same, names))
+    taken = {_same(name) for name in names if often[_same(name)] == 1}
+    numbers = {_same(name): itertools.count(1) for name in names}
 
     def free(name: str) -> str:
-        if often[name] == 1:
+        if often[_same(name)] == 1:
             return name
-        found = next(f"{name} [{i}]" for i in numbers[name] if f"{name} [{i}]" not in taken)
-        taken.add(found)
+        tried = (f"{name} [{i}]" for i in numbers[_same(name)])
+        found = next(one for one in tried if _same(one) not in taken)
+        taken.add(_same(found))
         return found
 
     return [free(name) for name in names]
+
+
+def _same(name: str) -> str:
+    """Return what names have in common that differ in capitals or in the width of letters."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def shown(name: str) -> str:

@@ -26,7 +26,7 @@ Places = frozenset[int]  # among the inputs
 class Origins:
     """What is known of the tensors of one case's launches.
 
-    ``sources``: of the case, where `Provenance` has them; it then knows what launches wrote, too.
+    ``sources``: of the case, shared with its `Provenance`; they know what launches wrote.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class Origins:
     ) -> None:
         self._deadline = deadline
         inputs = list(inputs)
-        self._sources = sources or Sources(inputs, deadline)
-        self._memories = [memory_of(x) for x in self._sources.inputs]
+        self.sources = sources or Sources(inputs, deadline)
+        self._memories = [memory_of(x) for x in self.sources.inputs]
         self._known: dict[Any, tuple[Places, bool]] = {}
         self._of: dict[str, set[Places | None]] = {}
         # parameter -> the inputs whose numbers it holds: several are packed in it, none: a launch
@@ -91,7 +91,7 @@ class Origins:
         key = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), hash(memory)
         if key not in self._known:
             lies_in = frozenset(i for i, there in enumerate(self._memories) if memory in there)
-            of = self._sources.holds(tensor, lies_in)
+            of = self.sources.holds(tensor, lies_in)
             if of is None:  # a launch may write these numbers yet
                 return None
             self._known[key] = of, not of <= lies_in

@@ -100,7 +100,7 @@ def _official() -> list[str]:
 
 
 def _pip(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", arguments[0], "--quiet", *arguments[1:]]
+    command = [sys.executable, "-P", "-m", "pip", arguments[0], "--quiet", *arguments[1:]]
     if subprocess.call(command):
         raise NotInstalled(f"pip {arguments[0]} did not do it (above: why).")
 

@@ -192,6 +192,7 @@ class _File:
     def _defined(self, node: ast.stmt) -> ast.stmt:
         if isinstance(node, ast.Assign) and _plain_names(node.targets):
             self._check_constant(node.value)
+            node.value = _Kept().visit(node.value)
             self._bind(_names_of(node.targets))
             return node
         if isinstance(node, ast.FunctionDef):
@@ -222,6 +223,7 @@ class _File:
             raise NotTriton(f"`{node.name}`: a kernel has no *args, **kwargs.")
         for default in [*arguments.defaults, *filter(None, arguments.kw_defaults)]:
             self._check_constant(default)
+        _Kept().visit(arguments)
         self._bind({node.name})
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for argument in every:
@@ -317,6 +319,14 @@ class _File:
         if any(name not in members for name in chain):
             raise NotTriton(f"`{_short(node)}` is not part of Triton.")
         return False
+
+
+class _Kept(ast.NodeTransformer):
+    """Makes tuples of lists in what outlives a launch: a kernel could count its launches there."""
+
+    def visit_List(self, node: ast.List) -> ast.Tuple:
+        self.generic_visit(node)
+        return ast.Tuple(node.elts, node.ctx)
 
 
 def _dotted(node: ast.expr) -> tuple[str, list[str]]:

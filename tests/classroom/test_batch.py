@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -52,6 +53,7 @@ def graded(tmp_path_factory):
         "=cmd.py": "def echo(x):\n    raise ValueError('=1+1 <b>')\n",
     }
     files |= {f"good{i}.py": ECHO for i in range(6)}
+    files["signal.py"] = "open('imported', 'w').close()\n" + ECHO  # a module of Python's, too
     for name, text in files.items():
         (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     killed = []
@@ -63,7 +65,8 @@ def graded(tmp_path_factory):
 
     job = Job(b"a secret of the test", ("0.1",))
     records = Records(out / "records.jsonl")
-    tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_one)
+    with contextlib.chdir(place):  # where a teacher may stand
+        tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_one)
     return place, out, tally, files
 
 
@@ -128,6 +131,7 @@ OUTCOMES = {
     "stub": "not attempted",
     "=cmd": "error",
     **{f"good{i}": "passed" for i in range(6)},
+    "signal": "passed",
 }
 
 
@@ -138,6 +142,11 @@ def test_every_submission_is_graded_exactly_once_though_a_worker_was_killed(grad
     assert {line["student"]: line["outcome"] for line in lines} == OUTCOMES
     assert tally.graded == len(files)
     assert tally.for_a_person == 5
+
+
+def test_nothing_that_is_handed_in_is_imported_by_the_grader(graded):
+    """Python looks first in the folder in which it is started with -c or -m, unless told not to."""
+    assert not (graded[0] / "imported").exists()
 
 
 def test_a_record_says_all_that_is_promised(graded):

@@ -198,6 +198,7 @@ def test_right_kernels_pass_in_other_styles(workshop, style):
 def test_a_launch_for_each_head_is_right_in_its_numbers_and_is_told_so(workshop):
     result = examined(workshop, "7.1", HEAD + A_LAUNCH_FOR_EACH_HEAD)
     assert result.report.failed_property == "is one launch", result.report.text()
+    assert result.launches == [], "nobody compiles them, and tensors of all exercises are much"
 
 
 # Wrong --------------------------------------------------------------------------------------------

@@ -340,3 +340,12 @@ def test_nobody_takes_a_name_by_hiding_a_character(tmp_path):
     assert "bob" in found["\x01bob"].note
     assert "bob" in found["bob"].note
     assert (found["carol"].student, found["carol"].note) == ("carol", "")
+
+
+def test_nobody_takes_a_name_by_its_capitals_or_the_width_of_its_letters(tmp_path):
+    """A gradebook's import knows logins and addresses without their capitals."""
+    found = hand_in(tmp_path, "ada", "Ada", "\uff21da", "eve", "adam")
+    alike = [found[name] for name in ("ada", "Ada", "\uff21da")]
+    assert len({s.student.casefold()[-4:] for s in alike} & {" [1]", " [2]", " [3]"}) == 3
+    assert all("whose is this one?" in s.note for s in alike)
+    assert (found["adam"].student, found["eve"].note) == ("adam", "")

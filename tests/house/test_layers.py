@@ -111,3 +111,17 @@ def test_both_tests_above_can_fail():
     beside = ("course_lib.demo", "course_lib.widgets.base")
     assert ways_up({beside[0]: {beside[1]}}) == {beside}
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}}) != []
+
+
+def test_no_python_that_the_course_starts_imports_from_the_folder_it_is_started_in():
+    """A file that is called like a module may lie there: a hand-in, where a class is graded."""
+    commands = {
+        f"{file.relative_to(ROOT)}:{node.lineno}": [ast.unparse(word) for word in node.elts[1:2]]
+        for file in sorted((ROOT / "course_lib").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.List | ast.Tuple)
+        and node.elts
+        and ast.unparse(node.elts[0]) == "sys.executable"
+    }
+    assert len(commands) > 5
+    assert not [place for place, flag in commands.items() if flag not in (["'-P'"], ["'-I'"])]

@@ -15,6 +15,7 @@ import pytest
 from drawn import drawn, swept
 
 from course_lib.classroom.grade_one import grade
+from course_lib.classroom.record import Records
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.workshop import Workshop
 from course_lib.specs import EXERCISES
@@ -66,6 +67,7 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
 
     lines = grade(workshop, submission, [exercise], b"a secret")
 
+    Records(tmp_path / "records.jsonl").append(lines)  # what cannot be written stops the class
     (line,) = lines
     assert line["outcome"].removeprefix("right here, ") in allowed, line
     assert line["score"] == (exercise.points if line["outcome"] == "passed" else 0)

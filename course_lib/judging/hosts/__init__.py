@@ -20,7 +20,8 @@ class Ran:
 
     ``given`` is the case as the function got it (on a GPU its tensors lie there). ``found`` is
     what is wrong whatever the numbers are: a changed input, say. After a ``fatal`` one there is
-    nobody left to run another case.
+    nobody left to run another case. ``claimed``: the failure is what a student's process says of
+    itself, and nobody else has seen it.
     """
 
     given: Case
@@ -28,6 +29,7 @@ class Ran:
     failure: Failure | None = None
     found: Finding | None = None
     fatal: bool = False
+    claimed: bool = False
 
 
 class Host(Protocol):

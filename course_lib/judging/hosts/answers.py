@@ -7,13 +7,16 @@ from typing import Any
 from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
+from course_lib.sandbox.calling import has_too_many_parts
 from course_lib.sandbox.inputs import TAMPERING
 
 
 def message_of(answer: Any) -> dict[str, Any]:
-    """Return an answer, which must be a dictionary. Raises BadFrame."""
+    """Return an answer: a dictionary, with a result that can be looked at. Raises BadFrame."""
     if not isinstance(answer, dict):
         raise BadFrame("no answer")
+    if has_too_many_parts([answer.get("result"), answer.get("first")]):  # where it came from, too
+        raise BadFrame("it has too many parts")
     return answer
 
 

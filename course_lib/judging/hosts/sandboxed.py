@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.answers import failure_of, message_of, tampering_of
 from course_lib.judging.hosts.asked import Asked
 from course_lib.judging.hosts.launch_message import clean_launch
+from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
 from course_lib.judging.replay import OF_FORGED_DATA, Replay, Unclear
@@ -146,7 +148,7 @@ class Sandboxed:
         self._call(case, counted=case.counted)
         answer = self._next(case, provenance)
         if failure := failure_of(answer):
-            return Ran(case, failure=failure)
+            return Ran(case, failure=failure, claimed=True)
         allocated = answer.get("allocated")
         ledger = self._books() if self._is_kernel else books.rebuilt(answer.get("ledger"))
         observed = Observed(
@@ -265,10 +267,13 @@ class Sandboxed:
         replay, self._replay = self._replay, None
         self._clock = self._new_clock()
         other = replay.other_case
+        origins = Origins(_tensors(other), self._clock)
         try:
             self._open_books(self.exercise.races)
-            result = replay.again(self._launch_once_more, observed.result)
-            seen = Observed(result, self._books(), observed.allocated)
+            result = replay.again(partial(self._interpreted, origins), observed.result)
+            if observed.origins:  # other memory tells no copies, and these are the same launches
+                origins.copied = observed.origins.copied
+            seen = Observed(result, self._books(), observed.allocated, origins=origins)
         except Unclear as why:
             return Finding(
                 FOLLOWS,
@@ -278,8 +283,12 @@ class Sandboxed:
         except _Over:
             seen = Observed(None)
         expected = self.exercise.truth(*other.args, **other.kwargs)
-        if self.exercise.finding(other, seen, expected) is None:
+        found = self.exercise.finding(other, seen, expected) or no_race(other, seen, expected)
+        if found is None:
             return None
+        if found.numbers_right:  # a kernel that knows this case's numbers may look them up
+            says = f"the launches of this case were done again on other inputs: {found.says}"
+            return Finding(BY_THE_KERNEL, says)
         return Finding(
             BY_THE_KERNEL,
             "the answer is right, but the same launches on other inputs do not give theirs: some "
@@ -318,17 +327,18 @@ class Sandboxed:
         if forged := provenance.launched(launch):
             raise _Over(found=forged)
         self._has_launched = True
-        if self._origins:
-            given = leaves(launch["args"])
-            self._origins.note({name: x for name, x in given if hasattr(x, "data_ptr")})
-        written = self._launch_once_more(launch)
-        provenance.note_written(written.values())
+        assert self._origins is not None  # made together with `provenance`
+        written = self._interpreted(self._origins, launch)
         if self._replay:
             self._replay.note(launch, written)
         return written
 
-    def _launch_once_more(self, launch: dict[str, Any]) -> dict[str, Any]:
+    def _interpreted(self, origins: Origins, launch: dict[str, Any]) -> dict[str, Any]:
+        """Have a launch interpreted; note what it is given, and what it writes."""
+        given = leaves(launch["args"])
+        origins.note({name: x for name, x in given if hasattr(x, "data_ptr")})
         written: dict[str, Any] = self._ask_interpreter({"do": "launch", **launch})["written"]
+        origins.sources.note_written(written.values())
         return written
 
     def _open_books(self, races: bool) -> None:
