@@ -250,7 +250,8 @@ print(f"largest error {abs(o - truth).max():.1e}")
 
 # %% predict-dearest
 LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
-dearest = Predict("1-dearest", "Which line moves most bytes, at large N?", options=LINES, unit="GB")
+MOST = "At large N, which line moves the most bytes?"
+dearest = Predict("1-dearest", MOST, options=LINES, unit="GB")
 dearest
 
 # %% trips-table [markdown]
@@ -443,7 +444,7 @@ draw_steps(counted)
 # %% reveal-dearest
 dearest.reveal(
     LINES[1],
-    f"{line_2:.2f} of {total:.2f} GB, and it is nearly no arithmetic.",
+    f"{line_2:.2f} of {total:.2f} GB (N = 8192, 8 heads), for almost no arithmetic.",
     sizes={LINES[0]: counted[LINES[0]], LINES[1]: line_2, LINES[2]: counted[LINES[2]]},
 )
 

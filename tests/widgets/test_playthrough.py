@@ -95,7 +95,7 @@ def cache(hands: Hands) -> None:
     """A model that one GPU cannot hold, and the second GPU that it takes."""
     hands.at("Model", *"Llama-3-7").reads("do not fit on 1 × H100")
     hands.at("more", "Enter").slides("GPUs", "ArrowRight").has(gpus=2)
-    hands.reads("2 × H100, 158.4 GiB: ")
+    hands.reads("2 H100s (158.4 GiB) hold ")
 
 
 def pages(hands: Hands) -> None:
