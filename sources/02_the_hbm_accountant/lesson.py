@@ -430,7 +430,11 @@ draw_regimes()
 Quiz(
     "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
     options=[
-        ("A kernel that moves half of the bytes.", False, "The bytes take under 1 µs of some 20 µs."),
+        (
+            "A kernel that moves half of the bytes.",
+            False,
+            "The bytes take under 1 µs of some 20 µs.",
+        ),
         ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs of some 20 µs."),
         (
             "Fewer kernel launches.",

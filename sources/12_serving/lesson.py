@@ -295,7 +295,7 @@ p_paged.reveal(
 # Neither made a kernel faster. Now play, and guess before each move:
 #
 # 1. Let a request come every 40 ms. Who is still slowed down by memory?
-# 2. Then back to 20 ms, with a pool of 4096 rows (256 pages). What is left of the third policy's lead?
+# 2. Then back to 20 ms, and 4096 rows (256 pages). What is left of the third policy's lead?
 # 3. Keep these pages, and let prompts be up to 896 tokens long. Whose steps get longer? (Who
 #    computes a prompt whole, while others wait for a token?)
 #
