@@ -55,7 +55,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
         inside = limit > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
         says = says.replace(" ", "\n", 1) if inside else says  # beside the line between S and P
         _say(axes, says, (x + 2 * limit, limit), (-0.3 * inside, -0.3 if inside else 0.35),
-             size * (0.78 if inside else 0.85), ha="right", va="top" if inside else "bottom",
+             size * (0.74 if inside else 0.85), ha="right", va="top" if inside else "bottom",
              linespacing=1.05)  # fmt: skip
     last = [record for record in records if record.n in lengths[-1:]]
     _say_how_much_less(axes, last, x, -_GAP * top, -_GAP * top - deep, size)
@@ -63,14 +63,10 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        for wide, says in (
-            (True, "N × 2: naive’s memory × 4"),
-            (False, "N × 2: naive’s\nmemory × 4"),
-        ):
-            law_ = _say(axes, says, (0, 0.98 * top), (0, 0), size * (1 if wide else 0.85), ha="left",
-                        va="top", fontweight="bold", color=text_colour("naive"),
-                        in_layout=False)  # fmt: skip
-            _only(law_, wide)
+        look = {"fontweight": "bold", "color": text_colour("naive"), "va": "top", "ha": "left"}
+        for wide, gap in ((True, " "), (False, "\n")):  # on a phone in two lines
+            says, size_ = f"N × 2: naive’s{gap}memory × 4", size * (1 if wide else 0.85)
+            _only(_say(axes, says, (0, 0.98 * top), (0, 0), size_, in_layout=False, **look), wide)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-0.12 * top, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
