@@ -396,6 +396,21 @@ def test_a_weight_is_how_far_its_score_lies_under_the_record(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_number_is_cut_at_the_edge(mount, width):
+    """The answer's five digits stood half outside of the picture."""
+    out = """() => { const all = document.querySelector('.fac-stage').getBoundingClientRect();
+      return [...document.querySelectorAll('.fac-stage text')].filter((t) => t.textContent)
+        .map((t) => [t.textContent, t.getBoundingClientRect()])
+        .filter(([, r]) => r.left < all.left - 1 || r.right > all.right + 1).map(([t]) => t); }"""
+    for stepper in (by_hand(), TileStepper()):
+        page = mount(stepper, width=width, reduced=True)
+        for step in range(stepper.last_step + 1):
+            page.evaluate(f"facModel.set('step', {step})")
+            assert page.evaluate(out) == [], step
+
+
+@pytest.mark.browser
 def test_a_new_record_leaves_the_answer_as_it_is_and_says_so(mount):
     page = mount(at(by_hand(), 11), width=1280, reduced=True)
     assert "unchanged: both shrink alike" in page.text_content(".fac-stage")

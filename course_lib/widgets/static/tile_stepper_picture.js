@@ -303,8 +303,8 @@ function stepperPicture(model, data, now, says) {
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      const beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(short(v, 3), 0.95 * fs) < x + w + 0.3 * fs, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
-      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
+      const told = short(end ? run.out[column] : v, end ? 5 : 3), beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(told, 0.95 * fs) < x + w, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
+      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${told}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
