@@ -16,10 +16,11 @@ from course_lib.style.palette import hex_of
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1100px; padding: 2px 16px; }}
+  max-width: 1100px; padding: 2px; }}
 .fac-path p {{ margin: 4px 0 18px; }}
 .fac-path p strong {{ font-size: 1.25em; }}
 .fac-path a {{ color: inherit; }}
+.fac-path p small {{ font-size: 15px; font-weight: 400; white-space: nowrap; opacity: 1; }}
 .fac-path p strong > a {{ text-decoration: none; display: inline-block; padding: 1px 10px 2px;
   border-radius: 6px; border: 2px solid {hex_of("hand")}; background: {hex_of("hand")}1f; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
@@ -35,7 +36,6 @@ _SHEET = f"""<style>
 .fac-path .fac-done > b {{ border-color: currentColor;
   background: color-mix(in srgb, currentColor 22%, var(--jp-layout-color0, Canvas)); }}
 .fac-path .fac-turn::before {{ mask: linear-gradient(90deg, #000 45%, transparent 95%); }}
-.fac-path li.fac-on::before {{ left: -16px; mask: linear-gradient(90deg, transparent, #000 16px); }}
 .fac-path {{ --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
@@ -45,23 +45,25 @@ _SHEET = f"""<style>
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
-.fac-path i.fac-next {{ border-color: var(--fac-next); background: var(--fac-next); width: 17px;
-  height: 17px; }}
-.fac-path li > div {{ margin-bottom: 6px; }}
-.fac-path small {{ display: block; opacity: .8; font-size: 12px; }}
+.fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px;
+  box-shadow: 0 0 0 3px {hex_of("hand")}55; }} /* a ring: filled is done */
+.fac-path li > div {{ margin-bottom: 6px; min-height: 54px; }} /* so all dots stand on one line */
+.fac-path li small {{ display: block; opacity: .8; font-size: 12px; }}
+.fac-path em {{ font-style: normal; }}
 @container (max-width: 600px) {{
   .fac-path ol {{ grid-template-columns: 1fr; gap: 0; }}
-  .fac-path li {{ display: grid; grid-template-columns: 38px auto 1fr; column-gap: 8px;
+  .fac-path li {{ display: grid; grid-template-columns: 38px 1fr 160px; column-gap: 8px;
     align-items: center; min-height: 34px; padding: 0; }}
   .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
     border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
-  .fac-path li:is(.fac-turn, .fac-on)::before {{ left: 13px; mask: none; }}
-  .fac-path span {{ max-width: none; }}
+  .fac-path li.fac-turn::before {{ mask: none; }}
+  .fac-path span {{ max-width: none; }} .fac-path span > * {{ width: 20px; }}
   .fac-path li:first-child::before {{ top: 14px; }}
   .fac-path li:last-child::before {{ height: 14px; }}
   .fac-path b {{ margin: 0; }}
-  .fac-path li > div {{ margin: 0; }}
-  .fac-path small {{ display: inline; }}
+  .fac-path li > div {{ margin: 0; min-height: 0; display: flex; flex-wrap: wrap; gap: 0 8px;
+    align-items: baseline; justify-content: space-between; }}
+  .fac-path em {{ display: none; }}
   .fac-path .fac-done small {{ display: none; }}
 }}
 </style>"""
@@ -135,11 +137,12 @@ def path_html(attempts: dict, folder: Path) -> str:
     if following:
         name = f"{following.label} {following.function}: {following.title}"
         said = (
-            f"Next: <strong>{_linked(following, folder, html.escape(name))}</strong> "
-            f"(about {following.minutes} min)<br>"
+            f"Next: <strong>{_linked(following, folder, html.escape(name) + _about(following))}"
+            "</strong><br>"
             f"{len(every) - len(ahead)} of {len(every)} are done; "
-            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead. "
-            "Each dot is an exercise."
+            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
+            + " Each dot is an exercise."
+            * (len(ahead) == len(every))
         )
     count = len(lessons.all_lessons())
     across = count if count < 10 else ceil(count / 2)  # two rows of one length
@@ -159,7 +162,8 @@ def _stop(
     here = following is not None and following.lesson == lesson.number
     kind = ("fac-here" if here else "" if ahead else "fac-done") + turn
     title = html.escape(lesson.title)
-    left = f"{_duration(sum(e.minutes for e in ahead))} left" if ahead else "done"
+    time = _duration(sum(e.minutes for e in ahead)).replace(" ", "\N{NO-BREAK SPACE}")
+    left = f"{time}<em>\N{NO-BREAK SPACE}left</em>" if ahead else "done"
     dots = "".join(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises
@@ -172,6 +176,10 @@ def _stop(
         f'<li class="{kind}"><b>{lesson.number}</b><div>{title} <small>{left}</small></div>'
         f'<span style="--fac-dots: {in_row}">{dots}</span></li>'
     )
+
+
+def _about(exercise: ExerciseFacts) -> str:
+    return f" <small>(about {exercise.minutes} min)</small>"
 
 
 def _dot(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | None) -> str:
@@ -207,7 +215,9 @@ def _heading(exercise: ExerciseFacts, file: Path) -> str:
 def _duration(minutes: int) -> str:
     if minutes < 60:
         return f"{minutes} min"
-    return f"{minutes / 60:.0f} h" if minutes > 300 else f"{minutes // 60} h {minutes % 60:02}"
+    if minutes > 300 or minutes % 60 == 0:
+        return f"{minutes / 60:.0f} h"
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 progress = _Progress()

@@ -18,7 +18,6 @@ from course_lib.accounting.format import bytes_binary
 from course_lib.demo import picture
 from course_lib.demo.peak import COLUMNS, HEADER, METHODS, Peak, cells, row
 from course_lib.demo.worker import Worker
-from course_lib.style.axes import short_count
 from course_lib.style.table import Table
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class PeakMemory:
         if len(last) < 2:
             return "Measuring …"
         naive, fused = last["naive"], last["fused"]
-        at = f"At N = {short_count(naive.n)}"
+        at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
             return f"{at} naive attention runs out of memory; fused does not"
         if not (naive.bytes and fused.bytes):
@@ -75,7 +74,9 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        return figure.says(self.finding(), self.caption().replace("\n", "; "), self.table())
+        key = "Areas at one scale; filled: measured; pale: needed, but could not be had."
+        note = self.caption().replace("\n", "; ")
+        return figure.says(self.finding(), f"{key} {note}", self.table())
 
     def __repr__(self) -> str:
         return self.table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {"naive": "naive", "fused": "flash"}  # method -> what its colour means
+_WIDE = 8.0  # inches: a narrow page's figure has fewer
 _GAP = 0.035  # between the baseline and what hangs below it, of the largest square
 
 
@@ -29,7 +31,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     below the baseline.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 5.2) if presenter else (11, 3.5), narrow_height=2.05,
+    figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), narrow_height=1.6,
                               grows=True)  # fmt: skip
     figure.get_layout_engine().set(w_pad=0.02)
     lengths = sorted({record.n for record in records})
@@ -53,47 +55,66 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
         inside = limit > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
         says = says.replace(" ", "\n", 1) if inside else says  # beside the line between S and P
         _say(axes, says, (x + 2 * limit, limit), (-0.3 * inside, -0.3 if inside else 0.35),
-             size * (0.78 if inside else 0.85), ha="right", va="top" if inside else "bottom",
+             size * (0.74 if inside else 0.85), ha="right", va="top" if inside else "bottom",
              linespacing=1.05)  # fmt: skip
     last = [record for record in records if record.n in lengths[-1:]]
-    _say_how_much_less(axes, last, x, -_GAP * top - deep, size)
+    _say_how_much_less(axes, last, x, -_GAP * top, -_GAP * top - deep, size)
+    naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
+    law = [b / a for a, b in pairwise(naives)]
+    doubled = all(b == 2 * a for a, b in pairwise(lengths))
+    if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
+        look = {"fontweight": "bold", "color": text_colour("naive"), "va": "top", "ha": "left"}
+        for wide, gap in ((True, " "), (False, "\n")):  # on a phone in two lines
+            says, size_ = f"N × 2: naive’s{gap}memory × 4", size * (1 if wide else 0.85)
+            _only(_say(axes, says, (0, 0.98 * top), (0, 0), size_, in_layout=False, **look), wide)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-0.12 * top, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
     _say(axes, "N =", (-0.12 * top, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    axes.set(xlim=(-0.69 * top, right), ylim=(-0.42 * top, 1.3 * top), aspect="equal", anchor="NW")
+    axes.set(xlim=(-0.69 * top, right), ylim=(-0.33 * top, 1.2 * top), aspect="equal", anchor="NW")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_title(
-        "areas at one scale; filled: measured; outlined: needed", loc="left", fontsize=size,
-        fontweight="normal",
-    )  # fmt: skip
     return figure
 
 
-def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, y: float, size: float) -> None:
-    """Write below fused attention's last peak how many times naive's it would go into."""
+def _say_how_much_less(
+    axes: Any, last: Sequence[Peak], x: float, y: float, row: float, size: float
+) -> None:
+    """Write beside fused attention's last peak how many times naive's it would go into."""
     peaks = {record.method: record.bytes or record.predicted_bytes for record in last}
     if peaks.get("naive") and peaks.get("fused"):
         measured = any(record.method == "naive" and record.bytes for record in last)
-        says = (
-            f"{peaks['naive'] / peaks['fused']:.0f} × less than {'naive' if measured else 'needed'}"
-        )
+        says = f"{peaks['naive'] / peaks['fused']:.0f} × less than naive"
         look = {"color": text_colour(_COLOURS["fused"]), "fontweight": "bold", "va": "top"}
-        spot = (x + _extent(peaks["fused"])[0], y)  # under its own number
-        _say(axes, says, spot, (1.0, -0.75), size * 0.85, ha="left", in_layout=False, **look)
+        spot, behind = (x + _extent(peaks["fused"])[0]), 1.1 + 0.56 * len(_short(peaks["fused"]))
+        for wide, words, (low, off) in (
+            (True, says + " needs" * (not measured), (y, (behind, 0.15))),  # behind its own number
+            (False, says, (row, (1.0, -0.75))),  # on a phone below it
+        ):
+            label = _say(
+                axes, words, (spot, low), off, size * 0.85, ha="left", in_layout=False, **look
+            )
+            _only(label, wide)
+
+
+def _only(label: Any, wide: bool) -> None:
+    """Draw a label only where the figure is wide, or only where it is narrow."""
+    draw = label.draw
+    label.draw = lambda renderer: (
+        draw(renderer) if (label.figure.get_figwidth() > _WIDE) == wide else None
+    )
 
 
 def _say(
     axes: Any, says: str, spot: tuple[float, float], off: tuple[float, float], size: float,
     **look: Any,
-) -> None:  # fmt: skip
-    """Write at a spot of the axes, ``off`` by so many heights of a line."""
+) -> Any:  # fmt: skip
+    """Write at a spot of the axes, ``off`` by so many heights of a line; return the label."""
     shift = (off[0] * size, off[1] * size)
-    axes.annotate(says, spot, shift, textcoords="offset points", fontsize=size, **look)
+    return axes.annotate(says, spot, shift, textcoords="offset points", fontsize=size, **look)
 
 
 def _side_per_row(records: Sequence[Peak]) -> float:

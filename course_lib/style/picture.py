@@ -26,7 +26,8 @@ _SHEET = f"""<style>
 .fac-figure figcaption {{ font: 600 16px/1.35 {_FONT}; margin: 0 0 6px; max-width: 42em; }}
 .fac-figure small {{ display: block; font: 13px/1.4 {_FONT}; opacity: .8; margin-top: 4px; }}
 .fac-figure svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }}
-.fac-grows {{ max-width: 1400px; }} .fac-grows svg.fac-wide {{ width: 100%; }}
+.fac-grows {{ max-width: 1400px; padding: 0 2px; }} .fac-grows figcaption {{ font-size: 20px; }}
+.fac-grows svg.fac-wide {{ width: 100%; }}
 .fac-figure svg.fac-narrow {{ display: none; }}
 @container (max-width: 600px) {{
   .fac-figure svg.fac-wide:not(:last-of-type) {{ display: none; }}

@@ -20,6 +20,7 @@ _HEAD = (
     '<small style="display:block;font-size:13px;line-height:19px;margin-bottom:2px;'
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
+_GAP = f"border-bottom:1.5px dashed {_LINE}"
 _FRAME = "box-sizing:border-box;max-width:48em;margin:8px 2px"
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
@@ -78,7 +79,8 @@ class Comparison:
         if truth == 0 or value / truth <= 0:
             return f"{text}, off by {abs(value - truth):.4g}"
         ratio = max(value / truth, truth / value)
-        return f"{text}, {ratio:.3g} times too {'high' if value > truth else 'low'}"
+        told = f"{ratio:.2g}" if ratio > 1.1 else f"{ratio:.3g}"  # a guess has no more digits
+        return f"{text}, {told} times too {'high' if value > truth else 'low'}"
 
     def __repr__(self) -> str:
         text = "\n".join(f"{label}: {value}" for label, value in self.lines())
@@ -92,7 +94,10 @@ class Comparison:
         )
         line, why = self._line(), f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         if line:
-            why = f"<p><b>{self._verdict()}</b> {rich(self.explanation)}</p>"
+            told = self._verdict()
+            if len(self.lines()) == 2 and "too" in told and _GAP in line:
+                told = f"Too {told.split()[-1]}"  # how many times stands between the flags
+            why = f"<p><b>{told}</b> {rich(self.explanation)}</p>"
         look = "margin:0 0 12px;font-size:17px;line-height:24px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
         shown = self._cards() or (line or f"<table>{rows}</table>") + why
@@ -117,7 +122,7 @@ class Comparison:
                 for name, guess in zip(names, said_before, strict=False)
                 if guess == option
             ]
-            happened = option in self.answers
+            happened, guessed = option in self.answers, bool(marks)
             colour = _TRUTH if happened else _RING if marks else _LINE
             look = f"border:1px solid {colour}" + f";background:{_TINT}" * happened
             rings = [_RING] * bool(marks) + [
@@ -134,17 +139,17 @@ class Comparison:
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
-                f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"
+                f"{' '.join(marks)}</span>{self._bar(option, happened, guessed)}{why}</div>"
             )
         return cards
 
-    def _bar(self, option: str, happened: bool) -> str:
+    def _bar(self, option: str, happened: bool, guessed: bool) -> str:
         """Return what an option comes to as a bar of one scale; "" where nothing is known."""
         if option not in self.sizes:
             return ""
         share = 70 * self.sizes[option] / max(self.sizes.values())
         bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;"
-        bar += f"background:{_TRUTH if happened else _LINE}"
+        bar += f"background:{_TRUTH if happened else _RING if guessed else _LINE}"
         return (
             f'<span style="{_REASON};display:flex;align-items:center;gap:8px">'
             f'<i style="{bar}"></i>{said(self.sizes[option], self.unit)}</span>'
@@ -186,7 +191,7 @@ class Comparison:
         powers = range(low, high + 1, every)
         ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
         line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
-        factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.3g} ×"
+        factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.2g} ×"
         truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
         sense = zip((low, 0, high), ("less", "the same", "more"), strict=True)
         words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense]
@@ -227,7 +232,7 @@ def _gap(truth: float, guess: float, words: str, foot: int) -> str:
     if wide < 9:
         return ""
     place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
-    look = f"border-bottom:1.5px dashed {_LINE};line-height:20px;text-align:center;font-size:0.87em"
+    look = f"{_GAP};line-height:20px;text-align:center;font-size:0.87em"
     return f'<div style="{place};{look}">{words}</div>'
 
 

@@ -45,7 +45,7 @@ POLICIES = {
         "room for the longest request is held for each",
     ),
     "pages and chunks": (
-        "memory is taken by pages, as it is needed",
+        "a tram, and each takes only the space that it needs: pages",
         "long prompts are computed in parts",
     ),
     OWN: ("your own policy",),
@@ -54,7 +54,7 @@ POLICIES = {
 FACTS = (
     ("speed", "", "tokens a second"),
     ("wait", " s", "longest first-token wait"),
-    ("wasted", " %", "of what is held is wasted"),
+    ("wasted", " %", "of the held rows empty"),
     ("step", " ms", "longest step for a token"),
     ("out", "", "times thrown out"),
 )

@@ -225,7 +225,8 @@ print(f"largest error {abs(o - truth).max():.1e}")
 
 # %% predict-dearest
 LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
-dearest = Predict("1-dearest", "Which line moves most bytes, at large N?", options=LINES, unit="GB")
+MOST = "At large N, which line moves the most bytes?"
+dearest = Predict("1-dearest", MOST, options=LINES, unit="GB")
 dearest
 
 # %% trips-table [markdown]

@@ -204,7 +204,7 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. Naive with four trips moves how many times the least?",
+    "N = 4096, d = 128: naive's four trips move how many times the least?",
     unit="x",
 )
 p_factor
@@ -213,9 +213,12 @@ p_factor
 shape_4096 = {"n": 4096, "d": 128, "heads": 8, "b": 2}
 four_trips = naive_four_trips.bytes(**shape_4096)
 once_each = flash_compulsory.bytes(**shape_4096)
+factor = four_trips / once_each
 p_factor.reveal(
-    four_trips / once_each,
-    f"4096 / 128 + 1. With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
+    factor,
+    f"N / d + 1 = 4096 / 128 + 1 = {factor:.0f}: the scores' four trips are {factor - 1:.0f} times "
+    "Q, K, V and O, and these come on top. "
+    f"With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
 )
 
 # %% accountant [markdown]
@@ -428,13 +431,17 @@ draw_regimes()
 Quiz(
     "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
     options=[
-        ("A kernel that moves half of the bytes.", False, "They take 1 µs."),
-        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs."),
         (
-            "Fewer launches: one kernel for many small calls.",
+            "A kernel that moves half of the bytes.",
+            False,
+            "The bytes take under 1 µs of some 20 µs.",
+        ),
+        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs of some 20 µs."),
+        (
+            "Fewer kernel launches.",
             True,
-            "Launches are what takes the time. Batching and CUDA graphs (many "
-            "launches recorded and started as one) do exactly this.",
+            "They are what takes the time. One kernel for many small calls, by batching, or CUDA "
+            "graphs (many launches recorded and started as one) do exactly this.",
         ),
     ],
 )

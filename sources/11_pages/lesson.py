@@ -181,8 +181,9 @@ print(f"paged:    {4096 // per_request:.0f} requests like these fit")
 # Five times as many requests can decode together. The *weights* are read once a step for all of
 # them (lesson 10). That is what pages buy.
 #
-# Below are the four: their tables, then [the memory](#fac-pages-memory) in pages (filled slots in
-# the request's colour, empty ones hatched), then the same memory reserved. Areas are to scale.
+# Below are the four: what they hold in pages, and with one block of 1024 slots each (filled slots
+# in the request's colour, empty ones hatched, to one scale); then their tables, and [the
+# memory](#fac-pages-memory), page by page.
 #
 # 1. Drag [the page size](#fac-pages-size) from 16 to 64, and to 1. Where does waste appear?
 # 2. Back at 16: C has 32 tokens. What will one more token take? Press its +.
@@ -430,9 +431,9 @@ p_fork.reveal(
 # to. The fork itself copied nothing but a table. (A shared sheet is *kept* once. It is still
 # *loaded* by each request's program for itself.)
 #
-# Below are the four, before they write; ×4 on a page: four hold it. Let A append [a
+# Below are the four, before they write. Let A append [a
 # token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D. Who has to
-# copy? Then free A: which of its pages are free again?
+# copy? Then end A: which of its pages are free again?
 
 # %% fork-widget
 PageTable.example("fork")

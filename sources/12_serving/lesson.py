@@ -295,8 +295,8 @@ p_paged.reveal(
 # Neither made a kernel faster. Now play, and guess before each move:
 #
 # 1. Let a request come every 40 ms. Who is still slowed down by memory?
-# 2. Go back to 20 ms, and give the pool 256 pages. What is left of the third policy's lead?
-# 3. Keep the 256 pages, and let prompts be up to 896 tokens long. Whose steps get longer? (Who
+# 2. Then back to 20 ms, and 4096 rows (256 pages). What is left of the third policy's lead?
+# 3. Keep these pages, and let prompts be up to 896 tokens long. Whose steps get longer? (Who
 #    computes a prompt whole, while others wait for a token?)
 #
 # The next cell prints all three, when you have guessed.
@@ -564,7 +564,7 @@ Quiz(
 
 # %% quiz-arrivals
 Quiz(
-    "With 256 pages and a request every 20 ms, the tram is as fast as pages and chunks. Why?",
+    "With 4096 rows and a request every 20 ms, the tram is as fast as pages and chunks. Why?",
     options=[
         ("Both fill the pool.", False, "Look at the third lane: it stays below the dotted line."),
         (

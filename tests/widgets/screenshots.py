@@ -31,17 +31,17 @@ LESSON_WIDTH, PIECE = 1280, 1800  # px
 _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
 _LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
-_MOST = "Which line moves most bytes, at large N?"
-_FACTOR = "N = 4096, d = 128. Naive with four trips moves how many times the least?"
+_MOST = "At large N, which line moves the most bytes?"
+_FACTOR = "N = 4096, d = 128: naive's four trips move how many times the least?"
 _TIME = "N = 128, H = 8, d = 128, on an H100. Which change would help most?"
 _QUIZ = [
-    ("A kernel that moves half of the bytes.", False, "They take 1 µs."),
-    ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs."),
+    ("A kernel that moves half of the bytes.", False, "The bytes take under 1 µs of some 20 µs."),
+    ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs of some 20 µs."),
     (
-        "Fewer launches: one kernel for many small calls.",
+        "Fewer kernel launches.",
         True,
-        "Launches are what takes the time. Batching and CUDA graphs (many launches recorded and "
-        "started as one) do exactly this.",
+        "They are what takes the time. One kernel for many small calls, by batching, or CUDA "
+        "graphs (many launches recorded and started as one) do exactly this.",
     ),
 ]
 
@@ -52,7 +52,8 @@ def guessed_line() -> Any:
     line_1, line_2 = matrix + 2 * strip, 4 * matrix
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
-    says = f"{line_2:.2f} of {2 * line_1 + line_2:.2f} GB, and it is nearly no arithmetic."
+    of = f"{line_2:.2f} of {2 * line_1 + line_2:.2f} GB"
+    says = f"{of} (N = 8192, 8 heads), for almost no arithmetic."
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
     return predict.comparison(_LINES[1], says, sizes=sizes)
 
@@ -61,7 +62,11 @@ def guessed_factor() -> Any:
     """Return what lesson 02 shows of the factor after a guess that is too low."""
     predict = widgets.Predict("shots-factor", _FACTOR, unit="x")
     predict.answer = 8
-    return predict.comparison(4096 / 128 + 1, "4096 / 128 + 1.")
+    says = (
+        "N / d + 1 = 4096 / 128 + 1 = 33: the scores' four trips are 32 times Q, K, V and O, and "
+        "these come on top."
+    )
+    return predict.comparison(4096 / 128 + 1, says)
 
 
 def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:

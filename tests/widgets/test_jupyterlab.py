@@ -170,6 +170,6 @@ def test_enter_commits_a_number_and_a_guess_may_come_after_run_all(browser, lab)
     answer.wait_for(state="hidden")
     predict(page)
     answer.wait_for(state="visible")
-    assert page.get_by_text("1.14 times too low.").is_visible()
+    assert page.get_by_text("1.1 times too low.").is_visible()
     page.context.close()
     assert not wrong

@@ -63,7 +63,8 @@ def test_cache_follows_the_model_and_refuses_bad_values(mount, check_page):
     check_page(page)
     assert "128 KiB a token, 1 GiB a request of 8192 tokens" in page.inner_text(".fac-stage-words")
     fit = KVCacheCalculator().requests()
-    assert f"1 × H100, 79.2 GiB: {fit} requests fit" in page.text_content(".fac-stage")
+    finding = f"One H100 (79.2 GiB) holds {fit} requests of 8192 tokens"
+    assert finding in page.text_content(".fac-stage")
     page.get_by_role("combobox", name="Model").select_option("Llama-3-70B")
     assert "do not fit on 1 × H100" in page.inner_text(".fac")
     page.get_by_text("more: ").click()
@@ -116,6 +117,20 @@ def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_request_is_as_long_as_a_bar_as_it_is_as_a_brick(mount, width):
+    page = mount(KVCacheCalculator(), width=width, reduced=True)
+    brick = page.locator(".fac-kv-asked").bounding_box()
+    bars = page.locator(".fac-kv-bar").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.x, b.width])"
+    )
+    assert bars[1] == pytest.approx([brick["x"] + 2, brick["width"] - 4], abs=0.6)  # its stroke
+    assert bars[0][1] == pytest.approx(4 * bars[1][1], rel=0.01)  # MHA
+    assert page.locator(".fac-kv-store").count() == page.locator(".fac-kv-choice").count() == 3
+    assert page.locator(".fac-stage text", has_text="press to try").count() == 1
+
+
+@pytest.mark.browser
 def test_weights_that_do_not_fit_reach_beyond_the_wall(mount):
     cache = KVCacheCalculator("Llama-3-70B")
     page = mount(cache, width=1280, reduced=True)
@@ -135,9 +150,9 @@ def test_a_longer_brick_is_a_longer_text_and_fewer_fit(mount):
     page.mouse.move(x + (x - page.locator(".fac-kv-weights").bounding_box()["width"]), y)
     page.mouse.up()
     assert page.evaluate("facModel.get('n')") == 16384
-    assert f"{KVCacheCalculator(n=16384).requests()} requests fit" in page.text_content(
-        ".fac-stage"
-    )
+    fit = KVCacheCalculator(n=16384).requests()
+    assert f"holds {fit} requests of 16384 tokens" in page.text_content(".fac-stage")
+    assert "drag its end" not in page.text_content(".fac-stage"), "it has been found"
 
 
 @pytest.mark.browser
@@ -148,7 +163,7 @@ def test_a_press_on_another_way_stores_it_so(mount):
         row.click(position={"x": 200, "y": 12})
         assert page.evaluate(f"facModel.get('{trait}')") == want
     want = KVCacheCalculator(kv_heads=1).requests()
-    assert f": {want} requests fit" in page.text_content(".fac-stage")
+    assert f"holds {want} requests" in page.text_content(".fac-stage")
 
 
 def test_an_h100_is_what_a_program_sees_of_it():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -195,9 +196,10 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     press(page, "fork A")
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
-    assert "Page 0 was shared: before C's token it was copied to page 4." in page.inner_text(".fac")
+    title = page.inner_text(".fac-pages-title")
+    assert title == "Page 0 was shared: C’s new token went to a copy, page 4"
     assert page.locator(".fac-pages-copy").count() == 1
-    press(page, "free A")
+    press(page, "end A")
     assert set(frame_of(page)["tables"]) == {"B", "C"}
     before = frame_of(page)["lengths"]["C"]
     press(page, "press: a token more for C; drag: more of them", right=60)
@@ -239,7 +241,7 @@ def test_a_full_memory_says_so_and_changes_nothing(mount):
     page.get_by_role("button", name="Append a token").click()
     assert "No page is free" in page.inner_text(".fac")
     assert frame_of(page)["lengths"] == {"A": 32, "B": 32}
-    page.get_by_role("button", name="Free").click()
+    page.get_by_role("button", name="End", exact=True).click()
     page.get_by_role("button", name="Append a token").click()
     assert "No page is free" not in page.inner_text(".fac")
     assert frame_of(page)["lengths"] == {"B": 33}
@@ -253,10 +255,28 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
         "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
     )
     tall = boxes[0][1]
-    rows = page.locator(".fac-pages-edges").last
-    across = rows.evaluate("n => n.getBBox().width") / 512
+    across = page.locator(".fac-pages-edges").last.evaluate("n => n.getBBox().width") / 512
     filled = sum(w * h for w, h in boxes)
-    assert filled == pytest.approx(2 * 754 * across * tall, rel=0.01)  # on pages, and reserved
+    assert filled == pytest.approx(754 * across * tall, rel=0.01)
+    of = "ns => ns.map(n => n.getBBox().width).reduce((a, b) => a + b)"
+    share = page.locator(".fac-pages-share").evaluate_all(of)  # in pages, and one block each
+    waste = page.locator("rect.fac-waste").evaluate_all(of)
+    assert share == pytest.approx(2 * 754 / (754 + 3342) * (width - 6), rel=0.01)
+    assert waste == pytest.approx((30 + 3342) / (754 + 3342) * (width - 6), rel=0.01)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_arrow_of_a_copy_goes_from_slot_0_to_slot_0(mount, width):
+    """B's 17th token, the one in the shared page, is what was copied: slot 0, of 16."""
+    page = mount(PageTable(), width=width, reduced=True)
+    path = page.locator(".fac-pages-copy").get_attribute("d")
+    ends = [float(x) for x in re.findall(r"[MH]([\d.]+)", path)]
+    pages = page.locator(".fac-pages-mine").get_attribute("d")  # B's: 1 and 2
+    starts = [float(x) for x in re.findall(r"M([\d.]+)", pages)]
+    slot = (starts[1] - starts[0]) / 16
+    assert ends[0] == pytest.approx(starts[1] + slot / 2, abs=1)
+    assert ends[1] == pytest.approx(1 + slot / 2, abs=1)  # page 4 begins a row
 
 
 @pytest.mark.browser
@@ -265,13 +285,15 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=480, reduced=True)
     letters = page.locator(".fac-stage text").all_text_contents()
     for name in "ABCD":
-        assert letters.count(name) == 2, "above its pages, and left of what would be reserved"
+        assert letters.count(name) == 1, "in its block; above pages there is no room"
     assert "… 207 free pages …" in letters
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert min(narrow) >= 3
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
-    assert {"0", "4", "8", "32", "64", "512 a row"} <= set(numbers)
+    assert {"page", "0", "4", "8", "32", "64"} <= set(numbers)
+    letters = page.locator(".fac-stage text").all_text_contents()
+    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 2], "and above its pages"
 
 
 @pytest.mark.browser
@@ -296,8 +318,10 @@ def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, widt
     assert title.inner_text() == said.format("3.8")
     page.get_by_label("slots of a page").first.press("End")
     assert title.inner_text() == said.format("16")
-    # both as bars of one scale: at the right, or where there is no room below the table
-    assert page.locator(".fac-pages-full").count() == 2
+    bars = page.locator(".fac-stage .fac-t-name").filter(has_text="held").all_text_contents()
+    assert [text.split("(")[1] for text in bars] == ["16 %)", "82 %)"]
+    top = page.locator(".fac-pages-share").first.bounding_box()["y"]
+    assert top < (120 if width > 900 else 200), "the first thing below the title"
 
 
 OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text')]

@@ -95,21 +95,21 @@ def cache(hands: Hands) -> None:
     """A model that one GPU cannot hold, and the second GPU that it takes."""
     hands.at("Model", *"Llama-3-7").reads("do not fit on 1 × H100")
     hands.at("more", "Enter").slides("GPUs", "ArrowRight").has(gpus=2)
-    hands.reads("2 × H100, 158.4 GiB: ")
+    hands.reads("2 H100s (158.4 GiB) hold ")
 
 
 def pages(hands: Hands) -> None:
     """A fork shares its pages until it grows; then the pages get another size."""
     hands.at("more", "Enter").at("Fork", "Enter").at("Append", "Enter").reads(
-        "it was copied to page"
+        "went to a copy, page"
     )
-    hands.at("Free", "Space").types("slots of a page", "8").has(page_size=8).reads("pages of 8")
+    hands.at("End", "Space").types("slots of a page", "8").has(page_size=8).reads("pages of 8")
 
 
 def server(hands: Hands) -> None:
     runs = ServerMemory(pages=128, every=40).runs()
-    hands.slides("pool: pages", "ArrowRight").has(pages=128)
-    hands.slides("a request every", "ArrowRight").has(every=40)
+    hands.slides("rows of the pool", "ArrowRight").has(pages=128)
+    hands.slides("ms between requests", "ArrowRight").has(every=40)
     hands.reads(*(f"{run['speed']:g}" for run in runs.values()))
 
 

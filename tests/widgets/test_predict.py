@@ -67,7 +67,11 @@ def test_a_guess_and_the_answer_are_flags_on_the_line_of_the_question():
     p.answer = 1
     assert ("left", "40", "The answer: 10 ×") in places()
     assert ("left", "20", "You: 1 ×") in places(), "to its left there is no room"
-    assert "<b>10 times too low.</b>" in shown()
+    assert "<b>Too low.</b>" in shown()
+    assert ">10 ×</div>" in shown(), "how many times stands between the flags"
+    near = Predict("1-near", "How many?", unit="x")
+    near.answer = 8.7
+    assert "<b>1.1 times too low.</b>" in near.comparison(10)._repr_html_(), "no room for it there"
     p.answer = 1e6
     assert "10<sup>6</sup>" in shown(), "the line grows as far as a guess"
     assert [flag[2] for flag in places()[-3:]] == [

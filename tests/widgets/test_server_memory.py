@@ -77,7 +77,7 @@ def test_table_and_figure_say_the_same():
     told = {line[2:28].strip(): line[28:].split() for line in widget.to_table().splitlines()[2:]}
     assert list(told) == [what for *_, what in FACTS]
     assert told["tokens a second"] == [str(speed) for speed in speeds]
-    assert told["of what is held is wasted"] == ["81", "%", "63", "%", "9", "%"]
+    assert told["of the held rows empty"] == ["81", "%", "63", "%", "9", "%"]
     titles = [axes.get_title(loc="left") for axes in widget.to_figure().axes]
     assert [int(title.split()[-4].replace(",", "")) for title in titles] == speeds
 
@@ -118,12 +118,12 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page.get_by_text("more: ").click()
     rest = page.locator(".fac-server-rest tr").nth(1)
     assert rest.inner_text().split("\t") == ["static batching", "4.79 s", "4.8 ms", "0"]
-    page.get_by_label("a request every … ms").first.press("ArrowRight")
+    page.get_by_label("ms between requests").first.press("ArrowRight")
     assert page.evaluate("facModel.get('every')") == 40
-    box = page.get_by_label("pages of 16 rows").nth(1)
+    box = page.get_by_label("rows of the pool").nth(1)
     box.fill("100")
     box.press("Enter")
-    assert "One of 64, 128, 256, 512, please." in page.inner_text(".fac")
+    assert "One of 1024, 2048, 4096, 8192, please." in page.inner_text(".fac")
     page.locator(".fac-knob").scroll_into_view_if_needed()
     knob = page.locator(".fac-knob").bounding_box()
     x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -21,6 +22,11 @@ PILES, VALUES = [[1, 3], [2, 5]], [[10, 20], [30, 40]]
 def by_hand(reverse: bool = False) -> TileStepper:
     stepper = TileStepper.by_hand(PILES, values=VALUES)
     stepper.reverse = reverse
+    return stepper
+
+
+def at(stepper: TileStepper, step: int) -> TileStepper:
+    stepper.step = step
     return stepper
 
 
@@ -330,7 +336,10 @@ def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width)
     share = 1 - math.exp(-2)
     assert gone["height"] == pytest.approx(share * stack["height"], abs=1)
     assert gone["y"] == pytest.approx(stack["y"], abs=1)
-    assert notes.locator("text").filter(has_text="86 % goes").count() == 2
+    assert (
+        notes.locator("text").filter(has_text="86.5 % goes" if width > 900 else "−86.5 %").count()
+        == 2
+    )
     assert page.locator(".fac-step-axis").count() == 3  # of p, of ℓ, of O
     for axis in page.locator(".fac-step-axis").all():
         assert axis.bounding_box()["x"] > 0
@@ -339,9 +348,80 @@ def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width)
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_printed_numbers_multiply_to_what_is_printed(mount, width):
+    """What stands at the line of alpha: a → b is a times the α in the sentence, share by share."""
+    number = r"−?[\d.]+(?:e−?\d+)?"
+    read = lambda text: float(text.replace("−", "-"))  # noqa: E731
+    for stepper in (by_hand(), TileStepper()):
+        page, seen = mount(stepper, width=width, reduced=True), 0
+        for row in stepper.data["rows"]:
+            page.evaluate(f"facModel.set('row', {row})")
+            for tile in range(1, len(stepper.data["tiles"])):
+                page.evaluate(f"facModel.set('step', {LINES_PER_TILE * tile + 4})")
+                words, title = (
+                    page.inner_text(".fac-step-words"),
+                    page.inner_text(".fac-step-title"),
+                )
+                alpha = read(re.search(rf"= ({number})$", words.strip())[1])
+                if "shrinks to" in title:
+                    share = read(re.search(rf"({number}) %", title)[1])
+                    assert share == pytest.approx(100 * alpha, rel=5.5e-3)
+                for text in page.locator(".fac-stage text", has_text="→").all_text_contents():
+                    old, new = (read(found) for found in re.findall(number, text))
+                    rounded = [float(f"{old * alpha:.{digits}g}") for digits in (2, 3)]
+                    assert new in rounded, (text, alpha)
+                    seen += 1
+                assert not re.search(rf"{number} × {number} =", page.text_content(".fac-stage"))
+        assert seen >= 2
+
+
+@pytest.mark.browser
+def test_a_weight_is_how_far_its_score_lies_under_the_record(mount):
+    """A line from each score up to m's, as long as s - m; the tallest's says its length."""
+    page = mount(by_hand(), width=1280, reduced=True)
+    page.evaluate("facModel.set('step', 12)")
+    lines = page.locator(".fac-step-under")
+    assert lines.count() == 1, "5 is the record itself"
+    box = "n => n.getBBox().height"
+    bars = page.locator(".fac-step-score.fac-known")
+    apart = abs(bars.nth(1).evaluate(box) - bars.nth(0).evaluate(box))
+    assert lines.first.evaluate(box) == pytest.approx(apart, abs=1)
+    assert page.locator(".fac-stage text", has_text="−3").count() == 1
+    page = mount(at(TileStepper(), 12), width=1280, reduced=True)
+    assert page.locator(".fac-step-under").count() == 8
+    assert page.locator(".fac-stage text", has_text="s − m = −1.3").count() == 1
+    page.evaluate("facModel.set('step', 13)")
+    assert page.locator(".fac-step-under").count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_number_is_cut_at_the_edge(mount, width):
+    """The answer's five digits stood half outside of the picture."""
+    out = """() => { const all = document.querySelector('.fac-stage').getBoundingClientRect();
+      return [...document.querySelectorAll('.fac-stage text')].filter((t) => t.textContent)
+        .map((t) => [t.textContent, t.getBoundingClientRect()])
+        .filter(([, r]) => r.left < all.left - 1 || r.right > all.right + 1).map(([t]) => t); }"""
+    for stepper in (by_hand(), TileStepper()):
+        page = mount(stepper, width=width, reduced=True)
+        for step in range(stepper.last_step + 1):
+            page.evaluate(f"facModel.set('step', {step})")
+            assert page.evaluate(out) == [], step
+
+
+@pytest.mark.browser
+def test_a_new_record_leaves_the_answer_as_it_is_and_says_so(mount):
+    page = mount(at(by_hand(), 11), width=1280, reduced=True)
+    assert "unchanged: both shrink alike" in page.text_content(".fac-stage")
+    page.evaluate("facModel.set('step', 15)")
+    assert "unchanged" not in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
 def test_at_the_start_each_column_outlines_what_it_will_hold_and_each_score_can_be_gripped(mount):
     page = mount(by_hand(), width=1280, reduced=True)
-    assert page.locator(".fac-step-wait").count() == 2 + 3  # two weights; ℓ, O and O / ℓ
+    assert page.locator(".fac-step-wait").count() == 2 + 2  # two weights; ℓ and O, no number
     assert page.locator("circle.fac-knob").count() == 4
     outline = page.locator("[data-fac-part=stepper-notes] rect.fac-step-wait")
     tall = [float(outline.nth(i).get_attribute("height")) for i in range(2)]
@@ -457,10 +537,10 @@ def test_what_o_can_be_is_open_where_it_goes_on_and_says_how_far(mount):
     page = mount(widget, width=1280)
     run = page.locator(".fac-step-rim").get_attribute("d")
     assert "h" not in run, "neither end is closed"
-    assert page.locator("text", has_text="O: from −3.6 to 3").count() == 1
+    assert page.locator("text", has_text="in −3.6 to 3").count() == 1
     closed = TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])
     closed.step = 11
     page = mount(closed, width=1280)
     assert page.locator(".fac-step-rim").get_attribute("d").count("h") == 2
-    assert "O lies in here" in page.text_content(".fac svg")
+    assert page.text_content(".fac svg").count("must liein here") == 2  # O and the answer
     assert page.locator(".fac-step-m-old").count() == 1, "the record that α comes from"

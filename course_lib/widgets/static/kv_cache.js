@@ -44,6 +44,8 @@ function render({ model, el }) {
   root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
+  let dragged = false, brickAt = null; // where request 1 lies in the box, in pixels
+
   function draw() {
     for (const f of Object.values(fields)) f.follow();
     const now = settings();
@@ -60,7 +62,8 @@ function render({ model, el }) {
   function drawBox(width, fs) {
     const now = settings(), values = cacheValues(now, data.dtypes), own = cacheBytes(data.variants[OWN], values), brick = own / now.batch, perToken = brick / now.n;
     const weights = now.weights_m * 2e6, room = now.gpus * data.capacity[now.gpu], free = room - weights;
-    const fit = requestsThatFit(data.variants[OWN], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`;
+    const fit = requestsThatFit(data.variants[OWN], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`, box_ = `${now.gpus === 1 ? "One" : now.gpus} ${now.gpu}${now.gpus === 1 ? "" : "s"} (${bytesText(room, GIB)})`, holds = now.gpus === 1 ? "holds" : "hold";
+    const finding = free < 0 ? `${box_} cannot hold the weights alone` : `${box_} ${holds} ${fit ? `${fit} request${fit === 1 ? "" : "s"}` : "no request"} of ${now.n} tokens`;
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
@@ -69,8 +72,9 @@ function render({ model, el }) {
     const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
     let torn = false;
+    brickAt = free > 0 && brick < free / ROWS ? { x: place.x, w: (brick / free) * ROWS * place.w } : null;
     box((add) => {
-      add("head", "text", { class: width < 440 ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, `${where}, ${bytesText(room, GIB)}: ${free < 0 ? "too small" : fits}`);
+      add("head", "text", { class: wide(finding, 1.35 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, finding);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
       if (free < 0) {
         add("beyond", "rect", { class: "fac-kv-over", x: 1 + wall, y: top, width: -free * all, height: tall }, `too much, ${bytesText(-free, GIB)}`);
@@ -82,11 +86,13 @@ function render({ model, el }) {
         add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
         ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, free);
         const top1 = Math.min(brick / free, 1) * ROWS, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
-        const says = width < 440 ? `request 1: N = ${now.n}, ${bytesText(brick, GIB)}` : `request 1: N = ${now.n} tokens × ${bytesText(perToken, GIB)} = ${bytesText(brick, GIB)}`, at = Math.min(place.x, width - wide(says, fs));
+        const hint = dragged ? "" : " (drag its end)", few = `request 1: N = ${now.n}, ${bytesText(brick, GIB)}`, long = `request 1: N = ${now.n} tokens × ${bytesText(perToken, GIB)} = ${bytesText(brick, GIB)}`;
+        const says = [long + hint, few + hint].find((text) => wide(text, fs) < width) ?? few, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
         add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
           const line = Math.max(0, Math.min(ROWS - 1, Math.floor((py - top) / row))), share = (line + Math.max(0.0001, Math.min(1, (px - place.x) / place.w))) / ROWS;
+          dragged = true;
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });
       }
@@ -123,7 +129,8 @@ function render({ model, el }) {
     }
     for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
     const tear = (x, line, by) => `M${x} ${place.y + line * place.row}` + `l${by} ${place.row / 4}l${-by} ${place.row / 4}`.repeat(2);
-    for (let i = 1; step * place.w > 12 && i < Math.min(ROWS, fit * step); i += 1) if (Math.abs(i / step - Math.round(i / step)) > 1e-6) [edges, tears] = [edges + tear(place.x + place.w, i - 1, -5) + tear(place.x, i, 5), tears + 1]; // the brick goes on in the next row
+    const seen = (i) => [i / step - Math.floor(i / step), Math.ceil(i / step) - i / step].every((piece) => piece * step * place.w >= 8); // of both pieces
+    for (let i = 1; i < Math.min(ROWS, fit * step); i += 1) if (seen(i)) [edges, tears] = [edges + tear(place.x + place.w, i - 1, -5) + tear(place.x, i, 5), tears + 1]; // the brick goes on in the next row
     add("edges", "path", { class: "fac-kv-edges", d: edges });
     numbers(add, place, step, fit, fs);
     return tears > 0;
@@ -137,29 +144,34 @@ function render({ model, el }) {
       const from = (n - 1) * step, to = n * step, cut = Math.min(to, Math.floor(from) + 1), turns = to - cut > cut - from; // over the end of its row
       const [a, b] = turns ? [cut, Math.min(to, cut + 1)] : [from, cut], line = Math.floor(a);
       const middle = Math.max(room / 2, Math.min(w - room / 2, ((a + b) / 2 - line) * w));
-      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.5) * row + 0.31 * fs, "text-anchor": "middle" }, String(n));
+      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.25) * row + 0.31 * fs, "text-anchor": "middle" }, String(n)); // in the half of K: not on the seam
     }
-    if (fit && step * w >= 4.5 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.87 : 0.45) * row }, name));
+    if (fit && step * w >= 4.5 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
   }
 
   /** What would shrink a request's cache: bars of one scale, with what then fits. */
   function drawVariants(width, fs) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
     const all = Object.entries(data.variants).sort(([, a], [, b]) => size(b) - size(a)), sizes = all.map(([, variant]) => size(variant)), most = sizes[0];
-    const narrow = width < 700, left = narrow ? 1 : 6.4 * fs, end = (narrow ? 13 : 30) * fs, line = (narrow ? 2.75 : 1.75) * fs, first = 2 * fs;
+    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
+    const names_ = narrow ? 0.6 * fs : 11.2 * fs, end = (narrow ? 6.5 : 22) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
+    const under = brickAt && brickAt.x >= names_ + count && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
+    const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
-    const at0 = (i) => first + i * line + (narrow ? 1.15 * fs : 0);
+    const at0 = (i) => first + i * line + (narrow ? 1.2 : 0) * fs;
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, `The same request, stored otherwise${narrow ? "" : "; press one to store it so"}`);
+      if (under) [0, brickAt.w].forEach((x, i) => add(`from ${i}`, "path", { class: "fac-kv-lead", d: `M${left + x} 0V${at0(all.findIndex(([name]) => name === OWN))}` }));
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
       all.forEach(([name, variant], i) => {
-        const own = name === OWN, w = Math.max(1.5, ((width - left - end) * sizes[i]) / most), bold = width < 440 ? "fac-t-small" : own ? "fac-t-name" : "", high = (narrow ? 0.95 : 1.15) * fs, y0 = at0(i) + (narrow ? 0.3 : 0.15) * fs;
-        const at = at0(i), what = saysOf(variant, now), fits = `${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`;
-        add(`name ${name}`, "text", { class: bold, x: 1, y: narrow ? at : at + 1.1 * fs }, narrow ? `${name}: ${what}` : name);
+        const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), high = (narrow ? 0.95 : 1.15) * fs, at = at0(i), y0 = at + (narrow ? 0.3 : 0.22) * fs;
+        const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
+        if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, `store it so: ${name}`, () => put(model, change));
+        if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });
+        add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
-        add(`says ${name}`, "text", { class: own ? "fac-t-name" : narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: at + 1.1 * fs }, narrow ? fits : `${fits}: ${what}`);
-        const change = STORES[name]?.(now);
-        if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 0, y: at0(i) - (narrow ? 1.15 : 0.15) * fs, width, height: line, rx: 5 }, `store it so: ${name}`, () => put(model, change));
+        add(`fit ${name}`, "text", { class: "fac-t-name", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}: ${what}`);
       });
     });
     return first + 0.4 * fs + sizes.length * line;

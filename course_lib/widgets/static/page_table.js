@@ -79,15 +79,18 @@ function render({ model, el }) {
   });
   const request = select("Request", [], (name) => put(model, { chosen: name }));
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
-  const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("Free", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
+  const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("End", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
   const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-pages-title" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  const marks = key(["fac-key-waste", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["fac-key-fork", "fork: one more request on the same pages"], ["fac-key-fork", "free: it ends and gives its pages back"]);
+  const event = h("span", {}), totals = h("span", { class: "fac-soft" }), dense = [["fork", "one more request on the same pages"], ["end", "the request is over, its pages are free again"]];
+  words.classList.add("fac-pages-words");
+  words.append(event, " ", totals);
+  const marks = key(["fac-key-waste", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["", "a slot holds one token’s K and V"], ...dense.map(([what, means]) => ["", `${what}: ${means}`]));
   for (const mark of [...marks.children].slice(3)) mark.firstChild.remove();
-  root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and free by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
-  let held = null, refusal = "", told = null;
+  root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and end by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
+  let held = null, dragged = false, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
   const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (Object.keys(tables)[0] ?? ""));
@@ -123,58 +126,63 @@ function render({ model, el }) {
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
     const c = counts(now, get("page_size"), get("reserve"));
-    write(title, `Pages: ${percent(c.empty, c.slots)} of the held memory is empty. One reserved block each: ${percent(c.unused, c.reserved)}`);
-    write(words, tell(now));
+    write(title, copyTold(now) || `Pages: ${percent(c.empty, c.slots)} of the held memory is empty. One reserved block each: ${percent(c.unused, c.reserved)}`);
+    const [did, all] = told_(now, c);
+    write(event, did.join(" "));
+    write(totals, all);
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
     picture.draw();
-    voice.say(`${words.textContent} ${said.textContent}`);
+    voice.say(`${tell(now)} ${said.textContent}`);
   }
 
+  const copyTold = (now) => (now.copied ? `Page ${now.copied[0]} was shared: ${now.wrote ? `${now.wrote[0]}’s` : "the"} new token went to a copy, page ${now.copied[1]}` : "");
+
   /** What the last operation did, and what it all takes. */
-  function tell(now) {
-    const c = counts(now, get("page_size"), get("reserve")), last = [], shared = c.tokens - c.slots + c.empty;
+  function told_(now, c) {
+    const last = [], shared = c.tokens - c.slots + c.empty;
     if (now.says) last.push(`Step ${get("step")} of ${get("frames").length - 1}: ${now.says}.`);
-    if (now.copied) last.push(`Page ${now.copied[0]} was shared: before ${now.wrote ? `${now.wrote[0]}'s` : "the"} token it was copied to page ${now.copied[1]}.`);
     if (now.wrote) last.push(`The newest token of ${now.wrote[0]} went to slot ${now.wrote[2]} of page ${now.wrote[1]}.`);
-    return `${last.join(" ")} ${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`.trim();
+    return [last, `${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`];
   }
+  const tell = (now) => {
+    const [last, all] = told_(now, counts(now, get("page_size"), get("reserve"))), copy = copyTold(now);
+    return [copy && `${copy}.`, ...last, all].filter(Boolean).join(" ");
+  };
 
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
+    const roomy = width > 50 * fs, tokens = width > 45 * fs;
     marks.children[2].hidden = !now.wrote;
-    for (const mark of [...marks.children].slice(3)) mark.hidden = replayed;
-    const lines = get("slots") > 512 ? 8 : 4, tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : (fs > 20 ? 1.15 : 1.4) * fs, across = Math.ceil(get("slots") / lines);
+    marks.children[3].hidden = tokens; // then it stands beside the bars
+    for (const mark of [...marks.children].slice(4)) mark.hidden = replayed || roomy; // then the buttons say it
+    const lines = get("slots") > 512 ? 8 : 4, across = Math.ceil(get("slots") / lines), slot = width / across;
+    const numbered = get("page_size") * slot <= 4 * fs; // no room in a page: numbers above, and at the left of a row
+    const tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : (numbered ? 1.15 : 2.3) * fs;
     let y = 0;
     cards((add) => {
-      const free = drawTables(add, now, name, width, fs);
-      const beside = width - free > 22 * fs;
-      y = (2 + 2 * Object.keys(now.tables).length) * fs;
-      drawWaste(add, c, beside ? free + 3 * fs : 1, width - 1, beside ? 0 : y - 0.5 * fs, fs);
-      if (!beside) y += 6.4 * fs;
+      y = drawWaste(add, now, c, name, width, fs, tokens);
+      drawTables(add, now, name, width, y, fs, roomy);
+      y += (2 + 2 * Object.keys(now.tables).length) * fs;
     });
-    const numbered = (get("page_size") * width) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? wide(String(pages()), 0.87 * fs) + 0.7 * fs : 1.4 * fs, grid = { left, top: y + (numbered ? 3.9 : 0.8) * fs, tall, gap, slot: (width - left - 1) / across, across };
+    const left = numbered ? Math.max(wide("page", 0.87 * fs), wide(String(pages()), 0.87 * fs)) + 0.7 * fs : 1;
     memory((add) => {
-      const bottom = drawPages(add, now, c, name, grid, fs), top = bottom + 3.4 * fs;
-      add("reserved", "text", { class: "fac-t-name", x: 1, y: top - 0.5 * fs }, `One block of ${get("reserve")} slots for each`);
-      add("a row", "text", { class: "fac-t-soft", x: width - 1, y: top - 0.5 * fs, "text-anchor": "end" }, `${across} a row`);
-      y = drawReserved(add, now, { ...grid, gap: Math.min(gap, 0.35 * fs), top }, lines, fs);
+      y = drawPages(add, now, c, name, { left, top: y + (numbered ? (tokens ? 3.6 : 2.1) : 1.7) * fs, tall, gap, slot: (width - left - 1) / across, across, letters: tokens }, fs);
     });
-    return y + 0.2 * fs;
+    return y + 1.6 * fs;
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
 
   /** A row for each request: its name, its table, and what can be done with it. */
-  function drawTables(add, now, name, width, fs) {
-    const row = 2 * fs, left = 10.4 * fs, tools = replayed ? 0 : 8.8 * fs, cell = 2.3 * fs, wide = cell - 0.5 * fs;
+  function drawTables(add, now, name, width, top, fs, roomy) {
+    const row = 2 * fs, left = 10.4 * fs, chips_ = roomy ? ["fork: share its pages", "end: free its pages"] : ["fork", "end"], each = chips_.map((text) => (roomy ? wide(text, 0.87 * fs) + 0.6 * fs : 3.2 * fs)), tools = replayed ? 0 : each[0] + each[1] + 2.4 * fs, cell = 2.3 * fs, plate = cell - 0.5 * fs;
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
     const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell;
-    [["request", 0.4 * fs], ["its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: 1.2 * fs }, says));
+    [["request", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
     Object.entries(now.tables).forEach(([x, table], i) => {
-      const y = 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
+      const y = top + 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
       add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
@@ -182,30 +190,57 @@ function render({ model, el }) {
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
-        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: wide, ...bar });
-        add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + wide / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, ...bar });
+        add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + plate / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
       });
       if (replayed) return;
-      const chips = [["+", left + shown.length * cell, wide, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], ["fork", end + 2 * fs, 3.2 * fs, `fork ${x}`, once(() => fork(x))], ["free", end + 5.5 * fs, 3.2 * fs, `free ${x}`, once(() => change(["free", x]))]];
+      const chips = [["+", left + shown.length * cell, plate, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], [chips_[0], end + 2 * fs, each[0], `fork ${x}`, once(() => fork(x))], [chips_[1], end + 2.4 * fs + each[0], each[1], `end ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
         add(`${says} ${x}`, "rect", { class: `fac-pages-chip${says === "+" ? " fac-pages-plus" : ""}`, x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
       }
     });
-    return end + 2 * fs + tools;
   }
 
-  /** What is held by either way, to one scale: filled, and empty. */
-  function drawWaste(add, c, x, right, top, fs) {
-    const px = (right - x) / Math.max(c.slots, c.reserved, 1);
-    [["in pages", c.slots, c.empty], ["one block each", c.reserved, c.unused]].forEach(([says, all, empty], i) => {
-      const y = top + (2.3 + (top ? 3.1 : 3.6) * i) * fs, full = (all - empty) * px;
-      add(`waste ${i} says`, "text", { class: "fac-t-small", x, y: y - 0.45 * fs }, `${says}: ${plural(all, "slot")} held, ${empty} of them empty`);
-      add(`waste ${i} full`, "rect", { class: "fac-pages-full", x, y, width: full, height: 1.5 * fs });
-      add(`waste ${i} ground`, "rect", { class: "fac-pages-waste", x: x + full, y, width: Math.max(0, empty * px), height: 1.5 * fs });
-      add(`waste ${i} empty`, "path", { class: "fac-pages-empty", d: empty * px > 1 ? hatching(x + full, y, empty * px, 1.5 * fs, 7) : "" });
-      add(`waste ${i}`, "rect", { class: "fac-outline", x, y, width: all * px, height: 1.5 * fs });
-    });
+  /** What is held by either way, to one scale: whose tokens they are, and what is held but empty. */
+  function drawWaste(add, now, c, name, width, fs, roomy) {
+    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, tops = [1.5, 4.6].map((n) => n * fs);
+    const block = (key, who, slots, from, y) => who.forEach((x, i) => add(`${key} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: from, y: y + (i * tall) / who.length, width: slots * px, height: tall / who.length }, `${who.join(", ")}: ${plural(slots, "slot")}`));
+    const empty = (key, slots, from, y) => {
+      add(`${key} ground`, "rect", { class: slots * px < 8 ? "fac-waste fac-waste-thin" : "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
+      add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: slots * px < 8 ? "" : hatching(from, y, slots * px, tall, 10) });
+    };
+    const outline = (key, slots, from, y) => add(key, "rect", { class: "fac-outline", x: from, y, width: slots * px, height: tall });
+    const says = (i, held, none, words) => add(`waste ${i} says`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - 0.4 * fs }, words.map((what) => `${what}: ${roomy ? plural(held, "slot") : held} held, ${none} empty (${percent(none, held)})`).find((text) => wide(text, 0.93 * fs) < width || !roomy));
+    if (roomy) add("a slot", "text", { class: "fac-t-soft", x: width - 1, y: tops[0] - 0.4 * fs, "text-anchor": "end" }, "a slot holds one token’s K and V");
+    says(0, c.slots, c.empty, ["in pages"]);
+    const own = new Map(); // whose the filled slots are, shared ones once
+    for (const [page, full] of Object.entries(c.filled)) {
+      const who = Object.keys(now.tables).filter((x) => now.tables[x].includes(Number(page)));
+      own.set(who.join(" "), (own.get(who.join(" ")) ?? 0) + full);
+    }
+    let from = 1;
+    for (const who of [...own.keys()].sort()) {
+      block(`held ${who}`, who.split(" "), own.get(who), from, tops[0]);
+      from += own.get(who) * px;
+    }
+    empty("held", c.empty, from, tops[0]);
+    outline("waste 0", c.slots, 1, tops[0]);
+    let at = 1, slots = 0;
+    const without = [];
+    for (const [x, n] of Object.entries(now.lengths)) {
+      const room = Math.max(reserve, n), tag = at + n * px + 0.75 * fs;
+      slots += room;
+      if (slots > get("slots")) without.push(x);
+      block(`block ${x}`, [x], n, at, tops[1]);
+      empty(`block ${x}`, room - n, at + n * px, tops[1]);
+      outline(`block ${x} edge`, room, at, tops[1]);
+      add(`block ${x} name`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: Math.min(tag, at + room * px - 0.7 * fs), y: tops[1] + 0.75 * fs + 0.32 * fs, "text-anchor": "middle" }, x);
+      at += room * px;
+    }
+    says(1, c.reserved, c.unused, [`one block of ${reserve} each`, "one block each"]);
+    if (without.length) add("without", "text", { class: "fac-t-bad", x: width - 1, y: tops[1] - 0.4 * fs, "text-anchor": "end" }, `${without.join(", ")}: no room`);
+    return tops[1] + tall + 0.5 * fs;
   }
 
   /** Once a press, though the pointer moves. */
@@ -216,18 +251,18 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs) {
+  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across, letters }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
     const place = (page) => [left + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
-    const holding = {};
+    const holding = {}, copyAt = (i) => now.copied && place(now.copied[i])[1];
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     // Of a large pool: the rows in use, and one more.
     const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
-    const rows = whole > 4 ? Math.min(whole, Math.max(2, used + 1)) : whole, shown = Math.min(pages(), rows * each);
+    const rows = Math.min(whole, Math.max(2, used + 1)), shown = Math.min(pages(), rows * each);
     const bottom = top + rows * (tall + gap) - gap;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
-    let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
+    let edges = "", free = "", ticks = "", stripes = "", wastes = "", thin = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), wide, tall);
       if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
@@ -242,10 +277,12 @@ function render({ model, el }) {
       const [x, y] = place(page), full = (many - 1) * wide + Math.max(3, c.filled[page] * (wide / size)), band = tall / who.length;
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
-      if (many * wide - full > 1) [stripes, wastes] = [stripes + hatching(x + full, y, many * wide - full, tall, 7), wastes + box(x + full, y, many * wide - full, tall)];
+      const rest = many * wide - full;
+      if (rest >= 8) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, 10), wastes + box(x + full, y, rest, tall)];
+      else if (rest > 1) thin += box(x + full, y, rest, tall); // no stripe would be seen
       if (wide > 4 * fs) {
-        const text = wide > 10 * fs ? `page ${page}: ${who.join(", ")}${who.length > 1 ? " share it" : ""}` : `${page} ${who.join(" ")}`;
-        chip(add, `number ${page}`, text, x + wide - 0.31 * fs * text.length - 0.6 * fs, y + tall / 2, fs); // at the right end: tokens begin at the left
+        const text = wide > 10 * fs ? `page ${page}: ${who.join(", ").replace(/, (?=\w$)/, " and ")}${who.length > 1 ? " share it" : ""}` : `${page}: ${who.join(" + ")}`, passed = now.copied?.[y > copyAt(1) ? 0 : 1] === page && copyAt(0) !== copyAt(1); // the arrow of a copy goes through here
+        add(`number ${page}`, "text", { class: "fac-t-small", x: x + (passed ? slot / 2 + 0.8 * fs : 1), y: y - 0.35 * fs }, text);
       }
     }
     if (wide <= 4 * fs) {
@@ -253,11 +290,12 @@ function render({ model, el }) {
       const firsts = {};
       for (let page = 0; page < Math.min(each, shown); page += 1) for (const who of holding[page] ?? []) firsts[who] ??= place(page)[0] + wide / 2;
       const names = Object.keys(firsts), places = spread(names.map((x) => firsts[x]), names.map(() => 1.5 * fs), left, left + each * wide);
-      names.forEach((x, i) => {
+      if (letters) names.forEach((x, i) => {
         add(`lead ${x}`, "path", { class: "fac-pages-lead", d: `M${places[i]} ${top - 0.85 * fs}L${firsts[x]} ${top - 1}` });
         add(`letter ${x}`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: places[i], y: top - 1.05 * fs, "text-anchor": "middle" }, x);
       });
-      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 2.25 * fs, "text-anchor": "middle" }, String(page));
+      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - (letters ? 2.25 : 0.45) * fs, "text-anchor": "middle" }, String(page));
+      add("axis", "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: top - (letters ? 2.25 : 0.45) * fs, "text-anchor": "end" }, "page");
       for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
@@ -272,66 +310,33 @@ function render({ model, el }) {
     add("free", "path", { class: "fac-pages-edges fac-pages-free", d: free });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
-    add("wastes", "path", { class: "fac-pages-waste", d: wastes });
-    add("stripes", "path", { class: "fac-pages-empty", d: stripes });
+    add("wastes", "path", { class: "fac-waste", d: wastes });
+    add("thin wastes", "path", { class: "fac-waste fac-waste-thin", d: thin });
+    add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
     if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")}${rows < whole ? " …" : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
-      add("wrote", "rect", { class: "fac-pages-wrote", x: x + at * (wide / size), y, width: Math.max(2, wide / size), height: tall });
+      add("wrote", "rect", { class: wide / size > 5 ? "fac-pages-wrote" : "fac-pages-tip", x: x + at * (wide / size), y, width: Math.max(3, wide / size), height: tall });
     }
     if (now.copied) {
-      // between the rows, from the edge of one page to the edge of the other, over no page
-      const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + wide / 2, y]), down = y2 > y1, edge = down ? y2 : y2 + tall;
-      const from = y2 < y1 ? y1 : y1 + tall, lane = edge + ((down ? -1 : 1) * gap) / 2, tip = edge + (down ? 5 : -5);
+      // between the rows, from slot 0 of one page to slot 0 of the other, over no page
+      const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + wide / size / 2, y]), down = y2 > y1, edge = down ? y2 : y2 + tall;
+      const from = y2 < y1 ? y1 : y1 + tall, lane = edge + Math.min(gap / 2, 0.62 * fs) - (down ? gap : 0), tip = edge + (down ? 5 : -5);
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
       add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
-      if (gap > 0.7 * fs) chip(add, "copied", "copied", (x1 + x2) / 2, lane, fs);
+      if (gap > 0.7 * fs) chip(add, "copied", slot * across > 55 * fs && now.wrote ? `copied, then ${now.wrote[0]} wrote` : "copied", (x1 + x2) / 2, lane, fs);
     }
     return bottom;
   }
 
   /** A measure below the first page of the last row: how many slots it has. */
   function drawSize(add, top, from, wide, slot, across, fs) {
-    const size = get("page_size"), says = size > 1 ? `a page: slots 0 to ${size - 1}` : "a page: slot 0", y = top + 0.8 * fs, end = from + wide;
+    const size = get("page_size"), says = `a page: ${plural(size, "slot")}${replayed || dragged ? "" : " (drag)"}`, y = top + 0.8 * fs, end = from + wide;
     const left = end + 10 * fs > slot * across; // no room for the words behind it
     add("measure", "path", { class: "fac-pages-measure", d: `M${from} ${top}V${y + 0.35 * fs}M${from} ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
-    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));
-  }
-
-  /** The same memory in one piece for each request, as far as it goes. */
-  function drawReserved(add, now, { left, top, tall, gap, slot, across }, lines, fs) {
-    let from = 0, stripes = "", wastes = "", edges = "";
-    const each = get("reserve") / across, apart = each > 1 && Number.isInteger(each) ? 0.5 * fs : 0; // the lines of one request stand together
-    const down = (line) => top + line * (tall + (apart ? 0 : gap)) + Math.floor(line / each) * apart;
-    const pieces = (start, stop, draw) => {
-      for (let line = Math.floor(start / across); line * across < stop; line += 1) {
-        const a = Math.max(start, line * across), b = Math.min(stop, (line + 1) * across);
-        if (b > a) draw(left + (a - line * across) * slot, down(line), (b - a) * slot, line);
-      }
-    };
-    const without = [];
-    for (const [x, n] of Object.entries(now.lengths)) {
-      const room = Math.max(get("reserve"), n);
-      if (from + room > get("slots")) {
-        without.push(x);
-        continue;
-      }
-      pieces(from, from + n, (px, y, w, line) => add(`kept ${x} ${line}`, "rect", { class: `fac-pages-slots ${colour(now, x)}`, x: px, y, width: w, height: tall }, `${x}: ${n} of ${room} slots`));
-      pieces(from, from + 1, (px, y) => add(`kept name ${x}`, "text", { class: x === chosen(now) ? "fac-t-name" : "fac-t-small", x: px - 0.5 * fs, y: y + tall / 2 + 0.32 * fs, "text-anchor": px > left + fs ? "start" : "end" }, x));
-      pieces(from + n, from + room, (px, y, w) => ([stripes, wastes] = [stripes + hatching(px, y, w, tall, 7), wastes + box(px, y, w, tall)]));
-      pieces(from, from + room, (px, y, w) => (edges += box(px, y, w, tall)));
-      from += room;
-    }
-    pieces(from, get("slots"), (px, y, w) => (edges += box(px, y, w, tall)));
-    add("reserved edges", "path", { class: "fac-pages-edges", d: edges });
-    add("reserved wastes", "path", { class: "fac-pages-waste", d: wastes });
-    add("reserved stripes", "path", { class: "fac-pages-empty", d: stripes });
-    const bottom = down(lines - 1) + tall;
-    if (!without.length) return bottom;
-    add("without", "text", { class: "fac-t-bad", x: 1, y: bottom + 1.2 * fs }, `${without.join(", ")}: no room`);
-    return bottom + 1.4 * fs;
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => (dragged = true) && put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));
   }
 
   onChanges(model, ["operations", "frames", "page_size", "slots", "reserve", "step", "chosen"], draw);

@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: "Choose one, or press its letter.",
+    hint: "Press one, or its letter; Enter keeps it.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -68,7 +68,7 @@ function number(model, say) {
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   // Until there is a guess the flag stands before the line begins: on it, it would stand on a number.
-  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me to your guess");
+  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me to your guess →");
   const rule = h("div", { class: "fac-line" }, flag, line, ticks, parked);
   const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];
@@ -130,7 +130,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: "", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: "Drag the flag, or type a number and press Enter. Each step of the line is ten times more.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

@@ -13,7 +13,7 @@ export function meant(x) {
 
 function render({ model, el }) {
   const kind = model.get("options").length ? choices(model) : number(model);
-  const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, h("small", {}, "Check yourself"), rich(model.get("question"))), kind);
+  const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, h("small", {}, h("i", { class: "fac-ask", "aria-hidden": "true" }, "?"), "Check yourself"), rich(model.get("question"))), kind);
   root(model, el, form);
 }
 
@@ -30,7 +30,7 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz"), HINT = several ? "More than one is right: choose, or press their letters." : "Press one, or its letter and Enter.";
+  const name = freshId("quiz"), HINT = several ? "More than one is right: press them, or their letters; Enter checks." : "Press one, or its letter; Enter checks it.";
   let moving = false;
   const moves = () => {
     moving = true;
@@ -69,11 +69,13 @@ function choices(model) {
       row.why.replaceChildren();
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
     }
+    const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
+    for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, "✗ ", rich(row.option.explanation)));
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {
       result.textContent = `Right so far; ${missed} more ${missed === 1 ? "is" : "are"} true.`;
-    } else result.textContent = "Try again, as often as you like.";
+    } else result.textContent = "Try again.";
   }
 
   model.on("change:tries", show);
@@ -106,7 +108,7 @@ function number(model) {
     result.replaceChildren(
       right
         ? verdict(true, `${answer()}. `, rich(model.get("explanation")))
-        : verdict(false, `It is ${value > model.get("answer") ? "smaller" : "larger"}. Try again, as often as you like.`),
+        : verdict(false, `It is ${value > model.get("answer") ? "smaller" : "larger"}. Try again.`),
     );
   }
 

@@ -6,14 +6,17 @@ export const runAt = (lane, { pages, every, prompt }) => lane[`${pages} ${every}
 
 function render({ model, el }) {
   const data = model.get("data"), get = (name) => model.get(name), NAMES = ["pages", "every", "prompt"];
-  const LABELS = { pages: `pool: pages of ${data.page_size} rows`, every: "a request every … ms", prompt: "longest prompt, tokens" };
-  const fields = NAMES.map((name) => field(LABELS[name], data.places[name], () => get(name), (value) => {
-    if (!data.places[name].includes(value)) return `One of ${data.places[name].join(", ")}, please.`;
-    put(model, { [name]: value });
-  }));
+  const LABELS = { pages: "rows of the pool", every: "ms between requests", prompt: "longest prompt, tokens" };
+  const fields = NAMES.map((name) => {
+    const size = name === "pages" ? data.page_size : 1, places = data.places[name].map((place) => place * size); // a pool is told in rows, as in the picture
+    return field(LABELS[name], places, () => get(name) * size, (value) => {
+      if (!places.includes(value)) return `One of ${places.join(", ")}, please.`;
+      put(model, { [name]: value / size });
+    });
+  });
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-empty", "held and wasted"]);
+  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-waste", "held, but empty"]);
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
   const fold = more("waits, steps, who is thrown out", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
@@ -49,10 +52,11 @@ function render({ model, el }) {
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
+    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, against = `${found}: ${first} against ${last}`;
     const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: tight ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : `Same memory, ${gain} times the speed`);
+      add("title", "text", { class: tight ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : wide(against, 1.4 * fs) < width ? against : found);
       lines(add, "asked", narrow ? asked : [asked.join("; ")], 1, 2.5 * fs, fs);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];
@@ -65,7 +69,7 @@ function render({ model, el }) {
         if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
+      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
       for (let t = 0; t <= slowest; t += every) {
@@ -83,17 +87,28 @@ function render({ model, el }) {
   /** How fast, and how much is wasted: one under the other, or side by side. */
   function drawFacts(add, name, run, x, y, beside, fs) {
     SHOWN.map((place) => facts(run)[place]).forEach(([value, what], i) => {
-      const at = x + (beside ? i * 15.5 : 0) * fs, under = y + (beside ? 0 : 2 * i) * fs, room = (0.6 + (i ? 0.85 : 1.05) * value.length) * fs;
-      add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-big" : "fac-server-speed"}`, x: at, y: under }, value);
+      const least = beside ? 0 : 4.4 * fs, at = x + (beside ? i * 15.5 : 0) * fs, under = y + (beside ? 0 : 2 * i) * fs, room = (0.6 + (i ? 0.85 : 1.05) * value.length) * fs;
+      add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-big" : "fac-server-speed"}`, x: at + least, y: under, "text-anchor": least ? "end" : "start" }, value); // one under the other: by their last digit
       add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + (beside ? room : 5.2 * fs), y: under }, what);
     });
   }
+
+  /** Stripes of one slant through columns of any height, each 10 px apart on the page. */
+  const stripes = (x, floor, wide, high) => {
+    let path = "";
+    for (let c = Math.ceil((x + floor - high) / 10) * 10; c < x + wide + floor; c += 10) {
+      const [left, right] = [Math.max(x, c - floor), Math.min(x + wide, c - floor + high)];
+      if (right > left) path += `M${left.toFixed(1)} ${(c - left).toFixed(1)}L${right.toFixed(1)} ${(c - right).toFixed(1)}`;
+    }
+    return path;
+  };
 
   /** What is needed is full, what is held for nothing is striped, up to the dotted line of the pool. */
   function drawLane(add, name, run, { x, y, across, full, tall }) {
     const wide = across / run.needed.length, high = (percent) => y + tall * (1 - percent / 100);
     const line = (values) => values.map((v, i) => `${i ? "V" : "L"}${i ? high(v).toFixed(1) : `${x} ${high(v).toFixed(1)}`}H${(x + (i + 1) * wide).toFixed(1)}`).join("");
-    add(`held ${name}`, "path", { fill: picture.hatch, d: `M${x} ${y + tall}${line(run.held)}V${y + tall}Z` }, "held, striped: wasted");
+    add(`held ${name}`, "path", { class: "fac-server-held", d: `M${x} ${y + tall}${line(run.held)}V${y + tall}Z` }, "rows that are held, but empty");
+    add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: run.held.map((v, i) => (v > 0 ? stripes(x + i * wide, y + tall, wide, (tall * v) / 100) : "")).join("") });
     add(`gap ${name}`, "path", { class: "fac-server-ground", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` });
     add(`needed ${name}`, "path", { class: "fac-server-full", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` }, "rows that are needed");
     add(`floor ${name}`, "path", { class: "fac-axis-strong", d: `M${x} ${y + tall}h${full}` });

@@ -184,7 +184,7 @@ function render({ model, el }) {
     const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", factor = place ? x(by.l[place]) : "0";
     const says = [
       "", `: ${list(scores.slice(first, stop))}`, `: max(${x(old)}, ${x(Math.max(...scores.slice(first, stop)))}) = ${x(m[place])}`,
-      `: exp(${x(old)} − ${x(m[place])}) = ${x(alpha[place])}`, `: ${list(right.p[place])}`,
+      `: exp(${x(old)} − ${x(m[place])}) = ${short(alpha[place], 4)}`, `: ${list(right.p[place])}`,
       `: ${factor} · ${x(before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
       `: ${factor} · ${x(place ? o[place - 1][column] : 0)} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
     ];
@@ -251,7 +251,7 @@ function render({ model, el }) {
       h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(right.out), 3)}: these tiles are not every key once.`),
     ];
     if (slip) shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(slip.out, more_columns), `. ${consequence(slip.out, differ(slip.out), scale)}`));
-    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "After the last step: O / ℓ beside the answer from all scores at once."));
+    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "After the last step: this answer beside that of a softmax over all scores."));
   }
 
   function consequence(out, gap, scale) {

@@ -3,6 +3,13 @@
 const finiteOr0 = (x) => (Number.isFinite(x) ? x : 0);
 const middle = { "text-anchor": "middle" };
 
+/** "a → b" in as many digits that the a printed times the α printed (four digits) is the b printed. */
+function shrunk(total, alpha) {
+  const cut = (x, digits) => Number(x.toPrecision(digits)), holds = ([a, b]) => cut(cut(total, a) * cut(alpha, 4), b) === cut(total * alpha, b);
+  const [a, b] = [[4, 3], [5, 3], [4, 2]].find(holds) ?? [4, 1];
+  return `${short(total, a)} → ${short(total * alpha, b)}`;
+}
+
 /** `now()` is all that is shown of the row, `says()` the sentence about it. */
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
@@ -11,7 +18,7 @@ function stepperPicture(model, data, now, says) {
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
-  const spreadOf = most - least || 2, low = least - 0.2 * spreadOf, high = most + 0.3 * spreadOf;
+  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.3 * spreadOf;
   const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
   const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
 
@@ -32,7 +39,7 @@ function stepperPicture(model, data, now, says) {
     const at = { all, place, line, fs, tall: (two ? 9 : 12) * fs, end: place >= nTiles };
     const gaps = [2.2, 2.2, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = [1.5, 1.1, 1.1, 1.6], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
+    const parts = two ? [1.4, 1.1, 1.1, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
     let x = width - room - (two ? 0 : 1); // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -83,15 +90,15 @@ function stepperPicture(model, data, now, says) {
   /** The scores tile by tile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end, link }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
-    const label = 4.2 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
-    const slots = [], knobs = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    const label = 5.1 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
-      const title = `scores of query ${model.get("row")}`, long = data.fixed ? title : `${title}: drag a bar`;
-      heading(add, "scores", wide(long, fs) < w + fs ? long : title, { x, y, fs });
+      const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, each over its key’s V`, title].filter(Boolean);
+      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag any bar`), title], w + fs, fs), { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
-        const [first] = data.tiles[tile], long = lengths[i] * unit, here = i === place, gone = i < place;
+        const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place;
         slots.push([left, left + long]);
         add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 3.1 * fs, rx: 6 });
         for (let k = 0; k < lengths[i]; k += 1) {
@@ -101,11 +108,12 @@ function stepperPicture(model, data, now, says) {
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
-            const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey()); // where bars are thin, one stands for all
-            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * 8 });
-            if (numbers) small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0));
+            const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
+            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * (bw > 24 ? 8 : 0) });
+            if (numbers) labels.push(() => small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
+            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, from: left, long: lengths[i] * unit });
           }
-          if (data.columns === 1) small("v", `V ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
+          if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
         const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
@@ -124,11 +132,19 @@ function stepperPicture(model, data, now, says) {
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
-      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m: none" : `m ${short(m, 3)}`);
+      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m = −∞" : fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
       const old = place > 0 && line >= 2 && line <= DONE.alpha ? right.m[place - 1] : m, [now_, before] = [level(m), level(old)];
       if (old < m && old > -Infinity) { // what α is made of
         add("m old", "path", { class: "fac-step-m-old", d: `M${edge} ${before}H${x + w}` });
-        if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, `m was ${short(old, 3)}`);
+        if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, fits([`m was ${short(old, 3)}`, `was ${short(old, 3)}`], label - 0.4 * fs, 0.87 * fs));
+      }
+      // what the weights are made of: how far each score lies under m
+      const under = unders.filter(({ score }) => score < m), least = under.find(({ score }) => score === Math.max(...under.map((u) => u.score)));
+      under.forEach(({ at, end }, i) => end > level(m) && add(`under ${i}`, "path", { class: "fac-step-under", d: `M${at} ${level(m)}V${end}m-2.5 0h5` }));
+      for (const [i, { score, at, end, from, long }] of under.entries()) {
+        const text = short(score - m, 3), says = numbers ? text : fits([`s − m = ${text}`, text], long, 0.87 * fs);
+        if (numbers) add(`under says ${i}`, "text", { class: "fac-t-small fac-t-name", x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs }, says);
+        else if (under[i] === least) add(`under says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(from + wide(says, 0.87 * fs) / 2, Math.min(from + long - wide(says, 0.87 * fs) / 2, at)), y: level(m) - 0.5 * fs, ...middle }, says);
       }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
@@ -136,6 +152,7 @@ function stepperPicture(model, data, now, says) {
         add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x: edge, y: level(other) - 1, width: w - label + 0.4 * fs, height: 2 });
         add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
+      for (const write of labels) write(); // on the lines, which would strike them out
       for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
@@ -182,8 +199,10 @@ function stepperPicture(model, data, now, says) {
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
     heading(add, "desk", "weights p", { x, y, fs });
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : zoom === 1 ? `tile ${letter(tile)}` : fits([`tile ${letter(tile)}, ${zoom} × the scale of ℓ`, `${zoom} × the scale of ℓ`, `${zoom} × ℓ’s scale`], w + 1.2 * fs, 0.87 * fs));
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
     if (end) return;
+    const zoomed = [`${zoom} × as tall as in ℓ`], lines = wide(zoomed[0], 0.8 * fs) < w + 2 * fs ? zoomed : [`${zoom} × as tall`, "as in ℓ"];
+    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: y + (0.6 + 1.1 * i) * fs, ...middle }, text));
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
@@ -206,16 +225,15 @@ function stepperPicture(model, data, now, says) {
       const [overs, unders] = [base - range[0] * scale.unit < y - 1, base - range[1] * scale.unit > floor + 1], [least, most] = [short(range[1], 2), short(range[0], 2)];
       add("o band", "rect", { class: "fac-step-band fac-step-open", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
       add("o band edge", "path", { class: "fac-step-rim", d: `M${x} ${high}V${deep}M${x + w} ${high}V${deep}${overs ? "" : `M${x} ${high}h${w}`}${unders ? "" : `M${x} ${deep}h${w}`}` }); // open where it goes on
-      const lies = overs || unders ? [`O: from ${least} to ${most}`, `${least} to ${most}`] : ["O lies in here", "O is here"];
+      const lies = ["must lie", overs || unders ? `in ${least} to ${most}` : "in here"];
       const filled = Math.max(0, ...[right, slip].map((run) => sum((run?.parts.o[last_] ?? []).filter((v) => v > 0)))) * scale.unit; // no words on a stack
-      if (!slip && base - filled - high > 1.9 * fs) add("o can", "text", { class: "fac-t-soft", x: x + w / 2, y: high + 1.2 * fs, ...middle }, fits(lies, w, 0.75 * fs));
+      if (!slip && base - filled - high > 2.9 * fs) lies.forEach((text, i) => add(`o can ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: high + (1.2 + 1.1 * i) * fs, ...middle }, text));
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
     axis(add, what, x, base, tall, scale, fs);
     if (last_ < 0) {
       const first = finiteOr0(value(right, 0)) * scale.unit;
-      if (Math.abs(first) > 1.2 * fs) add(`${what} will`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - first / 2 + 0.3 * fs, ...middle }, short(value(right, 0), 4));
       return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
     }
     const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
@@ -237,16 +255,16 @@ function stepperPicture(model, data, now, says) {
       return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
-    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, bad || slip || !shrinks ? `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}` : fits([`${short(p.total, 4)} × ${short(alpha, 2)} = ${short(p.total * alpha, 3)}`, `${short(p.total, 4)} → ${short(p.total * alpha, 3)}`, `→ ${short(p.total * alpha, 3)}`], w + 1.9 * fs, 0.85 * fs));
+    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, bad || slip || !shrinks ? `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}` : shrunk(p.total, alpha));
     label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
     if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
     if (alpha < 1) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, `${short(100 * (1 - alpha), 2)} % goes`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
-      add(`${what} ghost`, "rect", { class: "fac-step-ghost", x: x - 2, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half + 4, height: Math.min(size, tall) });
-      if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `×${short(alpha, 2)}`);
+      if (on) chip(add, `${what} shrinks`, fits([`${short(100 - Number((100 * alpha).toPrecision(3)), 3)} % goes`, `−${short(100 - Number((100 * alpha).toPrecision(3)), 3)} %`], half - 0.4 * fs, 0.87 * fs), x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
+      if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
   }
 
@@ -277,7 +295,6 @@ function stepperPicture(model, data, now, says) {
       add(`tick ${v}`, "path", { class: "fac-step-base", d: `M${x - 5} ${level(v)}h5` });
       add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(v, w < 7 * fs ? 2 : 3));
     }
-    if (!shown && Number.isFinite(right.means[0])) add("first", "circle", { class: "fac-step-ghost fac-step-wait", cx: across(0), cy: level(right.means[0]), r: 0.42 * fs });
     if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
     if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
     path("right", right, `fac-step-path ${later}`, shown);
@@ -286,15 +303,16 @@ function stepperPicture(model, data, now, says) {
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      const beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(short(v, 3), 0.95 * fs) < x + w + 0.3 * fs, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
-      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${short(end ? run.out[column] : v, end ? 5 : 3)}${sign && over ? " impossible" : ""}`);
+      const told = short(end ? run.out[column] : v, end ? 5 : 3), beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(told, 0.95 * fs) < x + w, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
+      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${told}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
+    else if (place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1) add("end says", "text", { class: "fac-t-small fac-t-name", x: x + w, y: y + tall + 2.3 * fs, "text-anchor": "end" }, fits(["unchanged: both shrink alike", "unchanged"], box.w + 1.5 * fs, 0.87 * fs));
     else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
-    const free = [level(b) + 1.3 * fs, level(a) - 0.6 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at + 0.3 * fs) > 1.4 * fs)); // on no dot
-    if (!end && !slip && free && level(a) - level(b) > 4 * fs) add("band says", "text", { class: "fac-t-soft", x: x + w / 2, y: free, ...middle }, fits(["V lies in here", "V is here"], w, 0.8 * fs));
+    const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) ["must lie", "in here"].forEach((text, i) => add(`band says ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
   return picture;
