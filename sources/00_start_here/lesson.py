@@ -31,7 +31,7 @@
 # runs, and the next cell is chosen. Do that with every cell, from top to bottom.
 #
 # Then drag the flag to where you think FlashAttention's tape will end, and press
-# *Play*. You need not understand every word in it yet. (Caches and desks come in
+# *Play*. You need not understand every word in it yet. (Caches and shared memory come in
 # lesson 02.)
 
 # %% race
