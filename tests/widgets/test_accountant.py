@@ -348,10 +348,10 @@ def test_where_launches_set_the_pace_they_are_drawn(mount, width):
     assert len({round(w, 2) for lane in blocks for w in lane}) == 1
     assert page.locator('[data-names="n"]').text_content() == "drag: N = 16"
     overlap = page.evaluate(
-        """() => { const box = (n) => n.getBoundingClientRect();
-        return [...document.querySelectorAll('.fac-launch, [data-names]')].some((a) =>
-          [...document.querySelectorAll('.fac-area')].some((b) => box(a).x < box(b).right
-            && box(b).x < box(a).right && box(a).y < box(b).bottom && box(b).y < box(a).bottom)); }"""
+        """() => { const all = (what) => [...document.querySelectorAll(what)]
+          .map((n) => n.getBoundingClientRect());
+        return all('.fac-launch, [data-names]').some((a) => all('.fac-area').some((b) =>
+          a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom)); }"""
     )
     assert not overlap
 

@@ -164,7 +164,7 @@ function render({ model, el }) {
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
   const lead = s("path", { class: "fac-around" }); // from a small S to its handle
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
-  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
+  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later());
   const arrows = s("path");
   handled.svg.append(ghost, around, lead, drag, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
