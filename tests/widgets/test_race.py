@@ -331,9 +331,7 @@ def test_on_a_phone_all_that_matters_is_within_900_px(mount):
 def test_at_the_start_stand_two_drawings_two_tapes_and_the_flag(mount):
     """Caches, desks and the thin tapes come when they are asked for."""
     page = mount(Race(), width=1140)
-    assert title(page) == (
-        "Naive attention moves 2.359 MB. Where will the tape of FlashAttention end?"
-    )
+    assert title(page) == ("Naive attention moves 2.359 MB. Where will FlashAttention's tape end?")
     assert page.locator(".fac-race-over :is(.fac-race-desk, .fac-race-cached)").count() == 0
     for absent in ("thin", "L2", "shared memory", "moved"):
         assert absent not in drawn(page)

@@ -156,7 +156,7 @@ function raceTitle(race, clock, get) {
     if (clock < race.end) return `${bytesText(Math.round(one.now))} moved, ${done(one)} of O written`;
     return `${first(name(one))} moves ${bytesText(one.total)}${scores(one) ? `, ${Math.round((100 * scores(one)) / one.total)} % of it S and P` : ""}`;
   }
-  if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${bytesText(one.total)}. ` : ""}Where will the tape of ${name(two)} end?`;
+  if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${bytesText(one.total)}. ` : ""}Where will ${name(two)}'s tape end?`;
   if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
   const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
   if (bytesText(Math.round(one.now)) === bytesText(Math.round(two.now)) && clock < race.end) return `After ${bytesText(Math.round(one.now))} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
