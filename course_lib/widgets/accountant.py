@@ -42,8 +42,8 @@ MAX_N = 2**20
 NAMES = {
     "naive_four_trips": "naive (4 trips)",
     "eager_six_trips": "eager as run (6 trips)",
-    "flash_compulsory": "flash (compulsory)",
-    "flash_tile_loads": "flash (tile loads)",
+    "flash_compulsory": "flash at best",
+    "flash_tile_loads": "flash at worst",
 }
 _ORDER = ("flash_compulsory", "flash_tile_loads", "naive_four_trips", "eager_six_trips")
 MEANS = {name: "flash" if name.startswith("flash") else "naive" for name in MODELS}

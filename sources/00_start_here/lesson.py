@@ -32,7 +32,7 @@
 # runs, and the next cell is chosen. Do that with every cell, from top to bottom.
 #
 # Then drag the flag to where you think FlashAttention's tape will end, and press
-# *Play*. (N is the length of the text. Caches and desks come in lesson 02.)
+# *Play*. (N is the length of the text. Caches and shared memory come in lesson 02.)
 
 # %% race
 from course_lib.widgets import Race

@@ -349,7 +349,7 @@ p_speed.reveal(
 chart = RooflineChart(n=8192, d=128, heads=8)
 for label, name, key in (
     ("eager, measured", "eager, 6 trips", "eager_us"),
-    ("fused, measured", "the least", "flash_us"),
+    ("flash, measured", "the least", "flash_us"),
 ):
     tflops = flops / at_8192[key] / 1e6  # FLOPs per µs -> TFLOP/s
     chart.add_measurement(label, intensity=work[name], tflops=tflops)
@@ -357,8 +357,8 @@ chart
 
 # %% plot-roofline-say [markdown]
 # [Eager attention](#fac-roofline-plot) stands under the slope, and gets half of what the
-# road allows. (Lesson 01 timed its steps: the softmax is slower than the road.) Fused
-# attention stands under the flat roof: bytes are no longer its limit. It reaches a third
+# road allows. (Lesson 01 timed its steps: the softmax is slower than the road.) *Flash*, the
+# fused kernel, stands under the flat roof: bytes are no longer its limit. It reaches a third
 # of that roof; lesson 08 asks why.
 #
 # As N grows, the least moves on to the right without end. Eager and naive soon hardly move:

@@ -89,7 +89,7 @@ def timed() -> widgets.RooflineChart:
     """Return the chart of lesson 02: two measured marks under the roof."""
     chart = widgets.RooflineChart(n=8192, d=128, heads=8)
     chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
-    chart.add_measurement("fused, measured", intensity=4096, tflops=345)
+    chart.add_measurement("flash, measured", intensity=4096, tflops=345)
     return chart
 
 

@@ -314,6 +314,49 @@ def test_each_lane_says_how_many_times_the_least_it_moves(mount):
 
 
 @pytest.mark.browser
+def test_the_factor_can_be_counted_in_the_areas(mount):
+    """Four squares of 16 times the strips, and the strips: 4 x 16 + 1 = 65."""
+    page = mount(HBMAccountant(), width=1280)
+    assert page.get_by_text("← all of it: 1 ×").is_visible()
+    squares = [
+        trip for trip in HBMAccountant().areas("naive_four_trips") if trip["kind"] == "square"
+    ]
+    assert page.locator("text.fac-on-s").filter(has_text="16 × the strips").count() == 2
+    assert len(squares) * 16 + 1 == 65
+
+
+@pytest.mark.browser
+def test_equal_strips_are_drawn_equal(mount):
+    """Snapped to whole pixels each, Q, K, V and O were 2, 1, 2 and 2 px."""
+    page = mount(HBMAccountant(), width=1280)
+    strips = page.locator(".fac-bar").first.locator(".fac-area")
+    shapes = "nodes => nodes.map((n) => [n.width.baseVal.value, n.getAttribute('shape-rendering')])"
+    assert len({tuple(shape) for shape in strips.evaluate_all(shapes)}) == 1
+    assert strips.evaluate_all(shapes)[0][1] is None
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_where_launches_set_the_pace_they_are_drawn(mount, width):
+    """One block a launch at one scale, on no area; the handle hangs from S, named."""
+    page = mount(HBMAccountant(n=16), width=width)
+    blocks = page.locator(".fac-bar").evaluate_all(
+        "lanes => lanes.map((l) => [...l.querySelectorAll('.fac-launch')]"
+        ".map((n) => n.getBoundingClientRect().width))"
+    )
+    assert [len(lane) for lane in blocks] == [1, 1, 3, 4]
+    assert len({round(w, 2) for lane in blocks for w in lane}) == 1
+    assert page.locator('[data-names="n"]').text_content() == "drag: N = 16"
+    overlap = page.evaluate(
+        """() => { const all = (what) => [...document.querySelectorAll(what)]
+          .map((n) => n.getBoundingClientRect());
+        return all('.fac-launch, [data-names]').some((a) => all('.fac-area').some((b) =>
+          a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom)); }"""
+    )
+    assert not overlap
+
+
+@pytest.mark.browser
 def test_no_strip_lies_where_the_lower_bound_says_that_s_is_not(mount):
     page = mount(HBMAccountant(), width=1100)
     side = page.locator(".fac-never").evaluate("n => n.width.baseVal.value")
@@ -404,5 +447,5 @@ def test_bytes_say_of_how_many_heads_they_are(mount):
     """The areas are of one head: 8192 x 128 numbers of 2 bytes, four times, are 8.4 MB."""
     page = mount(HBMAccountant(heads=32), width=1280)
     said = page.locator(".fac-bytes").all_text_contents()
-    assert said[0] == "32 heads268.4 MB"
+    assert said[0] == "all 32 heads268.4 MB"
     assert "one head" in page.inner_text(".fac")

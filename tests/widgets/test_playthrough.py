@@ -88,7 +88,7 @@ def sram(hands: Hands) -> None:
     hands.slides("B_q", "ArrowRight").has(block_q=256)
     hands.slides("B_q", "ArrowLeft", "ArrowLeft").has(block_q=64).reads("read 128 times")
     hands.at("Layout", "ArrowDown").has(buffers="kernel")
-    hands.at("more", "Enter").slides("stages", "ArrowRight").has(stages=4)
+    hands.at("more: dtype", "Enter").slides("stages", "ArrowRight").has(stages=4)
 
 
 def cache(hands: Hands) -> None:

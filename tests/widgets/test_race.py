@@ -331,11 +331,11 @@ def test_on_a_phone_all_that_matters_is_within_900_px(mount):
 def test_at_the_start_stand_two_drawings_two_tapes_and_the_flag(mount):
     """Caches, desks and the thin tapes come when they are asked for."""
     page = mount(Race(), width=1140)
-    assert title(page) == "Where will the tape of FlashAttention end?"
+    assert title(page) == ("Naive attention moves 2.359 MB. Where will FlashAttention's tape end?")
     assert page.locator(".fac-race-over :is(.fac-race-desk, .fac-race-cached)").count() == 0
     for absent in ("thin", "L2", "shared memory", "moved"):
         assert absent not in drawn(page)
-    page.get_by_label("caches and desk").check()
+    page.get_by_label("show caches and shared memory").check()
     assert "thin: what of it must cross HBM" in drawn(page)
     assert page.locator(".fac-race-desk").count() == 2
     assert page.evaluate("facModel.get('caches')") is True
@@ -386,6 +386,18 @@ def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_guess_has_a_yardstick_and_play_is_seen_with_the_lanes(mount, width):
+    """Naive's end stands on its tape before anything moves; FlashAttention's does not."""
+    page = mount(Race(1024, 128, 128, 128), width=width)
+    assert odometers(page) == ["ends at 9.437 MB", ""]
+    assert page.locator(".fac-race-odometer").last.text_content() == ""
+    top = page.locator(".fac").bounding_box()["y"]
+    play = page.get_by_role("button", name="Play").bounding_box()
+    assert play["y"] - top < (620 if width > 700 else 800)
+
+
+@pytest.mark.browser
 def test_the_flag_waits_where_no_tape_ends(mount):
     """In the middle it stood on the answer to the course's first question."""
     page = mount(Race(), width=1140)
@@ -399,9 +411,9 @@ def test_the_flag_waits_where_no_tape_ends(mount):
 @pytest.mark.parametrize(
     ("settings", "said", "unsaid"),
     [
-        ({}, "To drag: the corner of S, the edge of the Q tile", "desk"),
-        ({"caches": True}, "the desk's wall", "\0"),
-        ({"lanes": ("naive",)}, "To drag: the corner of S.", "desk"),
+        ({}, "To drag: the corner of S, the edge of the Q tile", "wall"),
+        ({"caches": True}, "the wall of shared memory", "\0"),
+        ({"lanes": ("naive",)}, "To drag: the corner of S.", "wall"),
         ({"decode": True}, "the edge of the K tile", "Q tile"),
     ],
 )
@@ -427,7 +439,7 @@ def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
     assert text.count("128 rows") == 2
     moved = page.locator(".fac-race-wear").all_text_contents()
     assert moved[:5] == ["×1", "×1", "", "", "×1.1"]
-    assert moved[5:] == ["", "×4.9", "×4.8", ""]
+    assert moved[5:] == ["×0.6", "×4.9", "×4.8", "×0.5"]
 
 
 @pytest.mark.browser

@@ -164,7 +164,7 @@ def test_a_measurement_stands_at_its_own_n_only(mount):
 def test_no_name_lies_on_what_was_measured(mount, width):
     chart = RooflineChart(n=8192, d=128, heads=8)
     chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
-    chart.add_measurement("fused, measured", intensity=4096, tflops=345)
+    chart.add_measurement("flash, measured", intensity=4096, tflops=345)
     page = mount(chart, width=width)
     names = [one.bounding_box() for one in page.locator(".fac svg text").all()]
     for mark in (one.bounding_box() for one in page.locator(".fac-measured").all()):
@@ -187,8 +187,10 @@ def above_the_slope() -> RooflineChart:
 def test_what_was_timed_above_the_roof_stands_where_its_bytes_were_counted(mount, width):
     """On the slope it had stood at an intensity that nobody measured."""
     page = mount(above_the_slope(), width=width)
-    assert "faster than HBM alone could send" in page.text_content(".fac")
-    assert "HBM alone, if it" in page.text_content(".fac svg")
+    assert "Both run faster than HBM alone allows" in page.inner_text(".fac-finding")
+    drawn = page.text_content(".fac svg")
+    assert "HBM alone: 214" in drawn
+    assert all(f"{above} ×" in drawn for above in ("1.9", "1.6")), "400 of 214, 686 of 425"
     assert not {"naive", "decode"} & set(re.findall(r"[a-z]+", page.text_content(".fac svg")))
     slope = page.locator(".fac-roof-line").element_handle()
     off_roof = """(marks, roof) => marks.map((m) => { const b = m.getBBox();
@@ -211,7 +213,7 @@ def test_what_was_timed_above_the_roof_stands_where_its_bytes_were_counted(mount
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [480, 800, 1100])
+@pytest.mark.parametrize("width", [480, 800, 1100, 1396])
 def test_no_name_lies_on_another(mount, width):
     overlaps = """() => { const of = [...document.querySelectorAll('.fac svg text')]
       .filter((t) => t.textContent.trim() && !t.hasAttribute('transform'))
@@ -219,9 +221,30 @@ def test_no_name_lies_on_another(mount, width):
       return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
         q.left < p.right - 1 && p.top < q.bottom - 5 && q.top < p.bottom - 5)
         .map(([b]) => [a, b])); }"""
-    charts = (RooflineChart(n=8192, heads=8), above_the_slope(), RooflineChart(view="dial"))
+    timed = RooflineChart(n=8192, heads=8)
+    timed.add_measurement("eager, measured", intensity=42.2, tflops=75)
+    timed.add_measurement("flash, measured", intensity=4096, tflops=345)
+    dials = [RooflineChart(view="dial", queries=queries) for queries in (1, 64, 1024)]
+    charts = (RooflineChart(n=8192, heads=8), timed, above_the_slope(), *dials)
     for chart in charts:
         assert mount(chart, width=width).evaluate(overlaps) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_beside_measured_marks_the_models_keep_their_names(mount, width):
+    """At 480 px the bar, both ticks and the handles had none."""
+    chart = RooflineChart(n=8192, d=128, heads=8)
+    chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
+    chart.add_measurement("flash, measured", intensity=4096, tflops=345)
+    page = mount(chart, width=width)
+    assert len(names(page)) == len(POINTS)
+    drawn = page.text_content(".fac svg")
+    for word in ("flash at best: 41", "flash at worst: 126", "naive", "eager", "measured: 345"):
+        assert word in drawn
+    if width > 700:
+        assert "35 % of the roof" in drawn
+        assert "53 % of the roof" in drawn
 
 
 def test_every_model_of_the_chart_exists():

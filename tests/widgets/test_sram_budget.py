@@ -67,16 +67,20 @@ def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page)
     page = mount(budget, width=320)
     check_page(page)
     title = page.locator(".fac-sram-title")
-    assert title.inner_text() == "This tile needs 161 KiB: fits A100-80, H100, B200; not T4, L4"
+    assert title.inner_text() == (
+        "Tiles of 128 rows need 161 KiB: they fit A100-80, H100, B200; not T4, L4"
+    )
     assert "96 KiB shared, 255 registers a thread, 120 B spilled" in page.inner_text(".fac")
     assert page.locator(".fac-measured").count() == 1
     page.get_by_label("B_q, query rows").first.press("ArrowLeft")
     budget.block_q = 64
     total = sum(budget.buffer_bytes().values()) / 1024
-    assert title.inner_text().startswith(f"This tile needs {total:.4g} KiB: fits ")
+    assert title.inner_text().startswith(
+        f"Tiles of 64 and 128 rows need {total:.4g} KiB: they fit "
+    )
     assert "read 128 times" in page.inner_text(".fac")
     page.get_by_label("Layout").select_option("kernel")
-    page.get_by_text("more: ").click()
+    page.get_by_text("more: dtype").click()
     page.get_by_label("stages, K/V tiles").first.press("ArrowRight")
     assert page.evaluate("facModel.get('stages')") == 4
     assert "registers a thread for these buffers" in page.inner_text(".fac")
@@ -102,7 +106,7 @@ def test_every_kib_has_the_same_width_on_one_axis(mount, width):
     total = sum(shared.values()) / 1024
     over = page.locator(".fac-sram-spill").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert over == pytest.approx([pixels * (total - 227)], abs=2)
-    said = page.locator(".fac-sram-table tbody tr").all_inner_texts()
+    said = page.locator(".fac-sram-table tbody tr").all_text_contents()
     for row, kib in zip(said, (64, 99, 163, 227), strict=True):
         assert f"✗ {total - kib:g} KiB over" in row
 
@@ -111,14 +115,26 @@ def test_every_kib_has_the_same_width_on_one_axis(mount, width):
 def test_the_title_says_how_much_is_too_much_and_each_wall_whether_it_holds(mount):
     page = mount(SramBudget(block_q=256, block_k=256), width=480)
     assert page.locator(".fac-sram-title").inner_text() == (
-        "This tile needs 386 KiB: even H100 and B200 lack 159 KiB"
+        "Tiles of 256 rows need 386 KiB: even H100 and B200 lack 159 KiB"
     )
     page.get_by_label("B_q").first.press("ArrowLeft")
     page.get_by_label("B_k").first.press("ArrowLeft")
     marks = page.locator(".fac-stage text").all_text_contents()
     assert [mark for mark in marks if mark[0] in "✓✗"] == [
-        "✗ T4", "✗ L4", "✓ A100-80", "✓ H100, B200",
+        "✗ T4", "✗ L4", "✓ A100", "✓ H100, B200",
     ]  # fmt: skip
+
+
+@pytest.mark.browser
+def test_each_wall_says_what_is_left_or_over_and_the_overflow_how_much(mount):
+    """A table below the picture said it, at a third of the instrument's height."""
+    page = mount(SramBudget(), width=1280)
+    said = page.locator(".fac-stage text").all_text_contents()
+    for limit, rest in ((64, "97 over"), (99, "62 over"), (163, "2 left"), (227, "66 left")):
+        assert f"{limit} KiB, {rest}" in said
+    for width in (480, 1280):
+        page = mount(SramBudget(block_q=256, block_k=256), width=width)
+        assert "159 KiB too much" in page.locator(".fac-stage text").all_text_contents()
 
 
 @pytest.mark.browser

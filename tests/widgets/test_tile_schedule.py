@@ -162,11 +162,11 @@ def test_tiles_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
     assert "Step 6 of 10: program 2 at Q tile 2, K/V tile 2" in page.inner_text(".fac")
     assert counts.all_text_contents()[:3] == ["read ×3", "×2", "×1"]  # K tiles 0, 1, 2
     assert "12 of 16" in page.text_content(".fac-stage")  # rows of Q
-    assert "24 of 40 (×2.5)" in page.text_content(".fac-stage")  # rows of K
+    assert "24 of 40" in page.text_content(".fac-stage")  # rows of K
     assert "16 scores here" in page.text_content(".fac-stage")
     assert page.locator(".fac-stage text").filter(has_text="skipped").count() == 1
     assert (
-        page.locator(".fac-stage .fac-fill-o").count() == 2 + 1 + 1 + 1
+        page.locator(".fac-stage .fac-fill-o:not(.fac-tile-end)").count() == 2 + 1 + 1 + 1
     )  # rows 0 to 2, the desk, the count
     assert schedule.loads(6).k == 4 * (3 + 2 + 1)
 
@@ -210,7 +210,27 @@ def test_on_a_phone_the_buttons_stand_between_the_grid_and_the_desk(mount):
 @pytest.mark.parametrize("width", [480, 1280])
 def test_rows_moved_are_shown_at_every_width(mount, width):
     page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
-    assert "24 of 40 (×2.5)" in page.text_content(".fac-stage")
+    assert "24 of 402.5 ×" in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("schedule", ["flash", "naive"])
+def test_the_title_asks_before_the_first_step_and_answers_at_the_end(mount, schedule):
+    """It told at step 0 how often K and V would be read, and so did the dashed bars."""
+    page = mount(TileSchedule(mask="causal", schedule=schedule), width=1280, reduced=True)
+    ends = "nodes => Math.max(...nodes.map((n) => n.width.baseVal.value))"
+    assert page.inner_text(".fac-finding").endswith("?")
+    assert page.locator(".fac-tile-end").evaluate_all(ends) == 0
+    assert " ×" not in page.text_content(".fac-stage")
+    page.get_by_role("button", name="Next").click()
+    assert "so far" in page.inner_text(".fac-finding")
+    assert page.locator(".fac-tile-end").evaluate_all(ends) > 0
+    page.get_by_label("Step", exact=True).press("End")
+    answer = {
+        "flash": "S is never in HBM; each row of K and V is read 2.5 times on average",
+        "naive": "S and P go through HBM: each score crossed it 4 times",
+    }
+    assert page.inner_text(".fac-finding") == answer[schedule]
 
 
 @pytest.mark.browser

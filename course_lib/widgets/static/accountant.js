@@ -81,6 +81,7 @@ function percent(share) {
   return share < 1 && share > 0.99 ? "over 99 %" : `${Math.round(100 * share)} %`;
 }
 
+const often = (times) => (times === 1 ? "once" : `${short(times, 3)} times`);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Terms with the same symbols added up: what the formula says, dearest first. */
@@ -96,13 +97,13 @@ function collected(model, values) {
   return [...sums.values()].sort((a, b) => b.bytes - a.bytes);
 }
 
-const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${short(ms, 3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
+const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${ms.toPrecision(3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
 const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
-const KINDS = { "lower bound": "if caches send every re-read", "upper bound": "if caches send no re-read", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
+const KINDS = { "lower bound": "K and V from HBM once", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -161,16 +162,16 @@ function render({ model, el }) {
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
-  const lead = s("path", { class: "fac-axis-line" }); // from a small S to its handle
-  const drag = s("text", { class: "fac-trip fac-left" }, "drag: N");
-  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8 }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null));
+  const lead = s("path", { class: "fac-around" }); // from a small S to its handle
+  const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
+  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later());
   const arrows = s("path");
   handled.svg.append(ghost, around, lead, drag, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
-  const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 15 });
-  const scaleText = h("span", { class: "fac-soft" });
-  const legend = h("div", { class: "fac-row fac-scale" }, s("svg", { class: "fac-bar-of-scale", "aria-hidden": "true" }, bar, barText), scaleText);
+  const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 12 }), ruler = s("g", { class: "fac-bar-of-scale" }, bar, barText);
+  lanes[0].svg.append(ruler);
+  const legend = h("p", { class: "fac-soft fac-scale" });
   const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ One trip at a time");
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
@@ -182,11 +183,11 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), paced = h("span", {});
+    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), launched = s("g", {}), paced = h("span", {});
     const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, h("small", {}, "time"), paced);
-    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
+    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, launched);
     const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, value, heads, rest, ratio, says, moved, time, paced, svg, marks };
+    return { node, value, heads, rest, ratio, says, moved, time, paced, svg, marks, launched: scene(launched) };
   }
 
   function modelLane(m) {
@@ -206,14 +207,16 @@ function render({ model, el }) {
       made.marks.append(rect, says, letter);
       return { rect, score: name, says, letter };
     });
+    const whole = m.kind === "lower bound" ? s("text", { class: "fac-trip fac-whole" }) : null, counted = s("text", { class: "fac-trip fac-on-s fac-t-hand" });
+    made.marks.append(counted, ...(whole ? [whole] : []));
     const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(", "));
     made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
     const neverText = never && s("g", {}, ["S is", "never here"].map((line, i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` }, line)));
-    if (never) made.marks.append(never, neverText);
+    if (never) made.marks.prepend(never), made.marks.append(neverText); // its dashes lie under the strips
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
-    return Object.assign(made, { model: m, trips, turns, never, neverText, scores, formula, fold, spell() {} });
+    return Object.assign(made, { model: m, trips, turns, never, neverText, whole, counted, scores, formula, fold, spell() {} });
   }
 
   function extraLane(entry) {
@@ -230,7 +233,8 @@ function render({ model, el }) {
     b: data.dtypes[get("dtype")], blockQ: get("block_q"), blockK: get("block_k"), causal: get("causal"),
   });
 
-  let wide = 0; // of the stage: read when its size changes, for a look at it costs a layout
+  let hurried = false; // whether launches set the pace of every lane
+  let across_ = 0; // of the stage: read when its size changes, for a look at it costs a layout
   let shown = { extra: null, extras: [], scale: 0, n: 0, tall: 0 };
 
   function draw() {
@@ -266,8 +270,7 @@ function render({ model, el }) {
       write(l.value, bytesText(total));
       write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
       l.often = ratio && lanes.length > 1 ? `, ${times(ratio)} ×` : "";
-      write(l.says, KINDS[l.model.kind] ?? l.model.kind);
-      write(l.heads, `${values.H > 1 ? `${values.H} heads` : "bytes"}${layers > 1 ? ` × ${layers} layers` : ""}`); // the areas are of one
+      write(l.says, KINDS[l.model.kind] ?? (l.model.kind === "upper bound" ? `K and V from HBM ${often(values.K_rows / values.N_k)}` : l.model.kind));
       l.spell = () => {
         if (!l.fold.open) return; // what nobody sees is not drawn
         const parts = collected(l.model, values);
@@ -284,18 +287,21 @@ function render({ model, el }) {
     const most = Math.max(...totals, ...shown.extras.map((l) => l.entry.bytes));
     const all = [...lanes.map((l, i) => [l, totals[i]]), ...shown.extras.map((l) => [l, l.entry.bytes])];
     for (const [l, total] of all) {
-      l.moved.style.setProperty("--fac-share", `max(3px, ${(100 * total) / most}%)`);
+      l.moved.style.setProperty("--fac-share", `max(5px, ${(100 * total) / most}%)`);
     }
   }
 
   /** The least time of each lane as a bar of one scale, with what decides it. */
   function sayTimes(paces) {
-    const least = paces.map((p) => p[p.limit]), most = Math.max(...least), hurried = paces.every((p) => p.limit === "overhead");
+    const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
+    hurried = paces.every((p) => p.limit === "overhead");
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
       if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
+      const count = `${launches * get("layers")} launch${launches * get("layers") === 1 ? "" : "es"}`;
+      if (hurried) write(l.says, `${count} × ${milliseconds(1000 * data.launch_s)}`);
       write(l.rest, hurried ? l.often : "");
-      write(l.paced, `${hurried ? "" : `≥ ${milliseconds(1000 * least[i])}: `}${limit === "overhead" ? `${launches * get("layers")} launch${blocks === 1 ? "" : "es"}` : limit}`);
+      write(l.paced, `≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? count : limit}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
     });
@@ -305,7 +311,7 @@ function render({ model, el }) {
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
   function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = wide ||= stage.clientWidth || 1000;
+    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = across_ ||= stage.clientWidth || 1000;
     const most = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 185)))), gap = 18;
     const across = Math.ceil(count / Math.ceil(count / most)); // rows of equal length
     const column = (width - (across - 1) * gap) / across;
@@ -316,17 +322,31 @@ function render({ model, el }) {
     const fitted = (found) => Math.min((column - 1.5 * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 416 : 330) / Math.max(...found.map((t) => extent(t, "y"))));
     const scale = fitted(rooms), most_ = symbols(shapeAt(2 ** 17)), longest = lanes.map((l) => trips(l, most_)), least = fitted(longest); // as tall for every N: what is below stays where it is
     const px = (x) => x * scale;
-    const talls = rooms.map((found, i) => px(extent(found, "y")) + (lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line); // words below a small S
-    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i].never ? 3.4 : 1.4) * line));
-    const tallOf = (i) => Math.ceil(Math.max(64, ...kept.slice(i - (i % across), i - (i % across) + across))); // of its row
+    const tiny = (i) => lanes[i] === handled && px(room.N_q) < 2 * SMALL; // its handle hangs below
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + (tiny(i) ? 2.2 : lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)); // words below a small S, the ruler below the first
+    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i].never ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)));
+    const rowOf = (all, i) => Math.max(...all.slice(i - (i % across), i - (i % across) + across)), tallOf = (i) => Math.ceil(Math.max(64, rowOf(kept, i))); // of its row
+    const bound = lanes.find((l) => l.never);
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
       const laid = trips(l, values), side = px(shape.n);
       laid.forEach((at, i) => place(l.trips[i], at));
       name(l, laid);
       if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
-      if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x ? "visible" : "hidden" });
+      tell(l, laid);
+      write(l.heads, `${values.H > 1 ? `${column > 250 ? "all " : ""}${values.H} heads` : "bytes"}${get("layers") > 1 ? ` × ${get("layers")} layers` : ""}`); // the areas are of one
+      if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x && (side > 5.5 * line || !lying(values)) ? "visible" : "hidden" });
     });
+    /** How much the least is, in words at its strips, and how often it lies in one square: 4 × 16 and 1 are 65. */
+    function tell(l, trips) {
+      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
+      if (l.whole) write(l.whole, strips ? (room > 8.5 * line ? "← all of it: 1 ×" : "← all: 1 ×") : "");
+      if (l.whole) renew(l.whole, { x: end + 5, y: 5.2 * line });
+      const first = trips.find((at) => at.kind === "square"), fits = first && times >= 2 && first.tall === first.wide;
+      const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => 7 * text.length < px(first.wide) - 3) ?? "" : "";
+      write(l.counted, first && inside(first) ? says : "");
+      if (first) renew(l.counted, { x: px(first.x + first.wide / 2), y: px(first.y + first.tall / 2) + 5 + 1.1 * line });
+    }
     /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
     function trips(l, at) {
       const found = placed(areas(l.model, at));
@@ -338,7 +358,7 @@ function render({ model, el }) {
       let listed = 0;
       trips.forEach((at, i) => {
         const w = px(at.wide), under = w >= LETTER, letter = l.trips[i].letter;
-        if (letter) renew(letter, under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
+        if (letter) renew(letter, under && lying(values) ? { x: px(at.x) + w / 2, y: px(at.y + at.tall / 2) + 5, "text-anchor": "middle" } : under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
         if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
       });
       if (squares.length) renew(l.scores, { x: 0, y: Math.max(px(extent(squares, "y")) + line - 1 + (l === handled ? 24 : 0), px(extent(trips, "y")) + line - 1), visibility: trips.every((at, i) => at.kind !== "square" || inside(at) || fitting(at, l.trips[i].score)) ? "hidden" : "visible" });
@@ -349,7 +369,11 @@ function render({ model, el }) {
     /** How many small tiles a letter needs: its own, or the pair that is written and read; 0 where neither has room. */
     function fitting(at, score) {
       if (!score || px(at.tall) <= 17) return 0;
-      return [1, 2].find((many) => many * px(at.wide) > 7.5 * score.length) ?? 0;
+      return [1, 2].find((many) => many * px(at.wide) > 7.5 * (many < 2 ? tight(at, score) : score).length) ?? 0;
+    }
+    /** A score's name in a small tile: what is done to S, where its whole name has no room. */
+    function tight(at, score) {
+      return px(at.wide) > 7.5 * score.length ? score : score.replace("S/", "/");
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
@@ -358,22 +382,23 @@ function render({ model, el }) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
       const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
-      write(says, named ? full : score ?? "");
+      const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
+      write(says, named ? full : score ? (tiles === 1 ? tight(at, score) : score) : "");
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
-      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "shape-rendering": w < 4 ? "crispEdges" : "auto", "stroke-width": w < 4 ? 0 : 0.5 });
-      const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
+      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "stroke-width": w < 4 || tiles > 1 ? 0 : 0.5 }); // no seam through a name
       says.setAttribute("visibility", tiles && alone ? "visible" : "hidden");
       // a plate behind the words is for what runs through a tile: a low one has no room for it
-      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(13, (tiles * w) / (0.7 * score.length))}px;`;
+      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(13, (tiles * w) / (0.7 * says.textContent.length))}px;`;
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
-    const corner = px(shape.n), small = corner < SMALL, own = trips(handled, values).filter((at) => at.kind === "square");
-    const foot = { x: px(own.length ? extent(own, "x") : shape.n), y: px(own.length ? extent(own, "y") : shape.n) }; // of the block of scores
-    const held = small ? { cx: Math.max(10, foot.x - 10), cy: foot.y + 16 } : { cx: corner, cy: corner };
+    const corner = px(shape.n), small = corner < SMALL;
+    const foot = px(extent(trips(handled, values), "y")); // of all that lies there
+    const held = small ? { cx: 9, cy: foot + 0.9 * line } : { cx: corner, cy: corner };
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small ? `M${held.cx} ${foot.y}v8` : "" });
-    renew(drag, { x: held.cx + 13, y: held.cy + 5, class: small ? "fac-trip fac-left" : "fac-trip fac-left fac-on-s", visibility: small && lying(values) ? "hidden" : "visible" });
+    renew(lead, { d: small ? `M0 ${corner}V${held.cy}` : "" });
+    renew(drag, small ? { x: 22, y: held.cy + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
+    write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 9, `N = ${shape.n}`, `N ${shape.n}`, `N`));
     renew(knob, held);
     renew(arrows, way({ ...held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
@@ -383,10 +408,31 @@ function render({ model, el }) {
       renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
     });
     const rows = 2 ** Math.floor(Math.log2(Math.min(110 / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
-    bar.setAttribute("d", `M1 3v8h${long}v-8`);
+    const [first] = lanes, words = first.never && trips(first, values)[0].x && px(shape.n) <= 5.5 * line && !lying(values) ? 4.2 : trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
+    ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + words * line})`);
+    bar.setAttribute("d", `M1 0v8h${long}v-8`);
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
-    write(scaleText, `${values.H > 1 || get("layers") > 1 ? "The areas show one head of one layer: " : ""}S and P have ${shape.n} × ${shape.n} numbers each; Q, K, V and O ${shape.n} × ${shape.d}.`);
+    drawLaunches();
+    write(legend, `${values.H > 1 || get("layers") > 1 ? "The areas are of one head of one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers each, Q, K, V and O of ${shape.n} × ${shape.d}.`);
+    /** Where launches set the pace and there is room below the areas: a block a launch, all of one scale. */
+    function drawLaunches() {
+      const many = lanes.map((l) => l.model.launches * get("layers")), across = (column - 6) / Math.max(...many), room = (i) => tallOf(i) - rowOf(talls, i) - 2 * line;
+      const high = Math.min(3.8 * line, ...lanes.map((_, i) => room(i))), there = hurried && high > line && across > 2.2 * line;
+      lanes.forEach((l, i) => {
+        const y = rowOf(talls, i) + Math.min(2, room(i) / line - 1) * 0.5 * line + 1.4 * line, each = milliseconds(1000 * data.launch_s);
+        l.time.classList.toggle("fac-drawn", there);
+        l.launched((add) => {
+          if (!there) return;
+          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, i ? "time: a block a launch" : "a launch starts a kernel: " + each);
+          for (let k = 0; k < many[i]; k += 1) {
+            add(`launch ${k}`, "rect", { class: "fac-launch", x: k * across, y, width: across - 3, height: high });
+            const lines = across > 4.2 * line && high > 2.4 * line ? [`launch ${k + 1}`, each] : [each];
+            lines.forEach((text, row) => add(`launch ${k} ${row}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * across - 1.5, y: y + high / 2 + (0.35 + 1.1 * (row - (lines.length - 1) / 2)) * line }, text));
+          }
+        });
+      });
+    }
     if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width };
   }
@@ -396,7 +442,7 @@ function render({ model, el }) {
     renew(ghost, { width: before, height: before, visibility: before > 6 ? "visible" : "hidden" });
     if (reducedMotion()) return;
     const frames = [{ transform: `scale(${from})` }, { transform: "scale(1)" }], how = { duration: 500, easing: "ease-in-out" };
-    for (const node of [...lanes, ...shown.extras].map((l) => l.svg).concat(bar)) node.animate(frames, how);
+    for (const node of [...lanes, ...shown.extras].map((l) => l.svg)) node.animate(frames, how);
   }
 
   function dragged(pixels) {
@@ -549,8 +595,8 @@ function render({ model, el }) {
   const later = onChanges(model, [...TRAITS, "extra", "presenter"], () => (timer || laid < most ? (laidAll(), draw()) : draw()));
   const size = new ResizeObserver(() => {
     WIDE = Math.max(300, Math.min(560, plot.clientWidth || 560));
-    if (stage.clientWidth && stage.clientWidth !== wide) {
-      wide = stage.clientWidth;
+    if (stage.clientWidth && stage.clientWidth !== across_) {
+      across_ = stage.clientWidth;
       later();
     }
   });

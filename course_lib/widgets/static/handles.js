@@ -3,7 +3,7 @@
 /** The place nearest to x on a scale where each step is a factor. */
 const nearest = (places, x) => places.reduce((a, c) => (Math.abs(Math.log(c / x)) < Math.abs(Math.log(a / x)) ? c : a));
 
-/** Make `node` something to drag: `act` gets the pointer in the picture's pixels, from press to release. */
+/** Make `node` something to drag: `act` gets the pointer in the picture's pixels, from press to release; its `data-handle` is then known as dragged. */
 function grip(over, node, act, began = () => {}, ended = () => {}) {
   const move = (e) => {
     const r = over.getBoundingClientRect();
@@ -11,6 +11,7 @@ function grip(over, node, act, began = () => {}, ended = () => {}) {
   };
   node.addEventListener("pointerdown", (e) => {
     e.preventDefault();
+    (over.facDragged ??= new Set()).add(node.dataset.handle);
     began();
     addEventListener("pointermove", move); // the handle may be drawn anew while it moves
     const end = () => {
@@ -23,6 +24,15 @@ function grip(over, node, act, began = () => {}, ended = () => {}) {
   });
   return node;
 }
+
+/** What stands beside a handle: its quantity and value, asked to be dragged until it was; of two wordings the longest that has room. */
+const handleSays = (over, handle, room, ...says) => {
+  const words = says.map((text) => (over.facDragged?.has(handle) ? text : `drag: ${text}`));
+  return [...words, ...says].find((text) => 7 * text.length < room) ?? "";
+};
+
+/** The same as a text of a scene. */
+const handleName = (add, over, handle, { room = Infinity, ...place }, ...says) => add(`${handle} says`, "text", { class: "fac-t-hand", "data-names": handle, ...place }, handleSays(over, handle, room, ...says));
 
 /** Two heads of arrows on a knob: along the way that it is dragged. */
 const way = ({ cx, cy, class: name }) => ({ class: "fac-knob-way", d: "M-4.6 0l3 -2.7v5.4zM4.6 0l-3 -2.7v5.4z", transform: `translate(${cx} ${cy}) rotate(${/corner/.test(name) ? 45 : /down|rim/.test(name) ? 90 : 0})` });

@@ -44,7 +44,7 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", null, { "text-anchor": "middle" }, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const bar = 2 ** Math.floor(Math.log2(Math.min(4 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
+    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
@@ -66,31 +66,31 @@ function render({ model, el }) {
     if (last && race.lanes.length > 1) nodes.push(v("g", {}, null, { ref: (node) => (lane.flagged = node) }));
     return nodes;
   }
-  const held = (node) => grip(over, node, (x, y) => node.facAct?.(x, y), () => stop());
+  const held = (node) => grip(over, node, (x, y) => node.facAct?.(x, y), () => (stop(), build()));
   const hold = (tag, attributes, act, content) => v(tag, attributes, content, { act });
   const set = (values) => put(model, { ...values, at: 0, flag: -1 });
-  const knob = (x, y, kind, act, title) => {
-    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}` }, node = hold("circle", shape, act, [v("title", {}, title)]);
+  const knob = (x, y, kind, act, title, trait = kind) => {
+    const shape = { cx: x, cy: y, r: race.box.fs * 0.5, class: `fac-knob fac-race-${kind}`, "data-handle": trait }, node = hold("circle", shape, act, [v("title", {}, title)]);
     return [node, v("path", way(shape))];
   };
   function handles(lane, naive, last) {
     const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
     if (naive || race.lanes[0] === lane) {
-      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N"));
+      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N", "n"), cornerName(text, over, race, S, lane));
     }
     if (!last || naive) return nodes;
     for (const [t, trait, p] of [["Q", "block_q", q], ["K", "block_k", k]]) {
       if (t === "Q" && get("decode")) continue;
       const tall = Math.min(p.h, get(trait) * scale);
       nodes.push(v("path", { class: "fac-race-tile", d: `M${p.x - 5} ${p.y + tall}h${p.w + 10}` }));
-      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`));
+      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`, trait), ...tileName(text, over, race, p, p.y + tall, trait, get(trait)));
     }
     if (!get("caches")) return nodes;
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
     nodes.push(...knob(lane.x + wall(), lane.desk + race.box.deskH / 2, "wall", (x) => {
       const near = nearest(chips.map(([, c]) => c.shared), Math.max(1, x - lane.x) / side);
       if (near !== chip().shared) set({ gpu: chips.find(([, c]) => c.shared === near)[0] });
-    }, "drag: the desk's wall, another GPU"));
+    }, "drag: the wall of shared memory, another GPU", "gpu"), text(lane.x + wall() + 6, lane.desk + race.box.deskH + 1.15 * race.box.fs, "fac-t-hand", handleSays(over, "gpu", Infinity, get("gpu")), { "data-names": "gpu" }));
     return nodes;
   }
   /** Whether a lane's tape still waits for the prediction of its end. */
@@ -100,15 +100,17 @@ function render({ model, el }) {
     const lane = race.lanes.at(-1), planted = get("flag") >= 0;
     stage.classList.toggle("fac-race-fresh", !clock);
     if (!lane.flagged) return;
-    const { tw, tape, fs } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
+    const { tw, fs } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${far}l${-0.16 * far} ${tall / 2}l${0.16 * far} ${tall / 2}h${-far}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
     const says = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", null, { "text-anchor": left ? "end" : "start" }, (node) => (lane.flagText = node));
     renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
-    renew(lane.nameText, { y: y - 0.45 * fs - (clock && !planted ? 0 : lane.rise) }); // above the flag
+    const aside = !clock || planted; // the flag's row: the name at the end where it is not, if there is room
+    renew(lane.nameText, { display: clock && planted && tw < 600 ? "none" : "inline" });
+    renew(lane.nameText, aside && !left ? { x: race.box.tw, "text-anchor": "end", y: y - 0.75 * fs } : { x: 0, "text-anchor": "start", y: y - 0.45 * fs });
     patch(lane.flagged, clock && !planted ? [] : [
-      v("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}${planted ? `M${x - 5} ${y + tape + 7}l5 -6l5 6z` : ""}` }), grab,
+      v("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}` }), grab,
       v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
   }
   race.again = () => draw();
@@ -121,19 +123,20 @@ function render({ model, el }) {
     const mark = Math.round(get("flag") * race.axis), { fs, tw } = race.box;
     for (const lane of race.lanes) {
       const over = lane.ends <= clock;
-      write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : "");
-      const x = (lane.now / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
+      const given = !clock && lane.name === "naive" && race.lanes.length > 1; // what the other is guessed against
+      write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : given ? `ends at ${bytesText(lane.total)}` : "");
+      const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.outText, writtenOf(lane));
-      if (lane.flagText) write(lane.flagText, mark < 0 ? "drag it to where this tape will end" : verdict(lane, Math.max(1, mark), over));
+      if (lane.flagText) write(lane.flagText, verdict(race, lane, mark, over));
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
       write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
-        write(node, times > 0.999 ? `×${times < 10 ? Number(times.toFixed(1)) : short(times, 3)}` : "");
+        write(node, times > 0.04 ? `×${times < 10 ? Number(times.toFixed(1)) : short(times, 3)}` : "");
       }
-      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 15.5 * fs ? "; fringe: re-read" : ""}` : "");
+      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 21 * fs ? "; fringe: re-reads, not to scale" : ""}` : "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];
@@ -144,12 +147,6 @@ function render({ model, el }) {
     write(rate, raceRate(race, clock, get));
     seekBar.value = clock / race.end;
     for (const [node, name] of [[seekBar, "aria-valuetext"], [over, "aria-label"]]) node.setAttribute(name, spoken());
-  }
-  /** What has come of the prediction so far. */
-  function verdict(lane, mark, over) {
-    const low = lane.now > mark, times = low ? lane.total / mark : mark / lane.total;
-    const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
-    return came && race.box.tw < 600 ? came : `your flag: ${bytesText(mark)}${came && `, ${came}`}`;
   }
   function outline(node, lane, e) {
     const p = e && place(lane, e);
@@ -165,7 +162,7 @@ function render({ model, el }) {
   /** What can be dragged here. */
   function handled() {
     const last = race.lanes.at(-1), tiled = last.name !== "naive";
-    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile${get("caches") ? ", the desk's wall (another GPU)" : ""}` : ""}.`;
+    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile${get("caches") ? ", the wall of shared memory (another GPU)" : ""}` : ""}.`;
   }
   const sentence = () => raceSays(race, clock, get);
   const spoken = () => `${head.textContent}. ${clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : ""}${words.textContent}`;
@@ -240,16 +237,16 @@ function render({ model, el }) {
     if (!(value >= 0 && value <= 100)) return "A number from 0 to 100, please.";
     put(model, { flag: value / 100 });
   });
-  const gpus = select("desk's wall, GPU", Object.entries(data().gpus).map(([name, c]) => [name, `${name}, ${c.shared / 1024} KiB`]), (gpu) => set({ gpu }));
+  const gpus = select("shared memory of GPU", Object.entries(data().gpus).map(([name, c]) => [name, `${name}, ${c.shared / 1024} KiB`]), (gpu) => set({ gpu }));
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
-  const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value })), caches = checkbox("caches and desk", (value) => put(model, { caches: value }));
+  const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value })), caches = checkbox("show caches and shared memory", (value) => put(model, { caches: value }));
   const mine = (node) => (fixed ? null : node);
   const hint = h("p", { class: "fac-soft fac-race-hint" }), rate = h("p", { class: "fac-soft fac-race-rate" });
   const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
   for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("input[type=text]").setAttribute("aria-label", fields[trait].node.textContent), fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
-  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, seekBar))), h("div", { class: "fac-row fac-race-n" }, mine(fields.n.node), caches.row), rest, voice.node);
+  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "bytes moved"), seekBar), mine(fields.n.node), caches.row)), rest, voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();

@@ -25,7 +25,7 @@ function deskOf(text, lane, race, get) {
   const { fs, lw, deskH, base } = race.box, { x, desk } = lane, naive = lane.name === "naive", room = race.chip().shared / 1024;
   const w = race.wall(), at = race.slots(lane), used = at.s.x + at.s.w - x, lens = base / 512, nodes = [];
   nodes.push({ ...text(x + 2, desk + deskH + 1.15 * fs, "fac-race-soft"), ref: (node) => (lane.deskText = node) }, v("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
-  nodes.push(text(x, desk - 0.6 * fs, "fac-race-soft", `desk: one SM's shared memory, ${room} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} × larger` : ""}`));
+  nodes.push(text(x, desk - 0.6 * fs, "fac-race-soft", `shared memory of one SM, ${room} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} × larger` : ""}`));
   if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(v("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), ...(p.w < 0.5 * fs ? [] : [text(p.x + p.w / 2, desk + deskH + 1.15 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" })]));
   const full = used > w + 20, kib = (Object.values(at).reduce((sum, p) => sum + p.w, 0) / w) * room;
   if (!naive && full) nodes.push(v("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
@@ -95,7 +95,7 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 116 : caches ? 225 : 250, (lw - 10.2 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 110 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
@@ -107,12 +107,12 @@ function raceCanvas(get) {
       lane.desk = lane.l2 + 3.8 * fs;
       lane.chipY = lane.panel + panelH + 0.5 * fs;
       lane.rise = i === count - 1 && count > 1 ? 2.4 * fs : 0; // the flag's row
-      lane.bill = y + 1.5 * fs + lane.rise;
+      lane.bill = y + (lane.rise ? 0.3 : 1.5) * fs + lane.rise;
       y = lane.bill + tape + (caches ? thin + 1.9 * fs : 0.2 * fs);
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
-      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 1.2, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
+      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 2.6, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
       const used = x - lane.x + 4 * strip + H + gaps.q + 2 * gaps.k + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used) / 4));
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {

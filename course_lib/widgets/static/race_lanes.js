@@ -93,7 +93,7 @@ export function firstDifference(mine, right) {
 const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
 const STEPS = {
   naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
-  flash: { qload: "keep it", kload: "for each key tile, S = Q Kᵀ on the chip", vload: "shrink O by α, add P V", ostore: "O / ℓ, finished", lsestore: "write the log-sum-exp" },
+  flash: { qload: "keep it", kload: "for each key tile, S = Q Kᵀ on the chip", vload: "rescale O, add P V", ostore: "O / ℓ, finished", lsestore: "write the log-sum-exp" },
 };
 
 /** An event in words, with the line of the algorithm that makes it. */
@@ -156,7 +156,7 @@ function raceTitle(race, clock, get) {
     if (clock < race.end) return `${bytesText(Math.round(one.now))} moved, ${done(one)} of O written`;
     return `${first(name(one))} moves ${bytesText(one.total)}${scores(one) ? `, ${Math.round((100 * scores(one)) / one.total)} % of it S and P` : ""}`;
   }
-  if (!clock) return `Where will the tape of ${name(two)} end?`;
+  if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${bytesText(one.total)}. ` : ""}Where will ${name(two)}'s tape end?`;
   if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
   const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
   if (bytesText(Math.round(one.now)) === bytesText(Math.round(two.now)) && clock < race.end) return `After ${bytesText(Math.round(one.now))} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
@@ -177,6 +177,28 @@ function raceSays(race, clock, get) {
 }
 
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
+
+/** What the flag asks for, and what has come of the prediction so far. */
+function verdict({ box: { tw } }, lane, mark, over) {
+  if (mark < 0) return tw < 600 ? "drag to this tape's end" : "drag it to where this tape will end";
+  const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
+  const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
+  return tw < 600 ? `${bytesText(flag)}${came && `: ${came}`}` : `your flag: ${bytesText(flag)}${came && `, ${came}`}`;
+}
+
+/** The name of S's corner: inside S, or right of a small one, where room is. */
+function cornerName(text, over, { box }, S, lane) {
+  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right;
+  const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`);
+  return text(S.x + S.w + (inside ? -0.7 : 0.8) * fs, S.y + S.h + (inside ? -0.6 : 0.3) * fs, "fac-t-hand", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
+}
+
+/** The name of a tile's edge, right of its strip; that it can be dragged is asked before the first move. */
+function tileName(text, over, { box: { fs }, lanes }, p, y, trait, rows) {
+  const next = Math.min(...Object.values(lanes.at(-1).at).map((at) => at.x).filter((x) => x > p.x)), x = p.x + p.w / 2 + Math.max(p.w / 2 + 7, 0.85 * fs), beside = Math.max(y, p.y + 1.1 * fs), room = next - x - 9, says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
+  const name = says ? [["B"], [trait.at(-1), { dy: "0.3em", "font-size": "75%" }], [says, { dy: "-0.225em" }]] : [[7 * String(rows).length < room ? rows : ""], [""], [""]];
+  return [text(x, beside - 0.25 * fs, "fac-t-hand fac-race-ask", over.facDragged?.has(trait) || room < 2.4 * fs ? "" : "drag:"), text(x, beside + 0.75 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait })];
+}
 
 // What the picture asks for, as plain objects; nodes that are there are changed, for to make one takes longer.
 const v = (tag, attributes, content, more) => ({ tag, attributes, content, ...more });

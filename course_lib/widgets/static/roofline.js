@@ -63,14 +63,14 @@ function render({ model, el }) {
 
     const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
     const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs, and near
-    if (faster) axes = { left: Math.floor(Math.min(...marks.map((m) => Math.log2(m.intensity))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...marks.map((m) => Math.log2(m.intensity)))) + 1, low: Math.floor(Math.min(...marks.map((m) => Math.log10(Math.min(m.tflops, attainable(m.intensity, chip)))))), high: Math.log10(chip.tflops_half) + 0.12 };
+    if (faster) axes = { left: Math.floor(Math.min(...marks.map((m) => Math.log2(m.intensity))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...marks.map((m) => Math.log2(m.intensity)))) + (width < ROOMY ? 1 : 0), low: Math.floor(Math.min(...marks.map((m) => Math.log10(Math.min(m.tflops, attainable(m.intensity, chip)))))), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
     const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, long = width >= 700, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${get("gpu")}: ${chip.tflops_half} TFLOP/s`;
+    const dial = view === VIEWS.dial, long = width >= 700, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
     const free = faster ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
     if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
     under((add) => {
@@ -78,25 +78,24 @@ function render({ model, el }) {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: Math.min(X(ridge), width - wide(flat, fs)), y: peak - fs }, flat);
+      add("flat", "text", { class: "fac-t-small", x: end, y: peak - fs, "text-anchor": "end" }, flat);
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
-      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${chip.hbm_gb_per_s} GB/s`);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if HBM sent every byte" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
-        const [memory, arithmetic] = ["memory sets the pace", "arithmetic sets the pace"], fits = X(ridge) + 6 + wide(`${arithmetic} →`, fs) < width;
-        const sides = fits ? [memory, arithmetic] : ["memory-bound", "compute-bound"];
-        const level = top + 0.45 * (floor - top), corner = faster && width >= ROOMY ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: width < ROOMY ? top + 1.3 * fs : level };
-        add("side 0", "text", { class: "fac-roof-where", ...corner }, `← ${sides[0]}`);
-        add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: width < ROOMY ? floor - 0.5 * fs : level }, `${sides[1]} →`);
-        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: floor - (width < ROOMY ? 1.9 : 0.5) * fs }, width < 700 ? `ridge: ${short(ridge, 3)}` : `ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`);
-        const [best, between] = [X(points[LEAST].x) - fs, "flash runs somewhere here"];
-        if (!marks.length && best - wide(between, 0.87 * fs) > X(ridge) + wide(flat, 0.87 * fs)) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: best, y: peak - fs, "text-anchor": "end" }, between);
+        const sides = width < ROOMY ? ["memory", "arithmetic"] : ["memory sets the pace", "arithmetic sets the pace"];
+        const level = top + 0.6 * (floor - top), narrow = width < ROOMY;
+        add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: narrow ? top + 1.3 * fs : level }, `← ${sides[0]}`);
+        add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: narrow ? floor - 0.5 * fs : level }, `${sides[1]} →`);
+        const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP a byte`, `ridge: ${short(ridge, 3)}`].find((text) => 7 * text.length < end - X(ridge));
+        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: narrow ? floor - 1.9 * fs : level + 1.5 * fs }, balance);
+        const between = "flash runs somewhere on this bar";
+        if (!marks.length && X(ridge) + 7 * between.length < Math.min(end - 7.2 * flat.length, X(points[LEAST].x))) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: X(ridge) + 4, y: peak - fs }, between);
       }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
-      if (dial && long && held[0].x * 4 < ridge) add("drag", "text", { class: "fac-t-soft", x: X(held[0].x) - 0.9 * fs, y: Y(held[0].y) - 0.75 * fs, "text-anchor": X(held[0].x) < from + 4 * fs ? "start" : "end" }, "drag ↗");
-      if (dial) stops(add, points, { X, Y, fs, ridge, chip });
+      if (dial) stops(add, points, { X, Y, fs, ridge, chip, clear: end - 7.4 * flat.length });
       else if (!faster) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
@@ -104,14 +103,11 @@ function render({ model, el }) {
         const [x, y, roofed] = [X(m.intensity), Y(m.tflops), Y(attainable(m.intensity, chip))], above = aboveSlope(m, chip);
         add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? "caches sent the rest" : null);
         if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
-        add(`mark ${i}`, "path", { class: "fac-measured", d: diamond(x, y, 0.62 * fs) }, m.label);
-        if (!above) return;
-        const most = short(attainable(m.intensity, chip), 3), room = X(ridge) - x - fs;
-        const says = i ? (wide("HBM alone: 631", 0.87 * fs) < room ? `HBM alone: ${most}` : most) : `◇ HBM alone, if it sent every byte counted: ${most}${long ? " TFLOP/s" : ""}`;
-        wrapped(says, Math.floor(room / wide(" ", 0.87 * fs))).forEach((line, row) => add(`alone ${i} ${row}`, "text", { class: "fac-t-small", x: x + 0.9 * fs, y: roofed + (0.9 + 1.25 * row) * fs }, line));
+        add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
+        if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
+        if (above) add(`alone ${i}`, "text", { class: "fac-t-small", x: x + 0.9 * fs, y: roofed + 0.9 * fs }, `◇ HBM alone: ${short(attainable(m.intensity, chip), 3)}`);
       });
-      name(add, marks.length && !long ? [] : free, marks, // the fields below say what the handles are
-        { X, Y, fs, ridge, width, from, floor, end });
+      name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
     return floor + 2.9 * fs;
@@ -120,7 +116,7 @@ function render({ model, el }) {
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
   const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
   const hold = (add, trait, p, { X, Y, fs }, choose) =>
-    add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
+    add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs, "data-handle": trait }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
   function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed) {
     const decades = Array.from({ length: Math.floor(high) - low + 1 }, (_, i) => 10 ** (low + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
@@ -134,7 +130,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log)");
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ timed" : ", at most"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ measured" : ", at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -142,45 +138,52 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    const parts = [`× ${short(times, 3)}${width >= 440 ? " to the ridge" : ""}`, `${short(100 / times, 2)} % of ${width >= 700 ? "the " : ""}peak`];
-    const rows = !far ? [`ridge: ${short(ridge, 3)}`] : width >= 700 ? [parts.join(": here ")] : parts.reverse();
-    rows.forEach((row, i) => add(`ridge name ${i}`, "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + (0.3 + 1.3 * (i + 1 - rows.length)) * fs }, row));
+    add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, !far ? `ridge: ${short(ridge, 3)}` : width >= 440 ? `${short(times, 3)} × to the ridge` : `${short(times, 3)} ×`);
   }
 
   /** A dot for each number of queries that the handle can stand at, and the numbers that have room. */
-  function stops(add, points, { X, Y, fs, ridge, chip }) {
-    const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => Math.abs(X(x) - X(points[0].x)) > fs);
+  function stops(add, points, { X, Y, fs, ridge, chip, clear }) {
+    const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => [0, 2].every((i) => Math.abs(X(x) - X(points[i].x)) > fs)); // those have names
     add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
     const apart = X(2) - X(1), every = Math.ceil((2.2 * fs) / apart);
-    const said = at.filter(({ x }, i) => X(x) < X(ridge) + 1 && (i % every === 1 % every || X(x) + 2.4 * fs > X(ridge)) && Math.abs(X(x) - X(points[1].x)) > fs);
-    for (const { queries, x } of said) {
-      const last = X(x) + 3 * fs > X(ridge); // left of the roof, for the line of the balance stands on the right
-      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (last ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (last ? -0.1 : 0.95) * fs, "text-anchor": last ? "end" : "start" }, String(queries));
-    }
-    const two = said.findIndex(({ x }, i) => said[i + 1] && X(x) > X(points[1].x) + fs && every === 1), from = said[Math.max(two, 0)];
-    if (two >= 0) add("twice", "text", { class: "fac-t-soft", x: X(from.x) + 0.5 * apart - 0.4 * fs, y: Y(attainable(from.x * 1.41, chip)) - 0.6 * fs, "text-anchor": "middle" }, "×2");
+    const said = at.filter(({ x }, i) => (i % every === 1 % every || (X(x) < X(ridge) && X(x) + 2.4 * fs > X(ridge))) && Math.abs(X(x) - X(points[1].x)) > fs);
+    said.forEach(({ queries, x }, i) => {
+      const flat = x > ridge;
+      if (flat && (X(8) - X(1) < 10 * fs || X(x) + fs > clear)) return; // there the names have no room
+      const last = !flat && X(x) + 3 * fs > X(ridge); // left of the roof, for the line of the balance stands on the right
+      const words = `${queries >= 1024 ? `${queries / 1024}k` : queries}${i || every > 1 ? "" : ` quer${queries === 1 ? "y" : "ies"}`}`;
+      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : last ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.6 : last ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : last ? "end" : "start" }, words);
+    });
   }
 
   /** Names beside what they name: what has no room there stands beyond the line of the balance, at the end of a thin line. */
   function name(add, points, marks, at) {
     const { fs } = at;
     for (const l of laid(points, marks, at)) {
-      if (l.lead) add(`lead ${l.text.split(":")[0]}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
-      add(`name ${l.text.split(":")[0]}`, "text", { class: l.cls, ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
+      if (l.lead) add(`lead ${l.key}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
+      add(`name ${l.key}`, "text", { class: l.cls, ...(l.handle && !l.under && { "data-names": l.handle }), ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
+      if (l.under && !l.handle) add(`share ${l.key}`, "text", { class: "fac-t-soft", x: l.left, y: l.row + 1.5 * fs }, l.under);
+      else if (l.under) handleName(add, picture.svg, l.handle, { x: l.left, y: l.row + 1.45 * fs }, l.under);
     }
   }
 
   function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
-    const point = (p) => ({ text: says(p, long), colour: p.colour, cls: marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: listed.findIndex((l) => l.label === p.label), x: X(p.x), y: Y(p.y), flat: p.x >= ridge });
-    const timed = (m, units = long) => ({ text: `${m.label}: ${short(m.tflops, 3)}${units ? " TFLOP/s" : ""}`, colour: "other", cls: long ? "fac-t-name" : "fac-t-name fac-t-small", bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) });
+    const point = (p) => {
+      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p);
+      return { key: p.label, handle, under: own && !long && view === VIEWS.kernels ? own.quantity : "", text: own && (long || view === VIEWS.dial) ? own.text : says(p, long), colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
+    };
+    const timed = (m) => {
+      const short_ = `: ${short(m.tflops, 3)}`, roof = attainable(m.intensity, chip), whole = long || 9 * (m.label + short_).length < end - beyond;
+      return { key: m.label, text: (whole ? m.label : m.label.replace(/^(flash|eager|naive), /, "")) + short_, under: long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of the roof` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) };
+    };
     const size = (l) => ({ ...l, size: wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs) });
-    const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => [true, false].map((units) => size(timed(m, long && units))).find((l) => l.above || l.flat || l.x + 1.1 * fs + l.size < X(ridge) - 4) ?? size(timed(m)))];
+    const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
-      if (l.flat) return { ...l, left: Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: Math.max(l.y, peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
+      if (l.flat) return { ...l, left: !long ? beyond : l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs) ? Math.max(beyond, l.x - 0.8 * fs - l.size) : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long ? Math.max(l.y, peak) : peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
       const x = l.x + 1.1 * fs;
       if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: l.y + 0.45 * fs };
-      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + 0.7 * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
+      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + (l.handle ? 0.55 : 0.2) * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
     });
     const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 1.2 * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
     const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
@@ -188,7 +191,7 @@ function render({ model, el }) {
     let edge = 0;
     for (const l of right.sort((a, b) => a.y - b.y)) {
       if (l.lead || l.flat) for (l.y = Math.max(l.y, edge); hits(l, l.y); l.y += 0.2 * fs);
-      if (l.lead || l.flat) edge = l.y + 1.3 * fs;
+      if (l.lead || l.flat) edge = l.y + (l.under ? 2.4 : 1.3) * fs;
       l.row = l.y;
     }
     const rows = spread(left.map((l) => l.y), left.map(() => 1.35 * fs), 0, floor);
@@ -198,25 +201,34 @@ function render({ model, el }) {
 
   /** What stands beside a point: a name and its FLOPs per byte. Beside what was measured it is short. */
   function says(p, long) {
-    const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
     const known = {
-      "you are here": `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}`,
-      "flash prefill, tile loads": long ? `flash at worst, B_q = ${get("block_q")}` : "flash worst",
-      "flash prefill, compulsory": long ? `flash at best, N = ${get("n")}` : "flash best",
+      "you are here": "", "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best",
       "eager, 6 trips": long ? p.label : "eager", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
     };
-    return `${known[p.label] ?? p.label}: ${short(p.x, 3)}${view === VIEWS.dial && (long || p.label === "you are here") ? " FLOP/byte" : ""}`;
+    return `${known[p.label] ?? p.label}: ${short(p.x, 3)}${view === VIEWS.dial && long ? " FLOP/byte" : ""}`;
   }
+
+  /** What a handle's name says: of flash's bounds which it is, of the dial where it stands. */
+  function held(handle, p) {
+    const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
+    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}, ${short(p.x, 3)} FLOP/byte`) };
+    const quantity = `${handle === "n" ? "N" : "B_q"} = ${get(handle)}`;
+    return { quantity, text: `${says(p, true)} (${handleSays(picture.svg, handle, Infinity, quantity)})` };
+  }
+
+  /** Whose colour a mark has: what its name says. */
+  const meant = (m) => (/flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
 
   function write(points, marks, elsewhere, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
     const fastest = [...marks].sort((a, b) => b.tflops - a.tflops).map((m, i) => `${m.label.replace(/, measured$/, "")} ${i ? "" : "reaches "}${short(m.tflops, 3)}`).join(", ");
+    const cached = marks.filter((m) => aboveSlope(m, chip)), one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`;
     words.textContent = view === VIEWS.dial
-      ? points[1].x >= ridge ? `With ${many} a request ${get("gpu")} can reach its peak: arithmetic sets the pace.` : `With ${many} a request ${get("gpu")} reaches ${most} % of its peak at most.`
+      ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
+      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than HBM alone allows: caches sent the rest.`
       : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
       : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${short(points[LOADS].x, 3)} to ${short(points[LEAST].x, 3)}.`;
-    const cached = marks.some((m) => aboveSlope(m, chip)) ? "◆ Timed faster than HBM alone could send the bytes counted: caches sent the rest. " : "";
-    note.textContent = cached + (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");
+    note.textContent = (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }
 

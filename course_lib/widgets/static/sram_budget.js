@@ -38,10 +38,10 @@ function render({ model, el }) {
   const picture = stage(model, "sram-block", drawPicture, ...layers);
   const title = h("p", { class: "fac-sram-title" }), words = h("p", { class: "fac-stage-words" }), voice = announcer();
   const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
-  const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "this tile", "largest square, in 16s", "K, V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
+  const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "these tiles", "largest square tile (steps of 16)", "K and V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
   let room = 256 * KIB;
-  root(model, el, title, picture.node, words, table, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
-    more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
+  root(model, el, title, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
+    more("the largest tile for each GPU", table), more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
   /** What the picture shows: bytes of each buffer, all of them, and what the wall of the registers is. */
   function counted() {
@@ -66,7 +66,8 @@ function render({ model, el }) {
     const times = (rows) => `${Math.ceil(get("n") / rows)} ${get("n") <= rows ? "time" : "times"}`;
     const perThread = sum(registers) / 4 / (32 * get("warps"));
     const most = walls.at(-1).limit, out = Object.keys(data.gpus).filter((name) => total > data.gpus[name]), narrow = width < 640;
-    write(title, `This tile needs ${bytesText(total, KIB)}: ${names.length ? `fits ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `even ${walls.at(-1).names.join(" and ")} lack${walls.at(-1).names.length > 1 ? "" : "s"} ${bytesText(total - most, KIB)}`}`);
+    const sides = [...new Set([get("block_q"), get("block_k")])].join(" and ");
+    write(title, `Tiles of ${sides} rows need ${bytesText(total, KIB)}: ${names.length ? `they fit ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `even ${walls.at(-1).names.join(" and ")} lack${walls.at(-1).names.length > 1 ? "" : "s"} ${bytesText(total - most, KIB)}`}`);
     write(words, `At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
@@ -82,27 +83,32 @@ function render({ model, el }) {
     // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
     if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.2 * fs, tall = 5.2 * fs, y = top + tall + 5.2 * fs;
+    const top = 3.2 * fs, tall = 5.2 * fs, low = narrow ? 8.5 : 6.3, y = top + tall + low * fs;
     block((add) => hands((over) => {
       axis(add, room, px, top + tall, fs);
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
+      if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
+      const excess = `${bytesText(total - most, KIB)} too much`;
+      if (total > most && px(total) - px(most) > 9 * excess.length) over("spilled", "text", { class: "fac-t-name fac-sram-no", x: px(most) + 0.7 * fs, y: top + tall - 0.55 * fs }, excess);
       if (perThread) registerFile(add, over, now, px, y, fs);
-      handles(over, spans, now, px, top, tall, fs, width);
+      handles(over, spans, now, px, top, tall, fs, width, narrow);
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const titles = walls.map(({ limit, names: all }) => `${total <= limit ? "✓" : "✗"} ${all.join(", ")}`);
-      const places = spread(walls.map(({ limit }) => px(limit)), titles.map((text) => wide(text, 1.1 * fs) + 0.6 * fs), 0, width);
+      const titles = walls.map(({ limit, names: all }) => `${total <= limit ? "✓" : "✗"} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`);
+      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
+      const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
+      const places = spread(walls.map(({ limit }, i) => px(limit) + (narrow ? widths[i] / 2 - 0.3 * fs : 0)), widths, 0, width), at = places.map((x, i) => (narrow ? x - widths[i] / 2 + 0.3 * fs : x));
       walls.forEach(({ limit }, i) => {
         const cls = total <= limit ? "" : " fac-sram-no", x = px(limit);
-        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall + 0.7 * fs}h-3z` });
-        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: `M${places[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
-        add(`name ${i}`, "text", { class: `fac-t-name${cls}`, x: places[i], y: fs, "text-anchor": "middle" }, titles[i]);
-        add(`size ${i}`, "text", { class: "fac-t-soft", x: places[i], y: 2.1 * fs, "text-anchor": "middle" }, `${limit / KIB}${narrow ? "" : " KiB"}`);
+        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall + 0.7 * fs - 8}h-3z` });
+        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow || Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
+        add(`name ${i}`, "text", { class: `fac-t-name${cls}`, x: at[i], y: fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
+        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? Math.min(x - 1, width - 2 * fs) : at[i], y: 2.1 * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
       });
     });
-    return y + (perThread ? 4.2 * fs : -0.6 * fs);
+    return y + (perThread ? 4.2 * fs : -0.3 * fs);
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
@@ -155,22 +161,29 @@ function render({ model, el }) {
   }
 
   /** The edges of Q and of K are the handles: what is dragged is the number of rows. */
-  function handles(add, spans, now, px, top, tall, fs, width) {
+  function handles(add, spans, now, px, top, tall, fs, width, narrow) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
-    const says = [...edges.map(([trait]) => `${trait === "block_q" ? "Q" : "K"}: ${get(trait)} rows`), bytesText(now.total, KIB)];
-    const sizes = says.map((text, i) => wide(text, i < 2 ? fs : 1.35 * fs) + 1.2 * fs);
-    const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)];
-    const places = spread(ends, sizes, 0, width);
+    const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall;
+    const says = edges.map(([trait]) => handleSays(picture.svg, trait, Infinity, `${trait === "block_q" ? "Q and O" : "K and V"}, ${get(trait)} rows`));
+    const sizes = says.map((text) => 7.1 * text.length + 0.8 * fs), places = spread(ends.slice(0, 2), sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
-      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.2 * fs, r: 0.5 * fs }, `drag: ${COUNTS[trait][0]}`, act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.2 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.87 * fs) / 2;
-    add("end", "path", { class: "fac-sram-lead", d: `M${ends[2]} ${top + tall}v${0.5 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: Math.max(half, Math.min(width - half, places[2])), y: top + tall + 4.3 * fs, "text-anchor": "middle" }, note);
-    says.forEach((text, i) => add(`says ${i}`, "text", { class: i < 2 ? "fac-t-name" : "fac-t-big", x: places[i], y: top + tall + 3 * fs, "text-anchor": "middle" }, text));
+    says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
+      const row = narrow && !i ? 4.4 : 3, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
+      add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 0.75 * fs}V${base + (row - 0.9) * fs}` : "" });
+      add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
+    });
+    // All of it: a brace below, and what the sliver at its end is.
+    const foot = base + (narrow ? 5.7 : 4.3) * fs, gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
+    add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
+    add("total", "text", { class: "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
+    const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : width - 2 * half - 2;
+    if (marks && beside) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -141,8 +141,8 @@ function render({ model, el }) {
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true));
   const counted = unfolded(fold, drawTable);
-  const steps_ = h("div", { class: "fac-tile-steps" }, words, part("schedule-steps", bar.node));
-  root(model, el, finding, h("div", { class: "fac-tile-top" }, picture.node, marks, steps_),
+  const steps_ = h("div", { class: "fac-tile-steps" }, words, part("schedule-steps", bar.node)), told = h("div", { class: "fac-tile-told" });
+  root(model, el, finding, h("div", { class: "fac-tile-top" }, picture.node, told, marks, steps_),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
@@ -155,19 +155,21 @@ function render({ model, el }) {
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
     marks.lastChild.hidden = !kinds.has("partial");
     write(words, sentence(now, step));
-    write(finding, found(now));
+    write(finding, found(now, step));
     bar.follow(words.textContent);
     picture.draw();
     counted();
     voice.say(words.textContent);
   }
 
-  /** What the whole walk comes to. */
-  function found(now) {
-    const end = (known.end ??= loads(now, all().length, all())), often = short(end.k / (now.kv_heads * now.n_k), 2);
-    const reads = `each row of K and V is read ${often === "1" ? "once" : often === "2" ? "twice" : `${often} times`}`;
-    if (now.schedule === "naive") return "S is written to HBM, and read again";
-    return `S is never in HBM; ${reads}${now.mask !== "everything" ? " on average" : ""}`;
+  /** A question before the first step, what has come of it so far, and the answer at the end. */
+  function found(now, step) {
+    const end = (known.end ??= loads(now, all().length, all())), last = step >= all().length, naive = now.schedule === "naive";
+    if (!step) return naive ? "How often will each score cross HBM?" : "How often will each row of K and V be read?";
+    const pairs = now.n_q * now.n_k * now.heads, moved = last ? end : loads(now, step, all()), times = naive ? moved.scores / pairs : moved.k / (now.kv_heads * now.n_k);
+    const often = { 1: "once", 2: "twice" }[short(times, 2)] ?? `${short(times, 2)} times`, mean = !Number.isInteger(times) || (!naive && now.mask !== "everything") ? " on average" : "";
+    if (naive) return `S and P go through HBM: ${last ? "each score crossed" : "so far a score has crossed"} it ${often}${mean}`;
+    return `S is never in HBM; ${last ? "each row of K and V is" : "so far a row of K and V was"} read ${often}${mean}`;
   }
 
   /** The naive kernels skip nothing: they mask. */
@@ -207,22 +209,25 @@ function render({ model, el }) {
     const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
     const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
-    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], lift = now.heads === 1 ? 1.2 * fs : 0; // no name above one head
+    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], margin = now.heads === 1 ? 2.5 * fs : 1.4 * fs; // left of one grid stands its handle's name
     grids((add) => state.forEach((head, number) => {
-      const x = 1.4 * fs + (number % across) * panel, y = Math.floor(number / across) * tall - lift;
+      const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall - lift, between = !beside && !piles; // then the buttons stand where the grid is looked at
+    const below = Math.ceil(now.heads / across) * tall, between = !beside && !piles; // then the buttons stand where the grid is looked at
     steps_.classList.toggle("fac-tile-between", between);
     steps_.style.top = `${below}px`;
-    if (between !== steps_.contains(marks)) between ? steps_.prepend(marks) : steps_.before(marks);
+    if (beside !== told.contains(words)) beside ? told.append(words, marks) : steps_.prepend(words);
+    if (!beside && between !== steps_.contains(marks)) between ? steps_.prepend(marks) : steps_.before(marks);
     const lines = Math.ceil((words.textContent.length * 0.55 * fs) / width);
     if (between && (stepsAt.width !== width || stepsAt.lines !== lines)) stepsAt = { width, lines, tall: steps_.offsetHeight };
-    const at = beside ? { x: used, y: 1.3 * fs - lift } : { x: 2, y: below + stepsAt.tall + 0.4 * fs };
+    const at = beside ? { x: used, y: 1.3 * fs } : { x: 2, y: below + stepsAt.tall + 0.4 * fs };
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: width - at.x, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
-    return Math.max(below, end);
+    const talk = (2.45 + 1.45 * Math.ceil((words.textContent.length * 0.55 * fs) / (width - used))) * fs, said = Math.max(below - talk, end); // the words: beside the grid's foot, below the bars
+    Object.assign(told.style, { left: `${used}px`, top: `${said}px` });
+    return Math.max(below, beside ? said + talk : end);
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -245,7 +250,7 @@ function render({ model, el }) {
       const many = t === "k" || t === "v" ? tK : tQ;
       for (let tile = 0; tile < many; tile += 1) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
-        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}`, x: p.x, y: p.y, width: p.w, height: p.h });
+        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}${step && !times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
         if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
       }
@@ -273,7 +278,8 @@ function render({ model, el }) {
     const gaps = Array.from({ length: tQ }, (_, i) => [i, Array.from({ length: tK }, (_, j) => j).filter((j) => kindOf(now, i, j) === "skip")]).filter(([, found]) => found.length && found.at(-1) - found[0] + 1 === found.length);
     if (gaps.length) { // once, across the longest run of tiles that nobody touches
       const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
-      if (b.x + b.w - a.x > wide("skipped", fs) && q.h > 1.2 * fs) add(`${key} skipped`, "text", { class: "fac-t-soft", x: (a.x + b.x + b.w) / 2, y: q.y + q.h / 2 + 0.32 * fs, "text-anchor": "middle" }, "skipped");
+      const words = [...(now.mask === "causal" ? ["skipped: every key is later"] : []), "skipped"].find((text) => b.x + b.w - a.x > wide(text, 0.9 * fs));
+      if (words && q.h > 1.2 * fs) add(`${key} skipped`, "text", { class: "fac-t-soft", x: (a.x + b.x + b.w) / 2, y: q.y + q.h / 2 + 0.32 * fs, "text-anchor": "middle" }, words);
     }
     for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
     if (isDecode(now) && gh / now.n_q > 6) {
@@ -282,8 +288,11 @@ function render({ model, el }) {
     if (!number) {
       const drag = (trait, n) => (rows) => allowed({ ...settings(), [trait]: nearest(powersOfTwo(1, 1024), Math.max(0.7, rows)) }) && put(model, { [trait]: nearest(powersOfTwo(1, 1024).filter((b) => b < 2 * n), Math.max(0.7, rows)), step: 0 });
       const [dragK, dragQ] = [drag("block_k", now.n_k), drag("block_q", now.n_q)], k = span("k", 0), q = span("q", 0);
-      add("knob block_k", "circle", { class: "fac-knob fac-across fac-knob-block_k", cx: k.x + k.w, cy: k.y, r: 0.48 * fs }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
-      add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
+      add("knob block_k", "circle", { class: "fac-knob fac-across fac-knob-block_k", cx: k.x + k.w, cy: k.y, r: 0.48 * fs, "data-handle": "block_k" }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
+      add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
+      const alone = now.heads === 1, size = 7 * 14, room = alone ? Infinity : gw - 170, at = alone ? Math.min(k.x + k.w - 0.5 * fs, gx + gw - size) : gx + gw - size; // above the numbers of the tiles, beside a head's name
+      handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
+      if (alone) handleName(add, picture.svg, "block_q", { transform: `translate(${x - 1.5 * fs} ${Math.max(gy + size / 2, Math.min(q.y + q.h, gy + gh - size / 2))}) rotate(-90)`, "text-anchor": "middle", room: Math.max(gh, size) }, `B_q = ${now.block_q}`);
     }
     return { span, sx, sy };
   }
@@ -313,10 +322,10 @@ function render({ model, el }) {
   /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
   function drawDesk(now, step, places, { x, y, w, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
-    const size = (beside ? 3.4 : 2.3) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
+    const size = (beside ? 3.4 : 1.7) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
     const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on the desk (SRAM) of program ${program ?? ""}`);
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: the desk of program ${program ?? ""}`);
       add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {
@@ -335,7 +344,7 @@ function render({ model, el }) {
       add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
       drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
     });
-    return tall + 16.6 * fs;
+    return tall + 14.8 * fs;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -343,17 +352,19 @@ function render({ model, el }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    add("counts", "text", { class: "fac-t-name", x, y }, "rows between HBM and the desks, so far");
+    add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, times = end[t] > rows ? ` (×${short(end[t] / rows, 2)})` : "";
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : "0";
+      const at = left + Math.max(step ? end[t] : rows, rows) * unit + 0.6 * fs; // where it ends is not shown before the first step
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
+      add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
-      add(`end ${t}`, "rect", { class: "fac-tile-end", x: left, y: top, width: end[t] * unit, height: tall }, `${end[t]} rows at the end`);
       add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
-      add(`says count ${t}`, "text", { class: "fac-t-small", x: left + Math.max(end[t], rows) * unit + 0.6 * fs, y: top + 1.1 * fs }, `${moved[t]} of ${end[t]}${times}`);
+      add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
+      add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${short(end[t] / rows, 2)} ×` : "");
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
-    add("counts key", "text", { class: "fac-t-soft", x, y: y + 11.4 * fs }, "dashed: by the end");
+    add("counts key", "text", { class: "fac-t-soft", x: x + w - 0.4 * fs, y: y + 1.6 * fs, "text-anchor": "end" }, step ? "dashed: by the end" : "");
   }
 
   function sentence(now, step) {
@@ -366,8 +377,10 @@ function render({ model, el }) {
       return `Step ${step} of ${n}: ${at.slice(0, 4).join(", ")}${at.length > 4 ? `, and ${at.length - 4} more` : ""}.${step === n ? " Then the parts are merged." : ""}${idle ? ` Without any tile: ${idle}.` : ""}`;
     }
     const what = now.schedule !== "flash" && now.schedule !== "split_k" ? PHASES[phase] : `program ${program}`;
+    const rest = all().slice(step).some((work) => work.some(([, other]) => other === program));
+    const written = phase === "flash" && !rest ? ` Its last tile: O${i} is written.` : "";
     const ending = step === n && now.schedule === "split_k" ? " Then the parts of each row are combined." : "";
-    return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${ending}`;
+    return `Step ${step} of ${n}: ${what} at Q tile ${i}, K/V tile ${j}${others ? `, and ${others} more beside it` : ""}.${written}${ending}`;
   }
 
   function drawTable() {
