@@ -228,7 +228,7 @@ check(long_logsumexp)
 @triton.jit
 def allowed_kernel(
     x, kept, top, limit, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+):
     """One program: one tile of rows. x, kept: (n_rows, n_cols), top: (n_rows,)."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # (ROWS,)
     cols = tl.arange(0, COLS)  # (COLS,), COLS >= n_cols
