@@ -678,6 +678,8 @@ Quiz(
 #   [`tl.dot`](https://triton-lang.org/main/python-api/generated/triton.language.dot.html).
 # - NumPy's guide to
 #   [broadcasting](https://numpy.org/doc/stable/user/basics.broadcasting.html).
+# - NVIDIA's [cuTile](https://docs.nvidia.com/cuda/cutile-python): another Python with
+#   tiles, on *Tile IR*, to which a branch of Triton compiles, too.
 # - Dao 2023, *FlashAttention-2*,
 #   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691), section 3.2: how work
 #   is split over programs.
