@@ -473,8 +473,8 @@ p_sums.reveal(
 # code of step 1 is also that of step 100. So it must *start* with the type that
 # it will have at the end.
 #
-# **Green here is not green on a GPU.** The interpreter runs Python, so it accepts nearly all of Python. All of these
-# are green in the interpreter, and the compiler refuses each:
+# **Green here is not green on a GPU.** The interpreter runs Python, so it accepts nearly all of
+# Python. All of these are green in the interpreter, and the compiler refuses each:
 #
 # | written | why it fails | write instead |
 # |---|---|---|
@@ -503,8 +503,8 @@ Quiz(
         (
             "`m = tl.zeros((64,), tl.float32)`",
             False,
-            "It compiles, and fails where all scores of a row lie far below 0, from about -90 "
-            "on: every exp(s - m) vanishes.",
+            "It compiles, and fails where all scores of a row lie near -100 or lower: every "
+            "exp(s - m) vanishes.",
         ),
     ],
 )

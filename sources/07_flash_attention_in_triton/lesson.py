@@ -215,8 +215,8 @@ p_grow
 
 
 # %% chart-heading [markdown]
-# Here is the accountant at this lesson's size. The grey area is what the ledger counted, the area
-# beside it the formula for [tile loads](#fac-accountant-flash_tile_loads). Double
+# Here is the accountant at this lesson's size. The grey area is what the ledger counted; look for
+# the formula of the [tile loads](#fac-accountant-flash_tile_loads). Double
 # [N](#fac-accountant-n) and see.
 
 # %% chart-traffic
