@@ -66,8 +66,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
-        "this `tl.dot` is too small for tensor cores (needed: M >= {m}, N >= {n}, K >= {k}): make "
-        "every side at least 16",
+        "this `tl.dot` of (M, K) and (K, N) is too small (needed: M >= {m}, N >= {n}, K >= {k}): "
+        "fill the short side up with zeros",
     ),
     (
         r"Cannot access global variable (?P<name>\w+)",

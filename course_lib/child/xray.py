@@ -104,7 +104,6 @@ class XRay:
 
     def row(self) -> dict[str, Any]:
         """Return the columns of the table."""
-        count = self.instructions
         return {
             "GPU": self.target,
             "kernel": self.kernel,
@@ -112,8 +111,6 @@ class XRay:
             f"{gpu(self.target).shared_kib_per_block}",
             "registers": self.registers,
             "stack B": self.stack_bytes,
-            "tensor-core": count["tensor_core"],
-            "async copies": count["async_copies"],
             "blocks/SM": self.blocks_per_sm,
             "what to notice": self.sentence,
         }

@@ -1,7 +1,7 @@
 # %% title [markdown]
 # # 05 · Triton in one dimension: exercises
 #
-# Five exercises, about 53 minutes. You need lesson 05. No GPU is needed: on a
+# Five exercises, about 52 minutes. You need lesson 05. No GPU is needed: on a
 # machine without one the kernels run in Triton's interpreter.
 #
 # Run a cell with Shift+Enter. `hint(vector_add)` gives a hint, three at most
@@ -49,13 +49,13 @@ def offsets_of_program_2():
 check(offsets_of_program_2)
 
 # %% about-5-2 [markdown]
-# ## 5.2 · Add two vectors of any length (15 minutes)
+# ## 5.2 · Add two vectors of any length (14 minutes)
 #
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
 #
 # - `x` and `y` have shape `(n,)`, float32, of any size; some may be infinite. `n` is 1 or more.
-# - One program adds one block of `BLOCK` numbers. (Or several blocks, one after the other.)
+# - One program adds one block of `BLOCK` numbers.
 # - The last block may be short: no program may touch memory past the end.
 # - The check also wants: any `block` that it chooses; each number of `x` and of `y` loaded once,
 #   each sum stored once; work for every program, and not one program for everything.
@@ -145,9 +145,9 @@ def row_softmax(x):
 check(row_softmax)
 
 # %% about-5-4 [markdown]
-# ## 5.4 · The log-sum-exp of a long row (17 minutes)
+# ## 5.4 · The log-sum-exp of a long row (15 minutes)
 #
-# The **log-sum-exp** of a row is `log(sum(exp(x)))`. A row can be longer than
+# The **log-sum-exp** of a row is `log(sum(exp(x)))`, `log` being ln. A row can be longer than
 # any block. So the program walks over it, block by block, and keeps two
 # numbers: `m`, the largest score so far, and `l_sum`, the sum of
 # `exp(score - m)` so far. This is lesson 03's walk.
@@ -197,7 +197,7 @@ def long_logsumexp(x, *, block=64):
 check(long_logsumexp)
 
 # %% about-5-5 [markdown]
-# ## 5.5 · Hide scores in a tile of rows (6 minutes)
+# ## 5.5 · Hide scores in a tile of rows (8 minutes)
 #
 # Scores above a `limit` are not allowed. `allowed_scores(x, limit=limit)` returns two tensors:
 #
@@ -228,7 +228,7 @@ check(long_logsumexp)
 @triton.jit
 def allowed_kernel(
     x, kept, top, limit, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr
-):  # fmt: skip
+):
     """One program: one tile of rows. x, kept: (n_rows, n_cols), top: (n_rows,)."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # (ROWS,)
     cols = tl.arange(0, COLS)  # (COLS,), COLS >= n_cols

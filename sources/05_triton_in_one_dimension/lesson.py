@@ -10,7 +10,7 @@
 # have; sum up a row that is longer than any block; say what the interpreter
 # can show and what it cannot.
 #
-# **Time:** 47 minutes for this lesson, 53 for its five exercises.
+# **Time:** 38 minutes for this lesson, 52 for its five exercises.
 
 # %% question [markdown]
 # ## The question
@@ -23,8 +23,7 @@
 # happens at the end of the data, where no full block is left?**
 #
 # We answer it in **Triton**, a language inside Python for GPU programs.
-# This lesson has vectors and rows. (Its last exercise has a first tile, with the addresses
-# given; lesson 06 builds them.)
+# This lesson has vectors and rows; tiles come in lesson 06.
 
 # %% imports
 import numpy as np
@@ -32,7 +31,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import EagerLedger, Predict, Quiz, count
+from course_lib import Predict, Quiz, count
 from course_lib.accounting.kernel_ledger import OutOfBounds
 from course_lib.doctor import headline
 
@@ -284,8 +283,8 @@ p_mask.reveal(
 # %% guard-bands [markdown]
 # How did the ledger see it? It lays every tensor between two strips of memory that belong
 # to nobody, **guard bands**: an address that falls there is reported *before* it is touched,
-# with the tensor, the program and the line. (A program may have up to three numbers. Here
-# the other two are 0.) Every check of the exercises runs your kernels this way.
+# with the tensor, the program (its three numbers, of which we use one) and the line. Every
+# check of the exercises runs your kernels this way.
 #
 # ## What stands in the empty places? `other`
 #
@@ -300,7 +299,6 @@ p_mask.reveal(
 # |---|---|---|
 # | sum | `0.0` | a + 0 = a |
 # | maximum | `-inf` | max(a, −∞) = a |
-# | minimum | `+inf` | min(a, +∞) = a |
 #
 # Let us see a wrong one.
 
@@ -382,77 +380,15 @@ Quiz(
     explanation="a times 1 is a. With 0 the product would always be 0.",
 )
 
-# %% fusion [markdown]
-# ## One row, one trip
-#
-# A program that holds its whole row can do everything with it before it
-# writes. Here is the norm that stands before attention in many models, **RMS
-# norm**: each row divided by the square root of the mean of its squares. The
-# squares are summed, so `other=0.0` is right here.
-
-
-# %% rms-kernel
-@triton.jit
-def rms_kernel(x, out, n_cols, x_row, out_row, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)  # (BLOCK,)
-    mask = cols < n_cols
-    a = tl.load(x + row * x_row + cols, mask=mask, other=0.0)
-    mean_square = tl.sum(a * a, 0) / n_cols  # one number
-    tl.store(out + row * out_row + cols, a / tl.sqrt(mean_square), mask=mask)
-
-
-def rms_norm(x):
-    """x: (n_rows, n_cols)"""
-    out = torch.empty_like(x)
-    n_rows, n_cols = x.shape
-    block = triton.next_power_of_2(n_cols)
-    x_row, out_row = x.stride(0), out.stride(0)
-    rms_kernel[(n_rows,)](x, out, n_cols, x_row, out_row, BLOCK=block)
-    return out
-
-
-def rms_norm_eager(x):
-    """The same in PyTorch, one operation after the other."""
-    return x / (x * x).mean(dim=1, keepdim=True).sqrt()
-
-
-# %% predict-fusion
-p_fusion = Predict(
-    "5-fusion",
-    "The PyTorch line runs four operations, one after the other. How many "
-    "times the kernel's bytes does it move?",
-    unit="x",
-)
-p_fusion
-
-# %% run-fusion
-x = torch.randn(64, 500, device=device)
-difference = (rms_norm(x) - rms_norm_eager(x)).abs().max()
-print(f"largest difference: {difference.item():.1e}")
-
-fused = count(rms_norm, x)
-with EagerLedger() as eager:
-    rms_norm_eager(x)
-display(fused)
-print(f"PyTorch, operation by operation: {eager.total / 1e6:.3f} MB")
-
-# %% reveal-fusion
-p_fusion.reveal(
-    eager.total / fused.total,
-    "The kernel reads x once and writes the result once. PyTorch reads x, writes the squares, "
-    "reads them, reads x again and writes the result: five trips for two. The rest is one mean "
-    "and one root for each row.",
-)
-
-# %% fusion-say [markdown]
-# This is fusion, as in lesson 02: what stays inside a program costs no trip.
-#
+# %% long-row [markdown]
 # ## A row that is too long
 #
+# A program that holds its whole row does everything with it before it writes: that is fusion
+# (lesson 02), and your softmax of 5.3 has it. What if the row does not fit?
+#
 # A block lives in *registers*, places for 4 bytes: 65,536 on an SM of an H100, for all its
-# programs. A row of a million scores does not fit. So the program must **loop**: load a block, use it, forget it,
-# load the next.
+# programs: too few for a row of a million scores. So the program must **loop**: load a block, use
+# it, forget it, load the next.
 #
 # For a maximum that is easy. The value `m` is carried from step to step
 # (`tl.maximum(a, b)` is the larger of two):
@@ -479,7 +415,9 @@ print(out.item(), row.max().item())
 # Softmax also needs the sum ℓ of exp(score − m). Both together make one
 # number, the **log-sum-exp**:
 #
-# lse = log(sum of exp(score)) = m + log(ℓ)
+# lse = ln(sum of exp(score)) = m + ln ℓ
+#
+# `log` in code is this natural logarithm, ln.
 #
 # With lse each weight, exp(score − m) / ℓ, is exp(score − lse), and FlashAttention writes
 # lse down, one number per row. The obvious way is two loops: the first finds m, the
@@ -517,23 +455,9 @@ print("loads per number:", twice.read["x"] / (4 * row.numel()))
 
 # %% two-pass-say [markdown]
 # Right, but every number is loaded **twice**. Lesson 03 has the way out. When a
-# new maximum arrives, do not start again: shrink the old sum by alpha. In NumPy
-# (`m_new = ...` and `l_sum = ...` are all there is to it):
+# new maximum arrives, do not start again: shrink the old sum by alpha. Its walk, without O, needs
+# one loop and loads each number once. You write it in 5.4.
 
-
-# %% one-pass-numpy
-def one_pass(x, block):
-    """lesson 03's walk, without O. x: (n,)"""
-    m, l_sum = -np.inf, 0.0
-    for start in range(0, len(x), block):
-        s = x[start : start + block]
-        m_new = max(m, s.max())
-        l_sum = l_sum * np.exp(m - m_new) + np.exp(s - m_new).sum()
-        m = m_new
-    return m + np.log(l_sum)
-
-
-print(one_pass(row.cpu().numpy(), 64))
 
 # %% interpreter [markdown]
 # ## What ran here: the interpreter and its limits
@@ -550,8 +474,6 @@ print(one_pass(row.cpu().numpy(), 64))
 # | accepts nearly any Python | some kernels do not compile on a GPU (lesson 06) |
 # | is Python | its speed says nothing about a GPU |
 # | gets bfloat16 wrong, silently | use float32 or float16 here |
-#
-# The last line deserves a look.
 
 
 # %% bfloat16
@@ -585,9 +507,7 @@ except TypeError as error:
 #   value.
 # - *Counted:* the bytes that loads and stores ask for; an access outside a
 #   tensor, with its name.
-# - *Not shown:* speed. Nothing here says how fast a kernel is on a GPU.
-# - *Not shown:* that these kernels compile. The checks of 5.2 to 5.5 try it, and
-#   lesson 06 explains what can go wrong.
+# - *Not shown:* speed, and that these kernels compile (the checks of 5.2 to 5.5 try it).
 
 # %% questions [markdown]
 # ## Questions
@@ -610,22 +530,12 @@ Quiz(
 
 # %% quiz-block
 Quiz(
-    "A row has 100 scores. Which block sizes can `row_max` use?",
+    "A row has 100 scores. Which values of BLOCK can `max_kernel` use?",
     options=[
         ("100", False, "tl.arange needs a power of two."),
         ("64", False, "The block does not cover the row: 36 scores are never looked at."),
         ("128", True, "The next power of two; 28 places are empty."),
         ("256", True, "Right, but 156 places are empty: wasted work."),
-    ],
-)
-
-# %% quiz-negative
-Quiz(
-    "A row softmax pads with other=0.0. On which test row do you see the mistake most clearly?",
-    options=[
-        ("scores near +50", False, "exp(0 - 50) is next to nothing: the test passes."),
-        ("scores near -50", True, "The padding takes all the weight."),
-        ("a row that fills its block", False, "Then no place is empty."),
     ],
 )
 

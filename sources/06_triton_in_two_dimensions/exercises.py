@@ -15,7 +15,7 @@ import triton.language as tl
 from course_lib import check, hint, progress
 
 # %% about-6-1 [markdown]
-# ## 6.1 · Load and store a tile (16 minutes)
+# ## 6.1 · Load and store a tile (15 minutes)
 #
 # Write two helpers; kernels of later lessons begin and end with such lines. You met them in 5.5,
 # where rows lay one after the other: here there are strides.
@@ -37,10 +37,10 @@ from course_lib import check, hint, progress
 # up with zeros to whole tiles. You need not read it: your helpers see only `rows`, `cols`
 # and strides.
 #
-# - The check also wants: each tile loaded once, and stored once in each copy (addresses past the
-#   ends may be masked, or moved inside before a load); entries copied as they are, `inf` and NaN
-#   too. Its rows are no neighbours, say 0, 3, 6 and 9, it reads `x` transposed, where `stride_row`
-#   is 1, and a matrix whose rows `expand()` repeats, where it is 0 (all rows are the same memory).
+# - The check also wants: each tile loaded once, and stored once in each copy; entries copied as
+#   they are, `inf` and NaN too. The `rows` that it asks for are no neighbours (0, 3, 6 and 9, say).
+#   One matrix is a transposed view: there `stride_row` is 1. In another all rows are the same
+#   memory (`expand()`): there it is 0.
 
 
 # %% ex-6-1
@@ -68,7 +68,6 @@ def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
 
 
 # given: nothing to write below this line
-# fmt: off
 @triton.jit
 def copy_kernel(
     x, out, full, n_rows, n_cols, full_rows, full_cols,
@@ -85,7 +84,6 @@ def copy_kernel(
     tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
     store_tile(full, tile, rows, cols, full_rows, full_cols, full_row, full_col)
-# fmt: on
 
 
 def copy_tiles(x, *, block_rows, block_cols):
@@ -110,7 +108,7 @@ def copy_tiles(x, *, block_rows, block_cols):
 check(copy_tiles)
 
 # %% about-6-2 [markdown]
-# ## 6.2 · One tile of scores (12 minutes)
+# ## 6.2 · One tile of scores (11 minutes)
 #
 # `tile_scores(q, k)` returns `q @ k.T`, computed by one program with one
 # `tl.dot`.
@@ -122,7 +120,7 @@ check(copy_tiles)
 # - The two tiles are loaded already. You write the product and the store.
 # - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
 #   dtype: convert the q tile to the k tile's dtype first, as p to v's in the
-#   lesson (both to float32 is right too). Never round a float32 `k`.
+#   lesson. Never round a float32 `k`.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
 #   TF32, and the check says so.
 # - The check counts: `q` and `k` are loaded once, each score is stored once,
@@ -132,7 +130,6 @@ check(copy_tiles)
 
 
 # %% ex-6-2
-# fmt: off
 @triton.jit
 def scores_kernel(
     q, k, out, q_row, q_col, k_row, k_col, out_row, out_col,
@@ -150,7 +147,6 @@ def scores_kernel(
     # s: (block_q, block_k), float32
     tl.store(out + rows[:, None] * out_row + keys[None, :] * out_col, s)
     ### END SOLUTION
-# fmt: on
 
 
 def tile_scores(q, k):
@@ -185,14 +181,12 @@ check(tile_scores)
 # - float32 inputs are multiplied as float32: `input_precision="ieee"`, as in
 #   6.2. (For float16 inputs it makes no difference.)
 # - The check chooses the three tile sizes, and it counts: a tile of `a` and one
-#   of `b` are loaded once in each step, the result is stored once. (Addresses past
-#   the ends may be masked, or moved inside.)
+#   of `b` are loaded once in each step, the result is stored once.
 #
 # You write the accumulator's start and the loop. The final store is given.
 
 
 # %% ex-6-3
-# fmt: off
 @triton.jit
 def matmul_kernel(
     a, b, out, m, n, k, a_row, a_col, b_row, b_col, out_row, out_col,
@@ -215,7 +209,6 @@ def matmul_kernel(
     ### END SOLUTION
     out_ptrs = out + rows[:, None] * out_row + cols[None, :] * out_col
     tl.store(out_ptrs, acc, mask=(rows[:, None] < m) & (cols[None, :] < n))
-# fmt: on
 
 
 def matmul(a, b, *, block_m, block_n, block_k):
@@ -405,7 +398,7 @@ def mended_total(x, *, block=64):
 check(mended_total)
 
 # %% about-6-5 [markdown]
-# ## 6.5 · Up the stairs, and turned round (17 minutes)
+# ## 6.5 · Up the stairs, and turned round (19 minutes)
 #
 # A variation of the lesson's stairs, with another rule: **row `i` sees the columns
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
@@ -439,7 +432,6 @@ check(mended_total)
 
 
 # %% ex-6-5
-# fmt: off
 @triton.jit
 def turned_kernel(
     x, out, top, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr,
@@ -467,7 +459,6 @@ def turned_kernel(
         ### END SOLUTION
         m = tl.maximum(m, tl.max(kept, 1))  # given: of what is stored
     tl.store(top + rows, m, mask=rows < n_rows)
-# fmt: on
 
 
 def turned_stairs(x, *, half, block_rows, block_cols):

@@ -354,16 +354,53 @@ check(my_flash_attention)
 # %% about-export [markdown]
 # That is FlashAttention. In JupyterLab's terminal, in the folder `notebooks`, `course export 7.4` writes your
 # kernel into one file that checks and times itself beside PyTorch's own, on an NVIDIA GPU with
-# compute capability 8.0 or newer (a T4: without bf16). Lesson 07, *Your own mark*, runs it there.
+# compute capability 8.0 or newer, or a T4 (there without bf16).
 #
 # If you compare by hand: PyTorch's `is_causal=True` is aligned at the top left. With fewer queries
 # than keys, `attn_mask=causal_lower_right(n_q, n_k)` of `torch.nn.attention.bias` is the mask of 7.4.
+
+# %% own-heading [markdown]
+# ## Your own mark
+#
+# These cells count your kernel and play it beside the course's, load by load; the first load that
+# differs flashes. On a machine with a GPU it is timed, too, beside what PyTorch calls.
+
+# %% own-mark
+from course_lib import EagerLedger, count
+from course_lib.accounting.traffic import flash_tile_loads
+from course_lib.kernels.flash_forward import flash_attention_with_lse
+
+qkv = [torch.randn(1, 1, 512, 16) for _ in range(3)]
+theirs = count(flash_attention_with_lse, *qkv, causal=True)
+try:
+    mine = count(my_flash_attention, *qkv, causal=True)
+    shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True, causal=True)
+    model = flash_tile_loads.bytes(**shape)
+    print(f"your kernel: {mine.total:,} bytes counted, {model:,} by the formula")
+except Exception as error:
+    mine = None
+    print("7.4 does not run yet:", (str(error) or type(error).__name__).splitlines()[-1])
+
+if mine and torch.cuda.is_available():
+    big = [torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    with EagerLedger() as books:  # which backend does PyTorch choose?
+        sdpa(*big)
+    backend = books.crossings[0].op
+    for name, call in (("yours", lambda: my_flash_attention(*big)), (backend, lambda: sdpa(*big))):
+        ms = triton.testing.do_bench(call, return_mode="median")
+        print(f"{name}: {1e3 * ms:.0f} µs, {torch.cuda.get_device_name()}")
+
+# %% own-race
+from course_lib.widgets import Race
+
+Race.replay(mine, beside=theirs, causal=True, whose="your kernel", caches=True) if mine else None
 
 # %% about-7-5 [markdown]
 # ## 7.5 Look at a score after all
 #
 # The kernel never wrote the weights P down. Are they lost? No: any tile of P can be computed again
-# from `q`, `k` and one number per row, because
+# from `q`, `k` and one number per row, because, with S = Q Kᵀ / √d,
 #
 # $$P_{ij} = \frac{\exp(S_{ij} - m_i)}{\ell_i} = \exp(S_{ij} - \mathrm{lse}_i).$$
 #

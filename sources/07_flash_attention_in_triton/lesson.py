@@ -7,10 +7,10 @@
 # compiler's figures are a record; your kernels are compiled when graded.)
 #
 # **You will be able to:** read and write the whole kernel; prove from a ledger
-# what it moves and what it does not; say what `lse` is for; place your own
-# kernel on a chart beside PyTorch's.
+# what it moves and what it does not; say what `lse` is for; count your own kernel beside the
+# course's, and time it where there is a GPU.
 #
-# **Time:** 50 minutes for this lesson, 73 for its exercises, and 40 more for
+# **Time:** 39 minutes for this lesson, 73 for its exercises, and 40 more for
 # the empty cell, 7★.
 
 # %% question [markdown]
@@ -26,14 +26,13 @@
 # %% imports
 import numpy as np
 import torch
-import triton
 
-from course_lib import EagerLedger, Predict, Quiz, count
+from course_lib import Predict, Quiz, count
 from course_lib.accounting.traffic import flash_tile_loads
 from course_lib.attention.truth import attention_float64
 from course_lib.kernels.flash_forward import flash_attention_with_lse
 from course_lib.style.table import Table
-from course_lib.widgets import HBMAccountant, Race, TileStepper
+from course_lib.widgets import HBMAccountant, TileStepper
 
 
 # %% picture [markdown]
@@ -94,8 +93,8 @@ p_loads.reveal(
 # ## The code, side by side
 #
 # On the left is exercise 4.6, `flash_program`: NumPy, on flat memory. On the
-# right is Triton, for all keys, as you will write it in 7.3. Read each pair
-# aloud. Nearly all that differs is the names of the functions.
+# right is Triton, for all keys, as you will write it in 7.3. Nearly all that differs is the
+# names of the functions.
 #
 # Five places on the right are **yours**. Write them on paper before you open the
 # exercises, whose texts repeat some: lessons 05 and 06 have all that they need.
@@ -125,10 +124,8 @@ p_loads.reveal(
 # | divide once | `acc / l_sum[:, None]` | the same |
 # | store O once | `store_tile(memory, o, ...)` | `store_tile(o, ...)` |
 #
-# Three things in the right column are about the GPU, and lesson 06 showed why:
-# the notes have a **shape and a dtype** from the start; the two factors of a
-# `tl.dot` have **one dtype**; and `input_precision="ieee"` in both products keeps
-# float32 ones from being rounded to TF32.
+# Three of your five differ from the left by more than a name, and lesson 06 showed why. Did you
+# think of all three?
 #
 # Causal attention adds two things: another condition on which keys are visible,
 # and an earlier end of the loop. That is exercise 7.4. Here are both, for 5
@@ -164,22 +161,15 @@ print(f"{'lse':14} largest error {np.abs(lse.cpu().numpy() - truth_lse).max():.1
 # %% ledger-heading [markdown]
 # ## The instrument: the kernel's own ledger
 #
-# A ledger records each load and each store of each program. So we can look at
-# the order in which the tiles were visited.
-
-# %% predict-causal
-p_causal = Predict(
-    "7-causal-loads",
-    "Causal attention needs half of the scores. With 8 × 8 tiles, which part "
-    "of the K loads is left?",
-    options=["one half", "more than half", "less than half"],
-)
-p_causal
-
+# A ledger records each load and each store of each program, in their order. With a causal mask
+# the tiles of the future are not visited; those on the diagonal are half empty, and loaded whole.
 
 # %% count-causal
 causal = count(flash_attention_with_lse, q, k, v, causal=True)
-
+shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
+for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, True)):
+    model = flash_tile_loads.bytes(**shape, causal=is_causal)
+    print(f"{name:8} {books.total:,} bytes counted, {model:,} by lesson 04's formula")
 
 # %% draw-visits
 # @title A picture: the loads of K tiles in their order
@@ -188,17 +178,12 @@ from course_lib.figures.visits import draw_visits
 draw_visits({"all keys": ledger, "causal": causal}, n=512, block=64)
 
 
-# %% reveal-causal
-part = causal.read["k"] / ledger.read["k"]
-print(f"loads of K left: {part:.2%}, and lesson 04's (T + 1) / 2T = {(8 + 1) / 16:.2%}")
-p_causal.reveal("more than half", "The tiles on the diagonal are half empty, but loaded whole.")
-
 # %% replay-text [markdown]
 # ### One program, line by line
 #
-# The stepper of lesson 03 can replay what a program of the course's kernel loaded, in
-# the order of the ledger. Program 2 owns queries 32 to 47 of 64, so it folds in
-# three [tiles](#fac-stepper-tiles). Before you press *Next*: how many of the 16
+# The stepper of lesson 03 can replay what a program of the course's kernel loaded.
+# Program 2 owns queries 32 to 47 of 64, so it visits three
+# [tiles](#fac-stepper-tiles) of keys. Before you press *Next*: how many of the 16
 # keys of the last tile count for query 32? [Its notes](#fac-stepper-notes) show
 # what they add.
 
@@ -207,41 +192,13 @@ few = [x[:, :, :64] for x in (q, k, v)]
 visited = count(flash_attention_with_lse, *few, causal=True, block_q=16, block_k=16)
 TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0), whose="the course's kernel")
 
-# %% to-the-byte [markdown]
-# ## The formula and the ledger agree to the byte
-#
-# Lesson 04's model of the tile loads, on the left, predicts. The ledger, on the
-# right, counted what the kernel did.
-
-# %% model-and-ledger
-shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
-rows = []
-for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, True)):
-    model = flash_tile_loads.bytes(**shape, causal=is_causal)
-    rows.append((name, model, books.total))
-    assert model == books.total
-columns = ("", "bytes of the model", "bytes in the ledger")
-Table(columns, rows, dict.fromkeys(columns[1:], ","))
-
 # %% lse-heading [markdown]
 # ## What is lse for?
 #
-# The kernel also stores one number per query: **lse**, short for *log-sum-exp*.
-# It is m + ln ℓ, the logarithm of the sum of all exponentials of that row.
-#
-# It costs 4 bytes a row. With it, any weight can be computed again later from q
-# and k alone, because exp(s) divided by the sum of exponentials is
-# exp(s − lse). So the weights are not stored, and yet they are not lost.
-
-# %% lse-weights
-s = (q[0, 0, :2] @ k[0, 0].T) / 16**0.5  # (2, 512) scores of two queries
-p = torch.exp(s - lse[0, 0, :2, None])  # (2, 512) their weights, from lse
-print("each row of weights sums to", p.sum(1).cpu().numpy().round(6))
-print("and gives the output again:", torch.allclose(p @ v[0, 0], o[0, 0, :2], atol=1e-5))
-
-# %% lse-say [markdown]
-# The backward pass of FlashAttention (the gradients, for training) does this for
-# every tile. In exercise 7.5 you rebuild one.
+# The kernel also stores one number per query, 4 bytes: **lse** = m + ln ℓ (lesson 05). With it any
+# weight can be computed again from q and k, as exp(s − lse). So the weights are not stored, and
+# yet they are not lost. The backward pass of FlashAttention does this for every tile; in 7.5 you
+# do it for one.
 
 # %% grow-heading [markdown]
 # ## Predict, then run: what happens as N grows?
@@ -257,16 +214,15 @@ p_grow = Predict(
 p_grow
 
 
-# %% run-grow
-def tensors(n, d=16):
-    return (torch.randn(1, 1, n, d) for _ in range(3))
+# %% chart-heading [markdown]
+# Here is the accountant at this lesson's size. The grey area is what the ledger counted; look for
+# the formula of the [tile loads](#fac-accountant-flash_tile_loads). Double
+# [N](#fac-accountant-n) and see.
 
-
-lengths = [128, 256, 512]
-counted = [count(flash_attention_with_lse, *tensors(n)) for n in lengths]
-rows = [(n, books.read["k"], books.written["o"]) for n, books in zip(lengths, counted)]
-columns = ("N", "bytes of K loaded", "bytes of O stored")
-Table(columns, rows, dict.fromkeys(columns, ","), {columns[1]: "k", columns[2]: "o"})
+# %% chart-traffic
+accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64, block_k=64)
+accountant.add_ledger(ledger, "this kernel, counted at N = 512")
+accountant
 
 # %% reveal-grow
 p_grow.reveal(
@@ -275,37 +231,23 @@ p_grow.reveal(
     "traffic of the load instructions is not.",
 )
 
-# %% chart-heading [markdown]
-# Where those loads land is another question. Lesson 04 measured it: at moderate
-# N most of them are answered by the L2 cache, and DRAM sees little more than the
-# least possible. Here is the accountant at this lesson's size. The grey area is
-# what the ledger counted; the formula for
-# [tile loads](#fac-accountant-flash_tile_loads) lacks only the 2 kB of lse.
-# Predict, then double [N](#fac-accountant-n): which areas become nearly four times
-# as large, and why only nearly?
-
-# %% chart-traffic
-accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64, block_k=64)
-accountant.add_ledger(ledger, "this kernel, counted at N = 512")
-accountant
-
 # %% chart-say [markdown]
-# Naive attention and the tile loads: what goes with N × N grows four times, what crosses
-# once (Q and O) twice. The least doubles.
+# Of naive attention, the trips of S and P grow four times; Q, K, V and O, like the least, twice. Of
+# the tile loads K and V grow four times, Q and O twice. Where those loads land is another question:
+# at moderate N most are answered by the L2 cache, and DRAM sees little more than the least (lesson
+# 04).
 
 # %% gpu-heading [markdown]
 # ## On a real GPU
 #
 # The interpreter runs on a CPU. Its time says nothing about a GPU. So the next
 # chart shows what one H100 measured: batch 1, 8 heads, d = 128, bfloat16. The
-# kernel is the course's, with tiles of 64 × 64. It is the one that you
-# are about to write.
+# kernel is the course's, with tiles of 64 × 64: the loop that you are about to write, and strides
+# for any layout.
 #
 # *SDPA* is PyTorch's own fused attention. It has several backends, and a
 # comparison must name the one it means: here FlashAttention-2 (FA2) and the one from
-# cuDNN, NVIDIA's own library. (If nobody names one: by its source of 2026, PyTorch tries
-# cuDNN first on an H100 or a B200, if the library is newer than 9.15, and else
-# FlashAttention-2.)
+# cuDNN, NVIDIA's own library.
 
 # %% chart-gpu
 # @title A picture: time and memory over N, on an H100
@@ -343,57 +285,17 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # %% gpu-say [markdown]
 # Read four things from the chart and the tables.
 #
-# 1. **Memory:** eager (six trips) grows like N², the others like N, on one line. (FA2 begins
-#    above it. Our reading: at N = 1024 it has few programs, so it splits the keys between more
-#    of them, and each part of O needs room.)
+# 1. **Memory:** eager (six trips) grows like N², the others like N.
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
 #    least bytes take 20 µs, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 µs.
 #    The kernel takes 709. What it waits for in the rest is the question of lesson 08.
-# 3. **Forty lines are enough.** At all three N this kernel is about a tenth faster than
-#    FlashAttention-2. Mind what is compared: FA2 was written for the A100 (*Ampere*) and does
-#    without the H100's own instructions for products (*wgmma*) and copies (*TMA*). Triton compiles
-#    this kernel for the H100, with wgmma. cuDNN is well ahead of both. FlashAttention-3, written
-#    for the H100, was not measured.
+# 3. **A page of Triton is enough.** At all three N this kernel is about a tenth faster than
+#    FlashAttention-2. Mind what is compared: FA2 was written for the A100 and does without the
+#    H100's own instructions for products and for copies. Triton compiles this kernel for the H100,
+#    with the first of them. cuDNN is well ahead of both.
 # 4. **In this kernel larger tiles lose.** Tiles of 128 × 128 re-read half as much and take
 #    twice as long. They spill; but 128 × 64 is nearly as slow, and spills less than half
 #    as much. So spilling is not all of it; the rest was not measured.
-
-# %% own-heading [markdown]
-# ## Your own mark
-#
-# When you have solved 7.4, open a terminal in this notebook's folder and run
-# `course export 7.4` (outside JupyterLab `../course export 7.4`). It writes your kernel into one file, `my_flash_attention.py`, that
-# needs the course no more (`python my_flash_attention.py --check` tries it without a GPU).
-# Then run these cells again: they count *your* kernel and play it beside the course's,
-# load by load; the first that differs flashes. Until then the course's stands on both sides.
-# On a machine with a GPU it is timed, too.
-
-# %% own-mark
-try:
-    from my_flash_attention import my_flash_attention as mine
-
-    whose = "your kernel"
-except ModuleNotFoundError:
-    mine, whose = flash_attention_with_lse, "the course's kernel"
-
-books = count(mine, q, k, v, causal=True)
-model = flash_tile_loads.bytes(**shape, causal=True)
-print(f"{whose}: {books.total:,} bytes counted, {model:,} by the formula")
-
-if torch.cuda.is_available():
-    big = [torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    with EagerLedger() as sdpa_books:  # which backend does PyTorch choose?
-        sdpa(*big)
-    backend = sdpa_books.crossings[0].op
-    for name, call in ((whose, lambda: mine(*big)), (backend, lambda: sdpa(*big))):
-        ms = triton.testing.do_bench(call, return_mode="median")
-        print(f"{name}: {1e3 * ms:.0f} µs, {torch.cuda.get_device_name()}")
-else:
-    print("No GPU here: the bytes are exact, a time would mean nothing.")
-
-# %% own-race
-Race.replay(books, beside=causal, causal=True, whose=whose, caches=True)
 
 # %% shown [markdown]
 # ## What was shown, and what was not
@@ -452,29 +354,6 @@ Quiz(
     ],
 )
 
-# %% quiz-when-written
-Quiz(
-    "Program 3 has folded 5 of its 8 key tiles. How much of O has it stored?",
-    options=[
-        ("5/8 of its tile.", False, "Each new tile of keys changes every number of O."),
-        ("Nothing.", True, "O is divided by the sum and stored once, at the end."),
-        (
-            "Five tiles of O.",
-            False,
-            "Then O would cross 8 times. The ledger shows that it crosses once.",
-        ),
-    ],
-)
-
-# %% quiz-rescale
-Quiz(
-    "The running max of a row goes from 3 to 5 with a new tile. Its ℓ is 2.0 "
-    "and the new tile adds 1.0. What is the new ℓ?",
-    answer=2.0 * np.exp(-2.0) + 1.0,
-    tolerance=0.01,
-    explanation="exp(3 - 5) * 2.0 + 1.0",
-)
-
 # %% quiz-inspect
 Quiz(
     "You need the weight of query 40 on key 7 for a picture. What do you do?",
@@ -485,7 +364,7 @@ Quiz(
             "It works, and writes N x N numbers to look at one.",
         ),
         (
-            "exp(q[40] · k[7] / sqrt(d) − lse[40])",
+            "Compute that score again, and take the exponential of score minus lse.",
             True,
             "One dot product. lse is one number per row.",
         ),
@@ -514,4 +393,4 @@ Quiz(
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, section 3: why Q is in the
 #   outer loop.
 # - Milakov and Gimelshein: *Online normalizer calculation for softmax* (2018),
-#   arXiv:1805.02867, section 3. You know it already.
+#   arXiv:1805.02867, section 3.

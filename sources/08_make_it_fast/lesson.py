@@ -10,14 +10,14 @@
 # step from a plain kernel to a faster one gains, and why; choose tiles with the
 # compiler's own figures; decide which attention to call.
 #
-# **Time:** 66 minutes for this lesson, 40 for its exercises. A second half, for
-# whoever wants to know the rest, is optional: 70 minutes.
+# **Time:** 56 minutes for this lesson, 43 for its exercises. A second half, for
+# whoever wants to know the rest, is optional: 66 minutes.
 
 # %% question [markdown]
 # ## The question
 #
-# Your kernel of 7.4 is right. It moves the bytes that it must and does the FLOPs
-# that it must. Another kernel does the same FLOPs on the same GPU in less than
+# Your kernel of 7.4 is right. It writes no score, and at moderate N DRAM sees little more than the
+# least. Another kernel does the same FLOPs on the same GPU in less than
 # two thirds of the time (measured, below).
 #
 # **What is the slow one waiting for?**
@@ -46,7 +46,7 @@ H100 = gpu("H100")
 # exponentials, sorting out what is masked.
 #
 # A kernel is fast if the fast hands are never idle. There are four reasons to
-# be idle, and each step of this lesson removes a part of one:
+# be idle, and most steps of this lesson remove a part of one or two:
 #
 # 1. **The tiles are not there yet**: they are still on their way.
 # 2. **The slow hands are not done**: exponentials, masks, addresses, the rescaling of O.
@@ -119,41 +119,31 @@ p_timeline
 # %% timeline-measured
 from course_lib.figures.timeline import draw_timeline, share_of_peak
 
-p_timeline.reveal(100 * share_of_peak("edge_masks"))
+p_timeline.reveal(round(100 * share_of_peak("edge_masks")))
 draw_timeline("edge_masks")
 
 # %% timeline-cycles
-from course_lib.figures.timeline import cycles, cycles_of_a_tile
+from course_lib.figures.timeline import cycles
 
-display(cycles("edge_masks"))
-# an SM's tensor cores do 4096 FLOPs a clock: 989 TFLOP/s / 132 SMs / 1.83 GHz;
-# S of a tile, and P V, are 2 * 64 * 64 * 128 FLOPs each: 256 cycles
-products, took = cycles_of_a_tile("edge_masks")
-print(f"products of two programs: 2 x {products / 2:.0f} = {products:,.0f} of "
-      f"{took:,.0f} cycles, {products / took:.0%}")  # fmt: skip
+cycles("edge_masks")
 
 # %% timeline-measured-say [markdown]
 # **Measured**: a copy of the kernel writes down the SM's clock after each step. Striped blue
 # lasts from asking for S until it is there: multiplying or waiting, no clock tells them
 # apart. Exponentials and rescaling take twice as long as that, and often both programs
 # are at them at once. So between two products stand **this kernel's own exponentials, and
-# nearly as long the rescaling of O** (whose bar may hold other waiting).
-#
-# The line below the table: for one tile of each program the products would need so many
-# cycles at the data sheet's rate, less than half of what passes. You predicted another share,
-# that of the whole call, without clocks. This one is of its loop, which clocks slow.
+# nearly as long the rescaling of O**.
 #
 # And the grey bar is three times as long as in the picture above: it holds subtractions and
-# sums too, and two programs share the slow hands. How much is whose, we did not measure.
+# sums too, and two programs share the slow hands.
 
 # %% ladder-heading [markdown]
 # ## The ladder
 #
-# Eight kernels, in `course_lib/kernels/ladder.py` and `gluon_forward.py`, timed in one run.
-# A program runs as *warps* of 32 threads, here most often 4.
+# Eight kernels, in `course_lib/kernels/`, timed in one run. A program runs as *warps* of 32 threads, here most often 4.
 #
-# The last column says which of the four reasons to be idle (*The picture*, above) it aims at.
-# The words are explained below; for the next question the reasons are enough.
+# The last column says which of the four reasons to be idle (*The picture*, above) it aims at. The
+# words are explained below; for the next question the reasons are enough.
 #
 # | rung | its idea | aims at |
 # |---|---|---|
@@ -161,7 +151,7 @@ print(f"products of two programs: 2 x {products / 2:.0f} = {products:,.0f} of "
 # | 2 | `exp2` for `exp` | 2, slow hands |
 # | **3** | **you are here**: your 7.4, with `exp2`: skip the tiles of the future | 3, work nobody ordered |
 # | 4 | mask boundary tiles only (exercise 8.2) | 2, slow hands |
-# | 5 | rung 3 with tiles from a table, for other GPUs: on the H100 the same tiles | |
+# | 5 | rung 3 with tiles from a table, for other GPUs | |
 # | 6 | rung 4 with larger tiles, copied by a unit of its own | 1, tiles on their way; 2 (addresses) |
 # | 7 | rung 6, the longest tiles first | 4, empty desks at the end |
 # | 8 | one warp only copies, three groups of warps compute, and overlap by hand | 1; 2, by products meanwhile |
@@ -226,15 +216,13 @@ best = max(ideas, key=lambda rung: gain(rung, causal=True))
 p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 
 # %% gains-say [markdown]
-# The dotted lines are PyTorch's FA2 (FlashAttention-2, without the H100's own instructions: lesson
-# 07) and NVIDIA's cuDNN. FlashAttention-3 was not measured; FA4 is, below. (Causal TFLOP/s count
-# half of the FLOPs, whatever the kernel did. And these are 16 heads, lesson 07's were 8: compare
-# within a run.) The step to rung 3, work
-# that is not done, gains more than any above it: you have it.
+# The dotted lines are PyTorch's FA2 and NVIDIA's cuDNN (lesson 07). Causal TFLOP/s count half of
+# the FLOPs, whatever the kernel did. These are 16 heads, lesson 07's were 8: compare within a run.
+# The step to rung 3, work that is not done, gains more than any above it: you have it.
 #
-# What is noise? In 15 rounds without a mask, rungs 2 to 5 all took 4.5 to 5.0 ms: do not rank
-# them. Causal, rung 3 took 2.56 to 2.59 ms, rung 4 2.33 to 2.38: the slowest
-# round of rung 4 beat the fastest of rung 3.
+# What is noise? In 15 rounds all kernels took turns, in a new order each time. Without a mask
+# rungs 2 to 5 all took 4.5 to 5.0 ms: do not rank them. Causal, rung 3 took 2.56 to 2.59 ms, rung
+# 4 2.33 to 2.38: the slowest round of rung 4 beat the fastest of rung 3.
 
 # %% rungs-2-and-3-text [markdown]
 # ### Rungs 2 and 3: one instruction, one bound
@@ -243,8 +231,7 @@ p_rung.reveal(ideas[best], f"{best}: {gain(best, causal=True):.2f} times.")
 # score by log₂ e. Rung 2 calls `tl.exp2` and multiplies the *scale* by log₂ e, once.
 #
 # **Rung 3** changes where a causal loop ends, as 7.4 does: tiles of the future are neither
-# loaded nor computed. Without a mask it does what rung 2 does. (Why rung 2 gains more with one,
-# we did not measure.)
+# loaded nor computed. Without a mask it does what rung 2 does.
 
 # %% rungs-2-and-3
 measured(2)
@@ -297,50 +284,41 @@ measured(6)
 
 # %% rung-6-changes [markdown]
 # The gain is of three things: the descriptors, larger tiles, and one instruction that scales
-# and subtracts. (The optional half tells the tiles' part from the rest.)
+# and subtracts.
 
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
 #
-# 1. **One warp only asks for copies.** Groups of four warps only compute. Each group has 64
-#    query rows of its own; all groups read the *same* tiles of K and V.
-# 2. **Overlap between groups.** While one takes exponentials, another has the tensor cores.
-# 3. **Overlap inside a group.** It starts two products together: the scores of this tile,
-#    and P V of the tile *before*. It waits for the scores alone. While it takes their
-#    exponentials, P V still runs. (The price is registers, for two tiles at once.)
-# 4. **An old maximum will do** (FlashAttention-4's idea). m cancels in O ÷ ℓ, whatever it is;
-#    it must only keep 2^(s − m) small enough. So m stays until a score lies more than 8 above
-#    it. Until then p is at most 2⁸, and O need not be rescaled.
+# 1. **One warp only asks for copies.** Three groups of four warps only compute. Each has 64 query
+#    rows of its own, and all read the *same* tiles of K and V.
+# 2. **Overlap.** While one group takes exponentials, another has the tensor cores. And inside a
+#    group P V of the tile *before* runs while this tile's exponentials are taken. (The price is
+#    registers, for two tiles at once.)
+# 3. **An old maximum will do** (FlashAttention-4's idea). m cancels in O ÷ ℓ, whatever it is; it
+#    must only keep 2^(s − m) small enough. So m stays until a score lies more than 8 above it.
+#    Until then p is at most 2⁸, and O need not be rescaled.
 #
 # **Expected.** By the data sheet, products and exponentials in turn take 1.5 times as long as
-# the products alone. That is the most that overlapping *these two* can give, and two programs on an
-# SM have a part of it already. Less rescaling, and copies, come on top. (Below, a lane is a group of warps, or the warp
-# that copies.)
+# the products alone: the most that overlapping *these two* can give. Less rescaling, and copies,
+# come on top. (Below, a lane is a group of warps, or the warp that copies.)
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
 
 display(draw_timeline("specialised"), cycles("specialised"))
-products, took = cycles_of_a_tile("specialised")
-print(f"products of three groups: {products:,.0f} of {took:,.0f} cycles, {products / took:.0%}")
-longer = tflops("8 specialised") / H100.tflops_half
-print(f"the whole call, without clocks: {share_of_peak('specialised'):.0%} of the peak; "
-      f"at N = 16384 {longer:.0%}")  # fmt: skip
 measured(8)
 
 # %% rung-8-say [markdown]
-# The three groups' products need four fifths of a tile's cycles, where rung 4's need
-# half. (Below each table stands how much slower the clocks make the kernel.) The waits for
-# P V and for K are the shortest of the table. Where rung 4 rescales its rows of O, rung 8
-# asks whether it must: that takes less than half as many cycles. (The lines of *copies* are of
-# one copy, K's or V's, so they add up to no tile.)
+# This call reaches nearly two thirds of the tensor cores' peak, rung 4's less than half (the
+# pictures' titles). The waits for P V and for K are the shortest of the table. Where rung 4
+# rescales its rows of O, rung 8 asks whether it must: that takes less than half as many cycles.
 
 # %% tiles-heading [markdown]
 # ## Occupancy, and how to choose tiles
 #
-# Larger tiles load K and V less often. In lesson 07's kernel they lost all the same: 128 × 64
-# took twice as long as 64 × 64, and spilled. Rung 6 is another kernel. There, the larger
-# the better? (*Stages*: how many tiles of K and V have a place in shared memory, so that the
+# Tiles with more query rows load K and V less often. More keys a tile mean fewer steps, and fewer
+# rescales. In lesson 07's kernel 128 × 64 took twice as long as 64 × 64, and spilled. Rung 6 is
+# another kernel. (*Stages*: how many tiles of K and V have a place in shared memory, so that the
 # next are copied while this one is multiplied.)
 
 # %% predict-tiles
@@ -371,8 +349,7 @@ p_tiles.reveal("128 x 64", f"{small:.0f} against {large:.0f} TFLOP/s. Why? X-ray
 # ### X-ray, without a GPU
 #
 # Here are the two that raced, compiled for an H100, which takes about 10 seconds. *stack B*:
-# bytes that a thread spills. *tensor-core*, *async copies*: instructions of that kind in the
-# machine code, not how often they run. (A *block* is CUDA's word for a program.)
+# bytes that a thread spills. (A *block* is CUDA's word for a program.)
 
 
 # %% xray-tiles
@@ -396,37 +373,19 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 # **Occupancy** is how many warps an SM holds at once: here two programs, 8 warps of at
 # most 64. It is limited by registers (65,536 an SM), shared memory (228 KiB an SM, of
 # which one program may have 227), and warps. More is not better as such: rung 8 has one
-# program an SM, and covers its waiting by hand.
-#
-# Another kernel and three GPUs: rung 3, from the record that exercise 8.1 uses (compiled,
-# not run). It is not the kernel above, so its numbers are not those of the x-ray:
-
-# %% tiles-figure
-# @title A picture: which tiles spill, on three GPUs
-from course_lib.figures.tile_choice import draw_spills
-
-draw_spills()
-
-
-# %% t4-say [markdown]
-# A **T4** has tensor cores, and this Triton emits no instruction for them: there
-# `tl.dot` is ordinary multiply-adds, and even 32 × 32 tiles can spill.
+# program an SM, and covers its waiting by hand. In 8.1 you choose from more tiles, for three GPUs.
 
 # %% decide-heading [markdown]
 # ## Which attention should you call?
 #
 # | your case | take | why |
 # |---|---|---|
-# | plain or causal attention, a current GPU | `F.scaled_dot_product_attention` | one line; which kernel it calls decides a factor of up to two (next row) |
-# | the same, and time matters | the same, and **name the backend** (`sdpa_kernel`) | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192 |
-# | the same, with FlashAttention-3 or 4 installed | `torch.nn.attention.activate_flash_attention_impl("FA4")` (or `"FA3"`), then SDPA | its flash backend calls these instead; the second table has FA4 |
-# | a rule for pairs or scores: windows, only one's own document, a number added for the distance, a cap on scores | PyTorch's FlexAttention, under `torch.compile` | you write the rule, it writes a fused kernel and skips tiles |
-# | three lines in somebody's model | `torch.compile` | it may recognise them; look at what it did, a small change breaks the pattern |
-# | N below about 1000 | SDPA, in large batches, in a CUDA graph (launches recorded once, sent off together) | you wait for launches |
-# | one query against a long cache | a decode kernel (split over the keys) | one query cannot fill 132 SMs |
+# | plain or causal attention | `F.scaled_dot_product_attention`. If time matters, **name the backend**: `torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)`. With FlashAttention-3 or 4 installed: `activate_flash_attention_impl("FA4")` (or `"FA3"`) first | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192. By its source of 2026, PyTorch tries cuDNN first on an H100 or a B200 if it is newer than 9.15, else FlashAttention-2 |
+# | a rule for pairs or scores: a window, several documents in one row, a number added for the distance, a cap | PyTorch's FlexAttention, under `torch.compile` | you write the rule as a Python function, it makes one kernel of it and skips tiles |
+# | N of a few hundred; one query against a long cache | large batches, in a CUDA graph (launches recorded once, sent off together); a decode kernel (lesson 10) | you wait for launches; one query cannot fill 132 SMs |
 # | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
 #
-# The figures behind the first rows:
+# The figures behind the first two rows:
 
 # %% decide-numbers
 from course_lib.figures.ladder import peers, speeds
@@ -435,10 +394,10 @@ display(speeds(["FA2", "cuDNN", "FlexAttention", "4 edge_masks", "flash_attentio
 
 
 # %% decide-say [markdown]
-# `flash_attention` is the course's public function: on an H100 rung 8 (with few keys
-# at d = 64 rung 7), elsewhere rung 4 with tiles from the table. *FA4* is
-# FlashAttention-4 (2026), written for the B200; it runs on an H100 too. A number of this kind
-# holds for one GPU and one version: time *your* case.
+# `flash_attention` and *course* are the course's public function: on an H100, at these sizes, rung
+# 8, elsewhere rung 4 with tiles from a table. *FA4* is FlashAttention-4 (2026), written for the
+# B200; it runs on an H100 too. A number of this kind holds for one GPU and one version: time
+# *your* case.
 
 # %% live-text [markdown]
 # ## On your GPU
@@ -467,8 +426,9 @@ else:
 #
 # **Not shown.** That the order of the rungs is the same on your GPU. That the gains
 # multiply: a step changes what the next one is worth. That the rest of the gain is
-# waiting: clocks were read in rungs 4 and 8 alone. And nothing here makes a model as a
-# whole as many times faster: attention is a part of its time (Amdahl's law, optional in 02).
+# waiting: clocks were read in rungs 4 and 8 alone. Where this lesson names no reason, none was
+# measured, and FlashAttention-3 itself was not timed. And nothing here makes a model as a whole as many times faster: attention is a part
+# of its time (Amdahl's law, optional in 02).
 
 # %% quiz-bigger
 Quiz(
@@ -512,8 +472,7 @@ Quiz(
 # **To read:**
 # - Dao: *FlashAttention-2* (2023), arXiv:2307.08691, sections 3.1 to 3.3.
 # - Shah et al.: *FlashAttention-3* (2024), arXiv:2407.08608, section 3.
-# - `benchmarks/NOTES.md` in the course's repository (a student's copy has none): what was
-#   tried on the H100 and did not pay.
+# - `benchmarks/NOTES.md` in the course's repository: what was tried on the H100 and did not pay.
 
 # %% optional [markdown]
 # ## Optional: the second half
@@ -547,8 +506,8 @@ show_change(rungs.by_mask_kernel, rungs.base_two_kernel)
 print(inspect.getsource(rungs.add_keys.fn))
 
 # %% rung-3-text [markdown]
-# To rung 3 the loop ends at the last key that the tile's last row sees: `last_key` is your
-# `end`.
+# To rung 3 the loop has another end: `last_key(...)` is your `end` of 7.4, the first key that no
+# row of the tile sees.
 
 # %% rung-3
 show_change(rungs.base_two_kernel, rungs.skip_tiles_kernel)
@@ -598,8 +557,8 @@ def tuned(way, causal, d=128, n=16384):
 
 small, large = "(64, 64, 4, 3)", "(128, 64, 4, 2)"
 for causal in (False, True):
-    found = [f"{way} {tuned(way, causal):.0f}" for way in
-             (f"edge_masks {small}", f"descriptors {small}", f"descriptors {large}")]  # fmt: skip
+    ways = (f"edge_masks {small}", f"descriptors {small}", f"descriptors {large}")
+    found = [f"{way} {tuned(way, causal):.0f}" for way in ways]
     print(f"causal {causal!s:5}:", ", ".join(found))
 
 # %% rung-6-say [markdown]
@@ -639,6 +598,10 @@ note = "The end of the last program, as a multiple of the ideal."
 display(Table(columns, rows, dict.fromkeys(columns[2:], ".3f"), note=note))
 measured(7)  # 16 heads
 
+# %% rung-7-say [markdown]
+# The clock gives a part of what the sum promises for 16 heads. The sum knows how many tiles a
+# program has, and nothing else.
+
 # %% rung-8-code-text [markdown]
 # ### Rung 8: its code, its groups
 #
@@ -657,9 +620,9 @@ for d, n in ((128, 16384), (64, 4096)):
             speed = tuned(f"specialised ({groups}, {keys}, {stages}, {overlap})", False, d, n)
             if speed:
                 inside = "inside too" if overlap else "between groups only"
-                rows.append((d, groups, keys, inside, speed))
-head = ("d", "groups", "keys", "overlap", "TFLOP/s")
-Table(head, rows, {"TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
+                rows.append((d, n, groups, keys, inside, speed))
+head = ("d", "N", "groups", "keys", "overlap", "TFLOP/s")
+Table(head, rows, {"N": ",", "TFLOP/s": ".0f"}, {"TFLOP/s": "flash"})
 
 # %% rung-8-groups-say [markdown]
 # At d = 128 the table has no three groups with 128 keys. At d = 64 they win, and the overlap
@@ -751,22 +714,6 @@ Table(columns, rows, formats, dict.fromkeys(columns[1:], "naive"))
 # 2.6 times less error than a plain fp8 kernel, by a rotation *and* one scale a
 # block, and close to 1.2 PFLOP/s on an H100.
 
-# %% noise-text [markdown]
-# ### How much of a gain is noise?
-#
-# One kernel stands twice in this record, once as rung 8 and once as the course's
-# public function:
-
-# %% noise
-for causal in (False, True):
-    both = [tflops(way, causal=causal) for way in ("8 specialised", "flash_attention")]
-    print(f"causal {causal!s:5}: {both[0]:.0f} and {both[1]:.0f} TFLOP/s")
-
-# %% noise-say [markdown]
-# They agree within a percent; they are the steadiest kernels of the table. These are
-# medians of 15 rounds in which all kernels took turns, in a new order each time: measure
-# in turns, and shuffle.
-
 # %% roofline-text [markdown]
 # ### Where do we stand under the roof?
 #
@@ -774,11 +721,6 @@ for causal in (False, True):
 # at the FLOPs per byte of a kernel's *tile loads*: rung 1 has 64 query rows
 # in a tile, rung 8 has 192. Before you read the chart: how far below the flat
 # roof is the last rung?
-
-# %% roofline
-for way in ("1 by_mask", "8 specialised"):
-    share = tflops(way) / H100.tflops_half
-    print(f"rung {way:13}: {tflops(way):.0f} TFLOP/s, {share:.0%} of the flat roof")
 
 # %% roofline-chart
 from course_lib.widgets import RooflineChart
@@ -794,8 +736,8 @@ chart
 # %% roofline-say [markdown]
 # Both marks of a kernel stand at the bytes *counted*. The slope is HBM's: were every byte to
 # come from there, no kernel could be faster than its hollow mark. The solid marks are what was
-# *timed*, and they stand above the slope: caches sent the rest. From rung 1 to rung 8 there is
-# less than a factor of two, and above rung 8 there is less than a half left.
+# *timed*, and they stand above the slope: caches sent the rest. From rung 1 to rung 8
+# there is a factor of 1.8, and from rung 8 to the flat roof one of 1.3.
 
 # %% moves [markdown]
 # ### FlashAttention-2: three moves
@@ -872,7 +814,7 @@ print("thread t reads element t of one row:", sectors(thread * 2), "sectors for 
 print("thread t reads element 0 of row t:  ", sectors(thread * row_bytes), "sectors for 64 bytes")
 
 # %% coalescing-triton [markdown]
-# 1024 bytes moved in order to use 64: sixteen times too many.
+# 1024 bytes moved in order to use 64: sixteen times as many.
 #
 # In Triton you never say which thread reads what. You give a block of addresses,
 # and the compiler finds a layout in which neighbours read neighbours. Your part
@@ -1003,16 +945,16 @@ p_drift.reveal(
 
 # %% drift-say [markdown]
 # What was **asked of L2** lies near the upper line, the tile loads, from N = 4096 on. What came
-# from **DRAM** leaves the lower line as N grows. (At N = 1024 one mark lies well above it. Why,
-# we did not measure.) Our reading of these rows, as in lesson 04:
+# from **DRAM** is at first *less* than the lower line, though no kernel can move less: at N = 2048
+# by a quarter, as much as O. Our reading: O still lies in L2 when the count ends. (*SDPA flash*
+# lies above at N = 1024: there it is two kernels, lesson 02.) Then DRAM leaves the lower line as N
+# grows. Our reading, as in lesson 04:
 #
 # - **K and V outgrow L2.** One head's K and V at N = 131072 are 64 MiB; this L2
 #   holds 50. A tile that was read is gone before the next program wants it,
 #   unless programs read the *same tile at the same time*.
-# - **Without a mask they do**: one fetches, the others find it in L2. That does not explain
-#   everything: without a mask, programs of 8 heads side by side fetch 175 GB at
-#   N = 131072, and 207 GB if they walk their keys from the end; on another H100 these two came
-#   out quite different.
+# - **Without a mask they do**: one fetches, the others find it in L2. (Not always: the table
+#   below has two rows without a mask that fetch much more.)
 # - **Causal programs drift apart.** When a short one ends, its SM starts another, at key 0,
 #   while its neighbours are far along:
 
@@ -1036,9 +978,10 @@ orders()
 
 
 # %% better-order-say [markdown]
-# No order is best for all. Longest first helps causal attention most. For all keys
-# rung 8 takes *more* from DRAM than the others (the last mark of the upper chart;
-# we did not measure why), and is the fastest all the same.
+# No order is best for all. Longest first helps causal attention most. For all keys, side by side,
+# another H100 gave quite different bytes: do not build on those two rows. And for all keys
+# rung 8 takes *more* from DRAM than the others from N = 8192 on (the upper chart), and is the
+# fastest all the same.
 
 # %% quiz-drift
 Quiz(
@@ -1069,12 +1012,10 @@ beside_the_products()
 
 
 # %% regimes-say [markdown]
-# Up to about N = 1000 a call takes the time of starting it. There no rung of the
-# ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
+# Up to N = 1024 eager's call takes as long as at N = 64: the time of starting it. There no rung of
+# the ladder helps: fewer launches do (one batch in place of many calls, CUDA graphs).
 # Further down flash is faster, and takes a multiple of what the products alone need: there
 # the ladder decides.
-# (Eager's last step takes less than four times as long, for four times the work; why, we
-# did not measure.)
 
 # %% compile-heading [markdown]
 # ### Could the compiler have done it?

@@ -33,7 +33,7 @@ TRAPS = {
     "breaks": ("`break` does not exist on a GPU", "break"),
     "prints": ("`print` takes a plain text first", "print(value)"),
     "appends": ("a list cannot grow in a kernel", "parts.append"),
-    "small_dot": ("too small for tensor cores", "tl.store(o + j"),
+    "small_dot": ("is too small (needed", "tl.store(o + j"),
     "tries": ("this piece of Python (Try) does not exist", "try:"),
     "reads_a_global": ("cannot read the global variable `BLOCK`", "at = tl.arange(0, BLOCK)"),
     "assigned_in_loop": ("`value` is not defined at this point", "tl.store(o"),

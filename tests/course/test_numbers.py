@@ -20,7 +20,7 @@ from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import attention_flops, eager_six_trips
 from course_lib.authoring.percent import read_cells
-from course_lib.figures.timeline import cycles_of_a_tile
+from course_lib.figures.timeline import cycles_of_a_tile, share_of_peak
 
 LESSONS = {path.parent.name[:2]: path for path in sorted((ROOT / "sources").glob("*/lesson.py"))}
 CLOCKED = re.compile(
@@ -131,9 +131,15 @@ def line_2_share() -> float:
     return (took["/ sqrt(d)"] + took["softmax"]) / sum(took.values())
 
 
-def side_by_side(from_end: bool) -> float:
-    key = {"n": 131072, "causal": False, "together": 8, "from_end": from_end}
-    return one("h100_dram_traffic", "dram_gb", "orders", **key)
+def rung_8_takes_most() -> int:
+    """Return from which N on, all keys, it takes a tenth more from DRAM than others, or more."""
+    lengths = sorted({r["n"] for r in rows("h100_dram_traffic", "sweep", causal=False)})
+    others = ("SDPA flash", "plain kernel")
+    less = [
+        n for n in lengths
+        if dram("flash_attention", n, False) < 1.1 * max(dram(k, n, False) for k in others)
+    ]  # fmt: skip
+    return min(n for n in lengths if n > max(less))
 
 
 def rung(way: str, causal: bool, value: str = "tflops") -> float:
@@ -219,7 +225,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
         rescaling("specialised") < rescaling("edge_masks") / 2)),
     ("08", "to less than a {}", {True: "thirtieth"}.get(
         30 < shuffled(False) / shuffled(True) < 40)),
-    ("06", "on the H100 {:.6f}, so it cuts",
+    ("06", "differ by at most {:.6f}, less than a float32 product errs",
      load_measurements("h100_ceilings")["dot_errors"]["tf32_from_emulation"]),
     ("07", "At N = 8192, by the data sheet, the least bytes take {:.0f} µs", least_us()),
     ("07", "take this GPU {:.0f} µs. The kernel takes {:.0f}.", products_us(),
@@ -228,7 +234,6 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
         round(forward("course_64x64") / forward("sdpa_flash"), 1))),
     ("08", "Exponentials and rescaling take {} as long as that",
      {2: "twice"}.get(round((lane("exponentials") + lane("rescales O")) / lane("product")))),
-    ("08", "less than {} of what passes", {True: "half"}.get(loop_share("edge_masks") < 0.5)),
     ("08", "the grey bar is {} times as long as in the picture above",
      {3.1: "three"}.get(round(lane("exponentials") / (64 * 64 / 16), 1))),
     ("08", "rungs 2 to 5 all took {:.1f} to {:.1f} ms",
@@ -236,15 +241,18 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
        for f, us in ((min, "min_us"), (max, "max_us")))),
     ("08", "rung 3 took {:.2f} to {:.2f} ms, rung 4 {:.2f} to {:.2f}",
      *(rung(way, True, us) / 1e3 for way in MIDDLE[1:3] for us in ("min_us", "max_us"))),
-    ("08", "products need {} of a tile's cycles", {80: "four fifths"}.get(
-        5 * round(20 * loop_share("specialised")))),
-    ("08", "where rung 4's need {}.", {50: "half"}.get(5 * round(20 * loop_share("edge_masks")))),
+    ("08", "reaches nearly {} of the tensor cores' peak, rung 4's less than {} ",
+     {65: "two thirds"}.get(5 * round(20 * share_of_peak("specialised"))),
+     {True: "half"}.get(share_of_peak("edge_masks") < 0.5)),
+    ("08", "there is a factor of {:.1f}, and from rung 8 to the flat roof one of {:.1f}",
+     gain(False), gpu("H100").tflops_half / rung("8 specialised", False)),
+    ("08", "at N = 2048 by {}, as much as O", {0.75: "a quarter"}.get(
+        round(dram("plain kernel", 2048, False), 2))),
+    ("08", "than the others from N = {} on", rung_8_takes_most()),
     ("08", "128 × 64 took {} as long as 64 × 64", {2.0: "twice"}.get(
         round(forward("course_128x64") / forward("course_64x64"), 1))),
     ("08", "Rung 4 is {:.1f} times rung 2 there",
      rung("4 edge_masks", True) / rung("2 base_two", True)),
-    ("08", "fetch {:.0f} GB at N = 131072, and {:.0f} GB if", side_by_side(False),
-     side_by_side(True)),
     ("08", "{:.1f} times as fast as the first for all keys, and {:.1f} times for causal",
      gain(False), gain(True)),
     ("08", "a factor of {:.1f} (d = 64) to {:.1f} (d = 128)", peer("cuDNN", 64) / peer("FA2", 64),

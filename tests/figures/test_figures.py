@@ -82,7 +82,6 @@ FIGURES = {
     "forward": forward.draw_time_and_memory,
     "rungs": lambda: ladder.draw_rungs(RUNGS),
     "speeds": tile_choice.draw_speeds,
-    "spills": tile_choice.draw_spills,
     "timeline of rung 4": lambda: timeline.draw_timeline("edge_masks"),
     "timeline of rung 8": lambda: timeline.draw_timeline("specialised"),
     "timeline of the backward": lambda: timeline.draw_timeline("gradients"),
