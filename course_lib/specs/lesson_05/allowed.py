@@ -113,6 +113,7 @@ def _once(case: Case) -> Least:
         rule="each score is loaded once; each score of kept and each row's top is stored once",
         loads={"x": rows * cols},
         stores=rows * (cols + 1),
+        tiles={"x": (f"block_rows={block}", block * (1 << (cols - 1).bit_length()))},
         idle=False,
         share=("a tile of rows", block * (cols + 1)),
     )
