@@ -370,8 +370,7 @@ check(my_flash_attention)
 # Write `rebuild_weights`, in PyTorch, for one head: the tile of P in tile row `i` and tile column
 # `j`. The backward pass of FlashAttention does exactly this. (`lse` belongs to whole rows. They may be
 # longer than the keys given here: then a row of the tile does not add up to 1.)
-#
-# - The check also wants: that one tile alone, not all of P and a tile cut out of it; in q's dtype.
+# The result has q's dtype.
 
 # %% ex-7-5
 def rebuild_weights(q, k, lse, i, j, *, block_q, block_k):
