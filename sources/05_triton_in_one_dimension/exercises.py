@@ -220,8 +220,8 @@ check(long_logsumexp)
 #
 # Example: `limit = 4` and the row `[1, 7, 4]` give `[1, -inf, 4]` and 4.
 #
-# - The check also wants: tiles of `block_rows` rows; each score loaded once, each score of `kept`
-#   and each row's `top` stored once; both by the kernel, not one of them made of the other.
+# - The check also wants: each score loaded once, each score of `kept` and each row's `top` stored
+#   once; both by the kernel, not one of them made of the other.
 
 
 # %% ex-5-5

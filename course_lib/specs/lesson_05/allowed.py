@@ -93,7 +93,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
 
 def _stored_both(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that the kernel stores as many numbers as both results have."""
-    if observed.ledger is None:
+    if observed.ledger is None or not observed.ledger.launches:
         return None
     stored = sum(sum(run.stored.values()) for run in observed.ledger.launches)
     asked = sum(part.size for part in expected)
@@ -113,7 +113,6 @@ def _once(case: Case) -> Least:
         rule="each score is loaded once; each score of kept and each row's top is stored once",
         loads={"x": rows * cols},
         stores=rows * (cols + 1),
-        tiles={"x": (f"block_rows={block}", block * (1 << (cols - 1).bit_length()))},
         idle=False,
         share=("a tile of rows", block * (cols + 1)),
     )
@@ -157,9 +156,9 @@ ALLOWED_SCORES = Exercise.of(
     truth=_allowed,
     judge=in_turn(
         stored_whole(_judge, *_NAMES, fill=MINUS_INF),
+        _stored_both,
         was_launched,
         gives_every_lane_a_value("a score that is allowed"),
-        _stored_both,
         counted(_once),
     ),
     kind="kernel",
