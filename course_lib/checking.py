@@ -30,6 +30,7 @@ from course_lib.sandbox.allowed import refused
 from course_lib.specs import find
 
 _QUIET = 1.5  # seconds; what takes longer says that it works
+_MOST_PRINTED = 20_000  # characters, as many as a child process hands on
 _COMPILED_LATER = "Right here, in Triton's interpreter; compiled when graded, or on Linux."
 _TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
 
@@ -75,8 +76,31 @@ def report_for(
     says = refused(modules_within_reach(function))
     if says and exercise.kind != "kernel":  # whose kernel was launched is told by the books
         return engine.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
-    with _sign_of_life(exercise):
+    with _few_words(), _sign_of_life(exercise):
         return _judged(exercise, function, seed)
+
+
+class _Printed:
+    """Pass on what is printed as far as ``left`` characters go, and say that there was more."""
+
+    def __init__(self, to: Any, left: int) -> None:
+        self._to, self._left = to, left
+
+    def write(self, text: str) -> int:
+        if self._left >= 0:
+            self._to.write(text[: self._left])
+            if len(text) > self._left:
+                self._to.write("\n... (your code prints more; it is left out)\n")
+            self._left -= len(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._to, name)
+
+
+def _few_words() -> contextlib.AbstractContextManager[Any]:
+    """Let the block print a little: a print in a kernel's loop is one for each tile and program."""
+    return contextlib.redirect_stdout(_Printed(sys.stdout, _MOST_PRINTED))
 
 
 @contextlib.contextmanager

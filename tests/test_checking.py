@@ -74,6 +74,24 @@ def test_a_slow_check_says_that_it_works_and_a_quick_one_does_not(capsys, monkey
     assert capsys.readouterr().out == "Checking 0.9 ...\n"
 
 
+def test_what_an_answer_prints_is_passed_on_but_no_flood(capsys):
+    def double(x):
+        print("seen", x)
+        print("." * many)
+        return x + x
+
+    many = 3
+    assert report_for(double).passed
+    few = capsys.readouterr().out
+    assert "seen" in few
+    assert "left out" not in few
+    many = 1_000_000
+    assert report_for(double).passed
+    flood = capsys.readouterr().out
+    assert len(flood) < checking._MOST_PRINTED + 100
+    assert flood.count("left out") == 1
+
+
 def test_arithmetic_has_one_thread_in_a_check_and_the_students_number_after_it():
     import torch
     from threadpoolctl import threadpool_info, threadpool_limits

@@ -292,6 +292,8 @@ def fine(
 
 
 FINE_NAME = "float16, scores near 48 and -48 that climb by a thousandth from tile to tile"
+FAINT = 10.5  # below the largest score: 16 such weights are less than half a unit of 1 in float16
+FAINT_NAME = f"float16, one key {FAINT} above 1023 others, which count together"
 
 
 # Tensors for launchers ---------------------------------------------------------------------------
@@ -444,3 +446,15 @@ def fine_launch(
     """Return the case in which a kernel that keeps scores, alpha or dP in float16 is off."""
     name, shape = prefix + FINE_NAME, (16, n_k, 16)
     return launch(rng, name, *shape, fine=values, dtype="float16", tiles=tiles, **how)
+
+
+def half_launches(rng: Generator, *, prefix: str = "", **how: Any) -> list[Case]:
+    """Return the cases of half inputs, in many tiles, that ask for notes in float32.
+
+    In the second, what a tile adds to l_sum is lost if l_sum is float16, and so are weights that
+    are made smaller than they need be.
+    """
+    how |= {"tiles": (16, 16)}
+    shape = 16, 1024, 16
+    faint = launch(rng, prefix + FAINT_NAME, *shape, peak=FAINT, dtype="float16", **how)
+    return [fine_launch(rng, 1024, prefix=prefix, **how), faint]

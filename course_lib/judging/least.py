@@ -26,6 +26,7 @@ TILES = "uses the tile sizes of the call"
 MULTIPLIES = "multiplies only the tiles it must"
 WORKS = "every load has work"
 COPIES = "copies nothing"
+DOTS = "multiplies with tl.dot"
 SHARES = "one program per tile"
 _ADDED = (
     "`{0}` is read as well as stored. If it is added up in memory: let the program that owns a "
@@ -41,8 +42,9 @@ class Least:
     rule: what is counted, in words. loads: how many numbers are loaded of each of the inputs, in
     the order of the arguments. stores: how many numbers are stored in all, None: that is free.
     tiles: of an input, what the call says ("block_k=32") and how many numbers one load takes.
-    flops: of ``tl.dot``, None: that is free. idle: loads may be masked whole. properties: what it
-    is called if too much of an input is loaded, where that is not `MOVES`. share: what one program
+    flops: of ``tl.dot``, None: that is free. dots: of them, those without which the products are
+    made in another way; 0: they may be. idle: loads may be masked whole. properties: what it is
+    called if too much of an input is loaded, where that is not `MOVES`. share: what one program
     owns, in words, and the most numbers that it stores then; None: programs share as they like.
     """
 
@@ -51,6 +53,7 @@ class Least:
     stores: int | None = None
     tiles: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     flops: int | None = None
+    dots: int = 0
     idle: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     share: tuple[str, int] | None = None
@@ -118,6 +121,7 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
         stores=heads * rows * (d + with_lse),
         tiles=wide,
         flops=4 * heads * counts["visited_tiles"] * block_q * block_k * d,
+        dots=4 * heads * counts["visible_pairs"] * d,
         share=("a tile of queries of one head", block_q * (d + with_lse)) if tiles else None,
     )
 
@@ -220,8 +224,8 @@ def _tiles(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
         call, width = wanted.tiles[name]
         return _finding(
             TILES,
-            f"the numbers are right, but one load takes {lanes:,} numbers of `{name}`, and a "
-            f"tile of this call has {width:,} ({call}).",
+            f"the numbers are right, but one load takes {lanes:,} number{'s' * (lanes > 1)} of "
+            f"`{name}`, and a tile of this call has {width:,} ({call}).",
             look="let the tiles of the kernel have the sizes that the launcher is called with.",
         )
     return None
@@ -257,6 +261,13 @@ def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding 
             "loop run past the last key, or a program begin past the last row?"
             if idle
             else "print the first and the last turn of each loop, and the number of programs.",
+        )
+    if books.flops < wanted.dots:
+        return _finding(
+            DOTS,
+            f"the numbers are right, but tl.dot makes {books.flops:,} of the {wanted.dots:,} FLOPs "
+            "that they need: what is multiplied in another way, tensor cores do not do.",
+            look="write each product of two tiles as a tl.dot.",
         )
     if idle and not wanted.idle:
         return _finding(

@@ -139,7 +139,21 @@ class Provenance:
         longest = max((x.numel() for x in tensors), default=0)
         if longest == 1:  # a total, added up after the launch
             return any(self._is_total(x, w) for x in tensors for w in self.sources.written)
-        return all(self._was_written(x) for x in tensors if x.numel() > 1)
+        tensors = [x for x in tensors if x.numel() > 1]
+        return all(map(self._was_written, tensors)) and not self._taken_twice(tensors)
+
+    def _taken_twice(self, tensors: list[Any]) -> bool:
+        """Return whether a part of a result was made of what is returned as another part."""
+        if len(tensors) < 2:
+            return False
+        known = [values_of(x) for x in self.sources.written]
+        parts = [values_of(x) for x in tensors]
+        held = [[at for at, there in enumerate(known) if is_part(x, there)] for x in parts]
+        for at, there in enumerate(known):
+            alone = [x for x, places in zip(parts, held, strict=True) if places == [at]]
+            if len(alone) > 1 and not is_part(np.sort(np.concatenate(alone)), there):
+                return True
+        return False
 
     def _may_be_given(self, tensor: Any, bits: np.ndarray) -> bool:
         if left_of(self._deadline) <= 0:

@@ -6,7 +6,8 @@ case again, on inputs of which about half the numbers are halved: which, a secre
 decides for each number that is there, however often it is there. Copying, transposing, padding
 with a constant, packing, converting (of numbers that are one in float16 all or none are halved)
 and scaling can be done again on those inputs. Inputs that belong together (an lse, and what its
-scores are made of) stay as they are beside others that change. What a kernel computes follows the
+scores are made of) stay as they are beside others that change, and so do inputs that are plain: who
+converts ones gives what anybody may make. What a kernel computes follows the
 inputs; what was computed beside it would have to guess a bit for each number. Where a launcher
 does more between two launches the replay is `Unclear`: a person has to look.
 """
@@ -50,6 +51,7 @@ class Replay:
         self._is_halved = secret.integers(0, 2, 1 << 16).astype(bool)  # for each float16
         places = range(len(case.args))
         free = replace(case, args=tuple(case.args[i] for i in places if i not in case.together))
+        self._plain_too = all(is_plain(bits_of(x)) for x in _floating(free))
         if not any(self._is_halved[_as_float16(x)].any() for x in _floating(free)):
             self._is_halved[:] = True  # few numbers, and none was chosen
         args = [x if i in case.together else self._other(x) for i, x in enumerate(case.args)]
@@ -107,7 +109,7 @@ class Replay:
 
     def _other(self, x: Any) -> Any:
         """Return an input with its numbers halved or not; what is no tensor stays as it is."""
-        if not is_floating(x):
+        if not is_floating(x) or (is_plain(bits_of(x)) and not self._plain_too):
             return x
         import torch
 

@@ -18,6 +18,7 @@ from course_lib.judging.spec import Case
 
 TILES = (16, 32)  # tl.dot takes 16 at least
 DIMS = (16, 32, 64)
+WIDE = 128  # where a kernel multiplies tiles of many rows
 HEADS = ((1, 1), (1, 3), (3, 1), (2, 3))  # (batch, heads)
 
 
@@ -35,7 +36,7 @@ def tiled_launches(
     case = case or partial(draw.launch, rng)
     least, most = TILES
     drawn = [
-        *sizes.tiled(rng, count, dims=DIMS, tiles=TILES, causal=causal, heads=HEADS),
+        *sizes.tiled(rng, count, dims=(*DIMS, WIDE), tiles=TILES, causal=causal, heads=HEADS),
         *(
             (least, least, least, least, least, is_causal, (1, 1))
             for is_causal in dict.fromkeys(causal)

@@ -221,7 +221,7 @@ check(long_logsumexp)
 # Example: `limit = 4` and the row `[1, 7, 4]` give `[1, -inf, 4]` and 4.
 #
 # - The check also wants: each score loaded once, each score of `kept` and each row's `top` stored
-#   once.
+#   once; both by the kernel, not one of them made of the other.
 
 
 # %% ex-5-5

@@ -181,7 +181,8 @@ check(tile_scores)
 # - float32 inputs are multiplied as float32: `input_precision="ieee"`, as in
 #   6.2. (For float16 inputs it makes no difference.)
 # - The check chooses the three tile sizes, and it counts: a tile of `a` and one
-#   of `b` are loaded once in each step, the result is stored once.
+#   of `b` are loaded once in each step, `tl.dot` multiplies them, the result is stored
+#   once.
 #
 # You write the accumulator's start and the loop. The final store is given.
 

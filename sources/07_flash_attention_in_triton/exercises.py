@@ -4,7 +4,7 @@
 # You write the kernel in four steps. Each step is a kernel and its *launcher*, the Python function
 # that starts it. `check` takes the launcher and chooses the tile sizes itself. In every step it
 # counts what the kernel loads, stores and multiplies: Q is loaded once, K and V once for each tile
-# of queries, the results are stored once, all in one launch.
+# of queries, `tl.dot` makes both products, the results are stored once, all in one launch.
 #
 # | step | new in it | minutes |
 # |---|---|---|
@@ -407,6 +407,7 @@ Race.replay(mine, beside=theirs, causal=True, whose="your kernel", caches=True) 
 # Write `rebuild_weights`, in PyTorch, for one head: the tile of P in tile row `i` and tile column
 # `j`. The backward pass of FlashAttention does exactly this. (`lse` belongs to whole rows. They may be
 # longer than the keys given here: then a row of the tile does not add up to 1.)
+# The result has q's dtype.
 
 # %% ex-7-5
 def rebuild_weights(q, k, lse, i, j, *, block_q, block_k):

@@ -54,7 +54,7 @@ _EMPTY_LSE = (
 )  # fmt: skip
 _FILL = (
     *_EMPTY_LSE, "lse of a row without keys is 0",  # where that is what is filled
-    "a hidden score is not -inf", "masked means score -10000", "masked means score zero",
+    "a hidden score is not -inf", "masked means a large negative score", "masked means score zero",
     "keys past the end count as score 0", "masked keys count as score 0",
     "places past the ends are not 0", "boundary tiles are not masked",  # 0.0 is added
     "places past the last split count",

@@ -93,7 +93,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
 
 def _stored_both(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Ask that the kernel stores as many numbers as both results have."""
-    if observed.ledger is None:
+    if observed.ledger is None or not observed.ledger.launches:
         return None
     stored = sum(sum(run.stored.values()) for run in observed.ledger.launches)
     asked = sum(part.size for part in expected)
@@ -156,9 +156,9 @@ ALLOWED_SCORES = Exercise.of(
     truth=_allowed,
     judge=in_turn(
         stored_whole(_judge, *_NAMES, fill=MINUS_INF),
+        _stored_both,
         was_launched,
         gives_every_lane_a_value("a score that is allowed"),
-        _stored_both,
         counted(_once),
     ),
     kind="kernel",

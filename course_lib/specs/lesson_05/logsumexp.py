@@ -132,7 +132,7 @@ _OF_LANES = (
     (NOT_THE_MAXIMUM, "first_max"),
     ("the maximum starts at 0", "start_zero"),
     *((STARTS_LOW, slip) for slip in STARTS_LOW_SLIPS),
-    *(("masked means score -10000", f"fill_past_end_{low}") for low, _ in LOW_NUMBERS),
+    *(("masked means a large negative score", f"fill_past_end_{low}") for low, _ in LOW_NUMBERS),
     ("only the last block counts", "forget_l"),
     *(("2 in place of e", slip) for slip in BASES_SLIPS),
 )
@@ -209,7 +209,7 @@ LONG_LOGSUMEXP = Exercise.of(
         ),
         *cut_off(_logsumexp),
         *_long(
-            "masked means score -10000",
+            "masked means a large negative score",
             "The empty places of the last block entered with a large negative score, but real "
             "scores can lie below it. Load them as -inf.",
             *(f"{fill}_{low}" for low, _ in LOW_NUMBERS for fill in ("fill", "fill_past_end")),

@@ -182,7 +182,7 @@ ROW_SOFTMAX = Exercise.of(
         ),
         *(
             Mistake(
-                "masked means score -10000",
+                "masked means a large negative score",
                 "The empty places of the block entered with a large negative score, but real "
                 "scores can lie below it. Load them as -inf.",
                 lambda x, low=low, sums=sums: _padded(x, fill=-low, in_sum=sums),

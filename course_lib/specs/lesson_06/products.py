@@ -236,6 +236,7 @@ def _tile_by_tile(case: Case) -> Least:
         stores=t_m * t_n * b_m * b_n,
         tiles={"a": (said, b_m * b_k), "b": (said, b_k * b_n)},
         flops=2 * t_m * t_n * t_k * b_m * b_n * b_k,
+        dots=2 * m * n * k,
     )
 
 

@@ -121,6 +121,9 @@ def _cases(rng: Generator) -> list[Case]:
         case("16 x 32", 16, 32, (4, 16), False,
              refused="a tile has 16 columns, while the first program ends with 7: no tile may "
              "be wider than 2 * ROWS"),
+        case("16 x 32", 16, 32, (2, 16), False,
+             refused="a tile has 16 columns, while the first program ends with 3: no tile may "
+             "be wider than 2 * ROWS"),
         *(
             case(f"{rows} x {cols}", rows, cols, (block, max(1, int(block * one["wide"]))),
                  one["half"])

@@ -42,7 +42,7 @@ def _split_cases(rng: Generator) -> list[Case]:
         case("float16, causal, 100 queries, 150 keys, d = 64",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              compiled=True),
-        draw.fine_launch(rng, 1024, tiles=(16, 16), prefix="causal, ", causal=True),
+        *draw.half_launches(rng, prefix="causal, ", causal=True),
         case("256 queries and keys, d = 16, counted",
              256, 256, 16, tiles=(128, 64), causal=False, counted=True),
         case("causal, 256 queries and keys, d = 16, counted",
@@ -58,11 +58,19 @@ def _split_cases(rng: Generator) -> list[Case]:
              128, 191, 16, tiles=(32, 64), causal=True),
         case("causal, 64 queries, 94 keys, d = 16: all but one key of a tile is seen",
              64, 94, 16, tiles=(32, 32), causal=True),
+        _short_at_the_end(rng),
         *tiled_launches(rng, causal=(True, True, False)),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
     ]  # fmt: skip
+
+
+def _short_at_the_end(rng: Generator) -> Case:
+    """Return a case of a short last tile of queries, in which each program has two to mask."""
+    n_q = int(rng.integers(50, 64))
+    name = f"causal, {n_q} queries after 47 keys, d = 64: the last tile of queries is short"
+    return draw.launch(rng, name, n_q, n_q + 47, 64, tiles=(32, 16), causal=True)
 
 
 def _partial_tiles(

@@ -74,6 +74,7 @@ def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ())
 
 
 _PLAIN = ": the rows with two blocks on an SM use no tensor cores"
+_BROKEN = ": of these, only what does not fit or spills uses tensor cores"
 _ROOMY = ": three blocks of the tallest tiles fit on an SM, and what spills, spills one register"
 
 
@@ -83,9 +84,10 @@ def _tile_cases(rng: Generator) -> list[Case]:
     Drawn are the rows, from those that play the same part, and where they stand; the order of
     those that decide is not, so that no two mistakes give the same answer in the first list that
     shows either of them. Of the measured rows of a GPU all use tensor cores, or none: in one list
-    those that rule 4 prefers are made to use none. Two blocks are the most of all rows that decide:
-    in the last list the tallest have three, so that *at least two* is not *two*; and a row that
-    spills there spills 4 bytes, so that *a little* is not *nothing*.
+    those that rule 4 prefers are made to use none, and in one those that rules 1 and 2 drop are
+    made to use some, so that *any row that is left* is not *any row*. Two blocks are the most of
+    all rows that decide: in the last list the tallest have three, so that *at least two* is not
+    *two*; and a row that spills there spills 4 bytes, so that *a little* is not *nothing*.
     """
     d = int(rng.choice([64, 128]))
     lists = (
@@ -94,6 +96,7 @@ def _tile_cases(rng: Generator) -> list[Case]:
         ("", "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
         (": no row with two blocks on an SM", "H100", 128, _one_block(rng)),
         (_PLAIN, "A100", 64, _by_area(rng)),
+        (_BROKEN, "T4", d, _shuffled(rng, map(_choice, _table("T4", d)))),
         (_ROOMY, "A100", 64, _by_area(rng)),
     )
     cases = []
@@ -102,6 +105,8 @@ def _tile_cases(rng: Generator) -> list[Case]:
         rows = [dict(by_choice[choice]) for choice in choices]
         for row in rows if remark == _PLAIN else []:
             row["tensor_core"] *= row["blocks_per_sm"] < 2
+        for row in rows if remark == _BROKEN else []:
+            row["tensor_core"] = 64 * (not row["fits"] or row["stack_bytes"] > 0)
         tallest = max(
             row["block_q"] for row in rows if row["blocks_per_sm"] >= 2 or remark != _ROOMY
         )
