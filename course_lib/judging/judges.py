@@ -79,9 +79,10 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
         return None
     if any(value == round(expected, digits) for digits in range(7)):
         return Finding("the answer", not_it(name, f"{value:.6g}", "do not round it."))
-    digits = 17 if value.is_integer() and abs(value) < 2**53 else digits_apart(value, expected)
+    digits = digits_apart(value, expected)
     says = "that is close. Is it rounded on the way?" if digits > 6 else "that is not it."
-    return Finding("the answer", not_it(name, f"{value:.{digits}g}", says))
+    shown = 17 if value.is_integer() and abs(value) < 2**53 else digits  # whole numbers are whole
+    return Finding("the answer", not_it(name, f"{value:.{shown}g}", says))
 
 
 def digits_apart(one: float, other: float) -> int:

@@ -42,7 +42,7 @@ class Walk(list[tuple[Any, ...]]):
 
 def another(*made_with: int) -> tuple[int, ...]:
     """Return what the new object is made with: the last number is one more."""
-    return *made_with[:-1], made_with[-1] + 1
+    return *made_with[:-1], *(number + 1 for number in made_with[-1:])
 
 
 def is_walk(case: Case) -> bool:
