@@ -21,7 +21,7 @@ _CHANCE = math.log(2e10)  # of one in 10**10, on either side
 _ENOUGH = 512  # places that two masks must share before they are compared
 _ALIKE = 0.5  # a correlation that chance never reaches there; that of one mask with itself is 1
 _A_FEW, _THE_SAME = 150, 0.9  # places that are enough, and how alike, where all are the same ones
-_ROW, _MOST_ROWS = 60, 160  # places of one row that are enough; rows that are not too many
+_MOST_ROWS = 160  # that are not too many to compare each with each
 _CORNERS = 0.06  # of four corners' product, 0 if their numbers are their own; see `_sums_finding`
 _TURNS = {
     "": (1, 1),
@@ -224,21 +224,21 @@ def _crossed(mask: Mask) -> Finding | None:
 
     Then two rows have the same numbers in another order: key j of one is key j XOR c of the other.
     """
-    heads = mask.kept.shape[0] * mask.kept.shape[1]
     n_q, n_k = mask.kept.shape[2:]
-    whole = 1 << (n_k - 1).bit_length()
-    if heads * n_q > _MOST_ROWS or whole > _MOST_ROWS:
+    rows, whole = mask.kept.size // n_k, 1 << (n_k - 1).bit_length()
+    if max(rows, whole) > _MOST_ROWS:
         return None
-    spread, shown = (
-        np.pad(x.reshape(-1, n_k), ((0, 0), (0, whole - n_k)))
-        for x in (mask.spread(), mask.shown.astype(float))
+    kept, gone = (
+        np.pad((x & mask.shown).reshape(rows, n_k).astype(float), ((0, 0), (0, whole - n_k)))
+        for x in (mask.kept, ~mask.kept)
     )
-    key = np.arange(whole)
+    by_chance = math.log(mask.share**2 + (1 - mask.share) ** 2)  # that two weights are alike
+    enough = -(_CHANCE + math.log(rows**2 * whole)) / by_chance
+    key, others = np.arange(whole), ~np.eye(rows, dtype=bool)
     for c in range(whole):
-        alike, places = spread @ spread[:, key ^ c].T, shown @ shown[:, key ^ c].T
-        if c == 0:
-            np.fill_diagonal(alike, 0)
-        found = np.argwhere((places > _ROW) & (alike > _THE_SAME * places))
+        alike = kept @ kept[:, key ^ c].T + gone @ gone[:, key ^ c].T
+        places = (kept + gone) @ (kept + gone)[:, key ^ c].T
+        found = np.argwhere((places > enough) & (alike == places) & others)
         if len(found):
             a, b = (int(x) % n_q for x in found[0])
             return Finding(
