@@ -24,7 +24,12 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_09.delta_and_dv import drawn_gradient, saved_cases, sizes
+from course_lib.specs.lesson_09.delta_and_dv import (
+    drawn_gradient,
+    loud_case,
+    saved_cases,
+    sizes,
+)
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -66,14 +71,16 @@ def _case(rng: Generator, *shape: Any, level: bool = False, **how: Any) -> Case:
 
 def _cases(rng: Generator, *, walks: str) -> list[Case]:
     case = partial(_case, rng)
+    of_dq = "float16, " if walks == "keys" else ""
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
     apart: dict[str, Any] = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
         *saved_cases(rng, case, walks=walks),
         # what is past the end scores 0, so that exp(S - lse) is infinite there; and who makes
-        # it finite has a dS that float16 does not hold
-        case("float16, scores near -150, short last tiles",
-             20, 40, 16, near=-150, dtype="float16", tiles=(16, 32), **apart),
+        # it finite has a dS that float16 does not hold, which dQ alone is made of
+        case(f"{of_dq}scores near -150, short last tiles",
+             20, 40, 16, near=-150, dtype="float16" if of_dq else "float32", tiles=(16, 32),
+             **apart),
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
@@ -84,6 +91,7 @@ def _cases(rng: Generator, *, walks: str) -> list[Case]:
                  **apart)
             for prefix in ("", "causal, ")
         ),
+        loud_case(case),
     ]  # fmt: skip
 
 
