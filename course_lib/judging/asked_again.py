@@ -22,6 +22,7 @@ from course_lib.sandbox.inputs import holds_floats
 REWRITTEN = "with other numbers in the same arrays"
 THE_SAME = "answers the same call alike"
 _LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
+_OR_NUMBERS = " If nothing does, these other numbers are what it is wrong on."
 
 
 def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | None:
@@ -55,4 +56,4 @@ def _otherwise(when: str, says: str) -> Finding:
     if when == REWRITTEN:
         again = "the function was called again"
     told = f"your answer was right, but not when {again} {when}: {says}"
-    return Finding(THE_SAME, told, look=_LOOK)
+    return Finding(THE_SAME, told, look=_LOOK + _OR_NUMBERS * (when == REWRITTEN))

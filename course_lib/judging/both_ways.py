@@ -64,14 +64,40 @@ def _each_alone(
         inputs[i].requires_grad_()
         o = function.apply(*inputs, *flags)
         (alone,) = torch.autograd.grad(o, inputs[i], do, allow_unused=True)
-        if wanted is None:
-            continue
-        if alone is None or not torch.allclose(alone, wanted, rtol=1e-2, atol=1e-3, equal_nan=True):
+        if not _alike(alone, wanted):
             raise RuntimeError(
                 f"argument {i} gets {'no' if alone is None else 'another'} gradient where it is "
                 "the only one that needs one. backward returns one for each argument of forward, "
                 "in their order; ctx.needs_input_grad has a flag for each, in the same order."
             )
+
+
+def _twice(
+    function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
+) -> None:
+    """Raise RuntimeError if the second way back, after one of another do, gives others."""
+    import torch
+
+    o = function.apply(*leaves, *flags)
+    torch.autograd.grad(o, leaves, 2 * do.flip(-2), retain_graph=True, allow_unused=True)
+    for i, (one, wanted) in enumerate(
+        zip(torch.autograd.grad(o, leaves, do, allow_unused=True), gradients, strict=True)
+    ):
+        if not _alike(one, wanted):
+            raise RuntimeError(
+                f"argument {i} gets {'no' if one is None else 'another'} gradient where backward "
+                "is called a second time, with another do (retain_graph=True): what does the first "
+                "call leave in ctx?"
+            )
+
+
+def _alike(one: Any, wanted: Any) -> bool:
+    """Whether a gradient is as wanted; there may be none where none is."""
+    import torch
+
+    if wanted is None or one is None:
+        return wanted is None
+    return torch.allclose(one, wanted, rtol=1e-2, atol=1e-3, equal_nan=True)
 
 
 def _outside_torch(function: Any, o: Any = None) -> int:
@@ -144,6 +170,7 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     _untouched(*kept)
     if len(leaves) > 1 and leaves[-1].numel() <= _SMALL:
+        _twice(function, leaves, case.kwargs.values(), do, gradients)
         _each_alone(function, leaves, case.kwargs.values(), do, gradients)
     return Observed(gradients, None, held)
 

@@ -76,6 +76,18 @@ def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwarg
     return q, 0 * k, v
 
 
+def alike_keys(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
+    """Return queries of 0, and one key and value, turned round in the second half of the row.
+
+    So every tile of keys adds the same to dQ, as every tile of queries does in `alike_queries`.
+    """
+    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    turn = np.where(np.arange(n_k) < n_k // 2, 1, -1)[:, None].astype(np.float32)
+    k[...] = turn * (k[..., :1, :] if by == 1 else by * np.sign(k[..., :1, :]))
+    v[...] = turn * v[..., :1, :]
+    return 0 * q, k, v
+
+
 def peaked(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return one key whose score lies ``by`` above all others, and V near 1, but for its own.
 
@@ -361,6 +373,7 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "rise": sloped,
     "values_near": far_values,
     "alike": alike_queries,
+    "alike_keys": alike_keys,
     "peak": peaked,
     "size": _sized,
     "jump": jumping,
@@ -390,8 +403,8 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``alike``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``; of a ``tile`` of
-    its own if there is no recurrence to be off), and flags of the `Case`.
+    ``alike``, ``alike_keys``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``;
+    of a ``tile`` of its own if there is no recurrence to be off), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
     more = {"tile": how.pop("tile", tiles[1])} if tiles and word == "fine" else {}

@@ -32,12 +32,17 @@ _TARGETS = (
 )  # for a number that the object is made with
 _MOST_LINES = 40
 _MANY = 6  # times that a call is repeated, and shown as a loop
-ANOTHER = "another."  # before a method's name: it is called on a new object, made alike
+ANOTHER = "another."  # before a method's name: it is called on a new object, see `another`
 SHORTEST = "the shortest walk found on which it fails"
 
 
 class Walk(list[tuple[Any, ...]]):
     """Calls in their order, (method, \\*arguments) each."""
+
+
+def another(*made_with: int) -> tuple[int, ...]:
+    """Return what the new object is made with: the last number is one more."""
+    return *made_with[:-1], *(number + 1 for number in made_with[-1:])
 
 
 def is_walk(case: Case) -> bool:
@@ -67,11 +72,14 @@ def as_code(function: str, case: Case, answers: Sequence[str] = ()) -> list[str]
     With answers it ends behind the last of them. Of a long walk only the end is shown.
     """
     *made_with, walk = case.args
-    making = f"{function}({', '.join(map(repr, made_with))})"
+    making, new = (
+        f"{function}({', '.join(map(repr, numbers))})"
+        for numbers in (made_with, another(*made_with))
+    )
     name = re.findall("[A-Z]?[a-z]+", function)[-1].lower()
     lines = [f"{name} = {making}"]
     for method, *args in walk[: len(answers) or None]:
-        whose = making if method.startswith(ANOTHER) else name
+        whose = new if method.startswith(ANOTHER) else name
         lines.append(f"{whose}.{method.removeprefix(ANOTHER)}({', '.join(map(repr, args))})")
     width = max(map(len, lines)) + 2
     same = lines[:]

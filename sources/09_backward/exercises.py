@@ -451,7 +451,8 @@ check(dq_without_atomics)
 # - `backward(ctx, do)` gets the gradient by `o`, finds the tensors in `ctx.saved_tensors`, and
 #   returns one gradient for **each** argument of forward, in their order, `None` for `causal`.
 #
-# `Attention.apply(q, k, v, causal)` then works in any model: `o.sum().backward()` and all others.
+# `Attention.apply(q, k, v, causal)` then works in any model: `o.sum().backward()` and all others,
+# and one `do` after the other (`retain_graph=True`).
 # All tensors are `(B, H, N, d)`, float32 or float16, of any strides; scale is `d ** -0.5`, and tiles
 # of 64 will do. `flash_forward` below is the kernel of 7.4.
 #

@@ -25,7 +25,8 @@ from course_lib import check, hint, progress
 # - Wasted is what is reserved and holds no token.
 #
 # Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
-# There may be no sequence at all. The list is the caller's: leave it as it is.
+# There may be no sequence at all. The list is the caller's: leave it as it is. Bytes are whole
+# numbers, and exact.
 
 
 # %% ex-11-1
@@ -238,7 +239,8 @@ check(paged_decode)
 # Which of the free pages you take is up to you. The check calls your methods in any order, on small
 # pools and larger ones, writes tokens as `append` says, reads every sequence back through `table`,
 # and counts the pages in use. A name is a text, a number or a tuple; `fork`, `free` and `table` are
-# asked of sequences that are there, and a `child` is new. Several pools may be in use at a time.
+# asked of sequences that are there, and a `child` is new. Several pools may be in use at a
+# time, of pages of different sizes.
 #
 # Example: pages of 4. `append("a")` three times fills slots 0, 1 and 2 of a page, say 7. After
 # `fork("a", "b")` both tables are `[7]`. `append("b")` is `(3, 3, 7)`: page 3, slot 3, copy from 7

@@ -45,7 +45,7 @@ def test_the_lines_can_be_typed_and_say_what_was_answered():
         "pool.append('a')          # (0, 0, None)",
         "pool.fork('a', ('b', 1))",
     ]
-    assert as_code("PagePool", case)[-1] == "PagePool(4, 2).append('a')"
+    assert as_code("PagePool", case)[-1] == "PagePool(4, 3).append('a')"
 
 
 def test_of_a_long_walk_the_end_is_shown():

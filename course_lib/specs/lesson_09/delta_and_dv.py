@@ -35,13 +35,17 @@ from course_lib.specs.lesson_09.weights import (
 
 
 def _backward_case(rng: Generator, *shape: Any, **how: Any) -> Case:
-    """Return a case of q, k, o, lse, do: what the forward pass saved, and a drawn gradient."""
+    """Return a case of q, k, o, lse, do: what the forward pass saved, and a drawn gradient.
+
+    It is ``loud`` times as large as usual.
+    """
     import torch
 
+    loud = how.pop("loud", 1.0)
     case = draw.launch(rng, *shape, **how)
     q, k, v = case.args
     o, lse = attention_truth(q, k, v, **case.kwargs)
-    do = drawn_gradient(rng, o.shape, **how)
+    do = loud * drawn_gradient(rng, o.shape, **how)
     saved = (torch.from_numpy(o).to(q.dtype), torch.from_numpy(lse).float(), do.to(q.dtype))
     return replace(case, args=(q, k, *saved))
 
@@ -54,8 +58,11 @@ def drawn_gradient(rng: Generator, shape: tuple[int, ...], *, alike: float = 0, 
     return do[..., :1, :].expand(shape) if alike else do
 
 
-def saved_cases(rng: Generator, case: Callable[..., Case]) -> list[Case]:
-    """Return what every kernel of the backward pass is tried on, drawn by ``case``."""
+def saved_cases(rng: Generator, case: Callable[..., Case], *, walks: str = "queries") -> list[Case]:
+    """Return what every kernel of the backward pass is tried on, drawn by ``case``.
+
+    ``walks``: over what its programs do, "queries" or "keys".
+    """
     return [
         case("64 queries and keys in tiles of 32 and 16, d = 32", 64, 64, 32, tiles=(32, 16)),
         case("2 x 2 heads, 40 queries, 70 keys: short last tiles, strided memory",
@@ -75,10 +82,31 @@ def saved_cases(rng: Generator, case: Callable[..., Case]) -> list[Case]:
              512, 512, 16, tiles=(128, 64), causal=True, counted=True),
         *tiled_launches(rng, case, causal=(True, False)),
         case("one key", 20, 1, 16, heads=(1, 2), tiles=(16, 16)),
+        *_alike(case, walks),
+    ]  # fmt: skip
+
+
+def loud_case(case: Callable[..., Case]) -> Case:
+    """Return a case of gradients in the thousands, and of more columns than others have."""
+    name = "gradients in the thousands, 20 queries, 40 keys, d = 128"
+    return case(name, 20, 40, 128, tiles=(16, 32), loud=3000.0)
+
+
+def _alike(case: Callable[..., Case], walks: str) -> list[Case]:
+    """Return cases of float16 in which every step of the walk adds the same to a sum."""
+    half = {"dtype": "float16", "tiles": (16, 16)}
+    if walks == "keys":
+        return [
+            case("float16, 1024 keys that are all alike but for their signs, in tiles of 16",
+                 16, 1024, 16, alike_keys=True, **half),
+            case("float16, sums of dQ that are too large before they are scaled",
+                 16, 64, 16, alike_keys=1e4, **half),
+        ]  # fmt: skip
+    return [
         case("float16, 1024 queries that are all alike, in tiles of 16",
-             1024, 16, 16, alike=True, dtype="float16", tiles=(16, 16)),
+             1024, 16, 16, alike=True, **half),
         case("float16, sums of dK that are too large before they are scaled",
-             64, 16, 16, alike=3072.0, dtype="float16", tiles=(16, 16)),
+             64, 16, 16, alike=3072.0, **half),
     ]  # fmt: skip
 
 
@@ -92,6 +120,7 @@ def _backward_cases(rng: Generator) -> list[Case]:
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
         case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), tiles=(16, 32), strided="room"),
+        loud_case(case),
     ]  # fmt: skip
 
 

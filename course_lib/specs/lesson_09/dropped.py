@@ -21,6 +21,7 @@ _CHANCE = math.log(2e10)  # of one in 10**10, on either side
 _ENOUGH = 512  # places that two masks must share before they are compared
 _ALIKE = 0.5  # a correlation that chance never reaches there; that of one mask with itself is 1
 _A_FEW, _THE_SAME = 150, 0.9  # places that are enough, and how alike, where all are the same ones
+_MOST_ROWS = 160  # that are not too many to compare each with each
 _CORNERS = 0.06  # of four corners' product, 0 if their numbers are their own; see `_sums_finding`
 _TURNS = {
     "": (1, 1),
@@ -187,7 +188,67 @@ def repeat_finding(mask: Mask, other_seed: Mask) -> Finding | None:
                 look="which places share a number? Count batch and head, row and key into one "
                 "number, and give the seed to the generator as it is.",
             )
-    return _at_the_edge(mask) or _turned_finding(mask) or _sums_finding(mask) or _one_line(mask)
+    return (
+        _at_the_edge(mask)
+        or _turned_finding(mask)
+        or _sums_finding(mask)
+        or _one_line(mask)
+        or _two_lines(mask)
+        or _crossed(mask)
+    )
+
+
+def _two_lines(mask: Mask) -> Finding | None:
+    """Ask that no two rows share their numbers, and no two keys: few places, all alike."""
+    for axis, line in ((2, "query"), (3, "key")):
+        lines, shown = (
+            np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+            for x in (mask.spread(), mask.shown.astype(float))
+        )
+        alike, places = lines @ lines.T, shown @ shown.T
+        np.fill_diagonal(alike, 0)
+        found = np.argwhere((places > _A_FEW) & (alike > _THE_SAME * places))
+        if len(found):
+            a, b = (int(x) for x in found[0])
+            return Finding(
+                _OWN,
+                f"what is dropped at {line} {a} is dropped at {line} {b} as well.",
+                look="which places share a number? Count batch and head, row and key into one "
+                "number.",
+            )
+    return None
+
+
+def _crossed(mask: Mask) -> Finding | None:
+    """Ask that a weight's number is not its row's number XOR its key.
+
+    Then two rows have the same numbers in another order: key j of one is key j XOR c of the other.
+    """
+    n_q, n_k = mask.kept.shape[2:]
+    rows, whole = mask.kept.size // n_k, 1 << (n_k - 1).bit_length()
+    if max(rows, whole) > _MOST_ROWS:
+        return None
+    kept, gone = (
+        np.pad((x & mask.shown).reshape(rows, n_k).astype(float), ((0, 0), (0, whole - n_k)))
+        for x in (mask.kept, ~mask.kept)
+    )
+    by_chance = math.log(mask.share**2 + (1 - mask.share) ** 2)  # that two weights are alike
+    enough = -(_CHANCE + math.log(rows**2 * whole)) / by_chance
+    key, others = np.arange(whole), ~np.eye(rows, dtype=bool)
+    for c in range(whole):
+        alike = kept @ kept[:, key ^ c].T + gone @ gone[:, key ^ c].T
+        places = (kept + gone) @ (kept + gone)[:, key ^ c].T
+        found = np.argwhere((places > enough) & (alike == places) & others)
+        if len(found):
+            a, b = (int(x) % n_q for x in found[0])
+            return Finding(
+                _OWN,
+                f"what is dropped at query {a}, key j is dropped at query {b}, key j XOR {c} as "
+                "well.",
+                look="which places share a number? ^ adds without carrying: row times the number "
+                "of keys, plus key, is a sum.",
+            )
+    return None
 
 
 def _one_line(mask: Mask) -> Finding | None:

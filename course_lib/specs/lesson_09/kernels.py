@@ -24,7 +24,12 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import Case, Exercise, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_09.delta_and_dv import drawn_gradient, saved_cases, sizes
+from course_lib.specs.lesson_09.delta_and_dv import (
+    drawn_gradient,
+    loud_case,
+    saved_cases,
+    sizes,
+)
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -54,24 +59,28 @@ def _case(rng: Generator, *shape: Any, level: bool = False, **how: Any) -> Case:
     """
     import torch
 
+    loud = how.pop("loud", 1.0)
     case = draw.launch(rng, *shape, **how)
     o, lse = attention_truth(*case.args, **case.kwargs)
     dtype = case.args[0].dtype
-    do = drawn_gradient(rng, o.shape, **how).to(dtype)
+    do = (loud * drawn_gradient(rng, o.shape, **how)).to(dtype)
     do = torch.empty_like(case.args[0]).copy_(0 * do if level else do)  # in memory as q is
     delta = torch.from_numpy((as_float64(do) * o).sum(-1)).float()
     return replace(case, args=(*case.args, do, torch.from_numpy(lse).float(), delta))
 
 
-def _cases(rng: Generator) -> list[Case]:
+def _cases(rng: Generator, *, walks: str) -> list[Case]:
     case = partial(_case, rng)
+    of_dq = "float16, " if walks == "keys" else ""
     # where scores are far apart, exp(S - lse) of another lse than that of S is infinite
     apart: dict[str, Any] = {"together": frozenset(map(_INPUTS.index, ("q", "k", "lse")))}
     return [
-        *saved_cases(rng, case),
-        # what is past the end scores 0, so that exp(S - lse) is infinite there
-        case("scores near -150, short last tiles",
-             20, 40, 16, near=-150, tiles=(16, 32), **apart),
+        *saved_cases(rng, case, walks=walks),
+        # what is past the end scores 0, so that exp(S - lse) is infinite there; and who makes
+        # it finite has a dS that float16 does not hold, which dQ alone is made of
+        case(f"{of_dq}scores near -150, short last tiles",
+             20, 40, 16, near=-150, dtype="float16" if of_dq else "float32", tiles=(16, 32),
+             **apart),
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
@@ -82,6 +91,7 @@ def _cases(rng: Generator) -> list[Case]:
                  **apart)
             for prefix in ("", "causal, ")
         ),
+        loud_case(case),
     ]  # fmt: skip
 
 
@@ -195,7 +205,7 @@ _KEYS = _of_kernel(Slip(), which=slice(1, 3))
 
 DK_AND_DV = Exercise.of(
     "9.4",
-    cases=_cases,
+    cases=partial(_cases, walks="queries"),
     truth=_KEYS,
     judge=in_turn(
         _judge("`dk`", "`dv`", places=slice(1, 3)),
@@ -209,7 +219,7 @@ DK_AND_DV = Exercise.of(
 )
 DQ = Exercise.of(
     "9.5",
-    cases=_cases,
+    cases=partial(_cases, walks="keys"),
     truth=_DQ,
     judge=in_turn(
         _judge("`dq`", places=slice(1)),

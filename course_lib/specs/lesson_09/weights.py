@@ -177,7 +177,7 @@ def unmasked(
 _MASKS = (
     (
         "the mask is missing",
-        "causal=True makes no difference to P: set it to 0 where a query does not see a key.",
+        "P is to be 0 where a query does not see a key, and it is not.",
         lambda row, key, shift: np.ones_like(row + key, dtype=bool),
     ),
     (

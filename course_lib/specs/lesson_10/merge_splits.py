@@ -23,14 +23,23 @@ from course_lib.judging.tolerance import as_float64
 EMPTY = -math.inf
 
 
-def _case(rng: Generator, name: str, lse: Any, d: int = 16, *, heads: int = 2, **how: Any) -> Case:
-    """Return parts of two batches and ``heads`` heads; ``lse`` (splits,) is moved a little in each.
+def _case(
+    rng: Generator,
+    name: str,
+    lse: Any,
+    d: int = 16,
+    *,
+    heads: int = 2,
+    batches: int = 2,
+    **how: Any,
+) -> Case:
+    """Return parts of so many heads and batches; ``lse`` (splits,) is moved a little in each.
 
     Heads get it in turns as it is and from the last split to the first. What is empty stays empty.
     """
-    rows = np.stack([lse if i % 2 == 0 else lse[::-1] for i in range(2 * heads)], -1)
+    rows = np.stack([lse if i % 2 == 0 else lse[::-1] for i in range(batches * heads)], -1)
     rows = rows + np.round(8 * rng.standard_normal(rows.shape)) / 8
-    lse = rows.reshape(-1, 2, heads)
+    lse = rows.reshape(-1, batches, heads)
     o = rng.standard_normal((*lse.shape, d)) + 0.5
     o[np.isneginf(lse)] = how.pop("garbage", 0.0)
     o, lse = (draw.tensor(x) for x in (o, lse))
@@ -49,7 +58,8 @@ def _cases(rng: Generator) -> list[Case]:
         one("one split", [2.5], 32),
         one("3 splits, strided memory", [1, 2, 0], heads=3, strided=True),
         one("3 splits, the second is empty, d = 64", [1, EMPTY, 2], 64),
-        one("5 splits, all but the third are empty", [EMPTY, EMPTY, 0.5, EMPTY, EMPTY]),
+        one("5 splits of 3 x 3 heads, all but the third are empty",
+            [EMPTY, EMPTY, 0.5, EMPTY, EMPTY], heads=3, batches=3),
         one("8 splits, no part has a key", [EMPTY] * 8, blind_to=frozenset({"zeros"})),
         one("an empty part is filled with 7: it weighs nothing", [EMPTY, 0, 1], garbage=7.0),
         one("large lse: near +110", [110, 108, 111]),

@@ -89,8 +89,11 @@ def _cases(rng: Generator) -> list[Case]:
                  shows=shows)
             for (name, shows), (how, by) in zip(shown, hard, strict=True)
         ),
-        case("2 sequences, 8 heads on 2, 250 keys in 4 splits: counted", (2, 8, 2), 250, 64, 4,
-             counted=True),
+        *(
+            case(f"2 sequences, 8 heads on 2, 250 keys in 4 splits{which}: counted", (2, 8, 2), 250,
+                 64, 4, counted=True, strided=bool(which))
+            for which in ("", ", caches in memory as (B, n, H, d)")
+        ),
         *(
             case(f"2 sequences, {2 * group} heads on 2, 250 keys in 4 splits: counted",
                  (2, 2 * group, 2), 250, 128, 4, counted=True)

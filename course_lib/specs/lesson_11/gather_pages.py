@@ -39,9 +39,12 @@ def _case(
     dtype: str = "float32",
     wide: bool = False,
     d: int = 8,
+    strange: bool = False,
     **flags: Any,
 ) -> Case:
-    """Return a case. behind: entries of the table that mean nothing, the first of them next_page.
+    """Return a case. strange: its rows hold infinities, which are copied like other numbers.
+
+    behind: entries of the table that mean nothing, the first of them next_page.
 
     wide: a table of int64.
     stored: "by slot" as (n_pages, page_size, H_kv, d), "with V" as every second page of an array.
@@ -54,6 +57,8 @@ def _case(
     table = torch.from_numpy(entries.astype(np.int64 if wide else np.int32))
     pages = torch.from_numpy(rng.standard_normal((n_pages, heads, page_size, d)))
     pages = pages.to(getattr(torch, dtype))
+    if strange:
+        pages[entries[0], :, :, 0], pages[entries[0], :, :, 1] = -np.inf, np.inf
     if stored == "by slot":
         pages = pages.transpose(1, 2).contiguous().transpose(1, 2)
     if stored == "with V":
@@ -92,7 +97,8 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "pages of K that lie between pages of V", 11, 4, stored="with V", wide=True),
         _case(rng, "float16", 14, 4, dtype="float16"),
         _case(rng, "bfloat16", 14, 4, dtype="bfloat16", wide=True),
-        _case(rng, "float64", 14, 4, dtype="float64"),
+        _case(rng, "float64, with infinities in rows of the sequence itself", 14, 4,
+              dtype="float64", strange=True),
         *_sized(rng),
         *(_case(rng, f"30 tokens in a pool of 300 pages of 8{which}: counted", 30, 8, n_pages=300,
                 stored=stored, counted=True)

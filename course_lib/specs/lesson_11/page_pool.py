@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
-from course_lib.judging.walks import Walk, as_code
+from course_lib.judging.walks import Walk, another, as_code
 from course_lib.sandbox.calling import misfit
 from course_lib.specs.lesson_11.pool_reading import FORM, Reader
 from course_lib.specs.lesson_11.pool_slips import ANOTHER, ORDERS, SLIPS, Told, played
@@ -146,6 +146,8 @@ def _cases(rng: Generator) -> list[Case]:
         _case("full at the moment of a copy, pages of 2", 2, 2,
               "append a", "fork a b", "append c a b c", "fork c d", "append c d a", "free c",
               "append a d b b"),
+        _case("another pool begins, of larger pages, pages of 2", 4, 2,
+              "append a", f"{ANOTHER} b", "append a a a"),
         *(_random(rng, *pool, 70)
           for pool in ((5, 1), (4, 2), (6, 3), (5, 4), (8, 2))),
         *(_filled(*pool) for pool in ((9, 3), (30, 2), (300, 1))),
@@ -179,7 +181,7 @@ def _run(function: Any, case: Case) -> Observed:
         try:
             try:
                 if call == "another.append":
-                    function(*made_with).append(*names)
+                    function(*another(*made_with)).append(*names)
                 else:
                     says = getattr(pool, call)(*names)
             except MemoryError:
@@ -245,6 +247,7 @@ def _judge(case: Case, observed: Observed, _: Any) -> Finding | None:
         whole = len(told) == len(case.args[-1])
         return None if whole else Finding(FORM, "a walk was not played to its end")
     last, broken, says = fault
+    says, *lines = says.split("\n")  # of an exception
     answers = [
         raised.partition(":")[0] or ("" if answer is None else repr(answer))
         for raised, answer, _ in told[: last + 1]
@@ -252,7 +255,7 @@ def _judge(case: Case, observed: Observed, _: Any) -> Finding | None:
     return Finding(
         broken,
         f"the last of these calls goes wrong: {says}",
-        "\n".join(as_code("PagePool", case, answers)),
+        "\n".join([*lines, *as_code("PagePool", case, answers)]),
         look="play these calls by hand, with a sheet of paper for each page, and note after each "
         "of them who holds which sheet.",
     )

@@ -62,7 +62,10 @@ class Reader:
         for name, table in tables:
             pages = _pages(table, self.n_pages)
             if pages is None:
-                return FORM, f"table({name!r}) should be a list of pages, yours is {table!r}"
+                return FORM, (
+                    f"table({name!r}) should be a list of pages, whole numbers from 0 to "
+                    f"{self.n_pages - 1}; yours is {table!r}"
+                )
             self.tables[name] = pages
         if raised:
             same = self.tables == before
@@ -91,8 +94,9 @@ class Reader:
         place = _place(says, self.n_pages)
         if place is None:
             return FORM, (
-                "append should return (page, slot, copy_from): the number of a page, that of a "
-                f"slot, and the number of a page or None; yours returned {says!r}"
+                "append should return (page, slot, copy_from): the number of a page, from 0 to "
+                f"{self.n_pages - 1}, that of a slot, and the number of a page or None; yours "
+                f"returned {says!r}"
             )
         page, slot, copy_from = place
         tokens = self.tokens.setdefault(name, [])
