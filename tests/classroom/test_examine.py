@@ -439,6 +439,21 @@ def replayed(prepare, finish, kernel=torch.exp):
     return again, finish(kernel(prepare(changed)))
 
 
+def test_a_plain_input_stays_since_anybody_may_make_its_numbers():
+    """A right 7.2 that gave its kernel ``q.float()``, a column of ones, was refused at times."""
+    plain, x = torch.zeros(6, 8).half(), drawn(6, 8)
+    plain[:, 0] = 1
+    for seed in range(8):  # half of them would halve the ones
+        replay = Replay(Case("", (plain, x)), np.random.default_rng(seed))
+        replay.note(launch(q=plain.float(), x=x, o=torch.zeros(6, 8)), {"o": plain.float() + x})
+        got = replay.again(
+            lambda now: {"o": now["args"]["q"] + now["args"]["x"]}, plain.float() + x
+        )
+        q, changed = replay.other_case.args
+        assert torch.equal(got, q.float() + changed)
+        assert not torch.equal(changed, x)
+
+
 def test_other_inputs_are_the_secrets_and_commute_with_what_launchers_do():
     x = torch.cat([drawn(500), drawn(500), torch.tensor([0.0, torch.inf, -torch.inf, torch.nan])])
 
