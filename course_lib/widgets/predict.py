@@ -202,7 +202,7 @@ class Predict(CourseWidget):
 
     def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question as HTML; the answer comes with `reveal`."""
-        where = "Decide before you open it; the next cell shows the answer."
+        where = "Decide before you read on; the answer comes below."
         return asked_html(
             self.question,
             self.options,

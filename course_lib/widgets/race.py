@@ -121,8 +121,12 @@ class Race(CourseWidget):
         )
         if eager is not None:
             operations = lanes_of.operations_of(eager, self.shape())
-            badges = {**data["badges"], "naive": "counted: the operators of an eager run"}
-            self.data = {**data, "operations": operations, "badges": badges}
+            counted = f"counted: the operators of an eager run at N = {n}"
+            self.data = data | {
+                "operations": operations,
+                "badges": data["badges"] | {"naive": counted},
+                "titles": data["titles"] | {"naive": "eager attention"},
+            }
 
     @traitlets.validate(*_LIMITS)
     def _valid_count(self, proposal: Any) -> int:

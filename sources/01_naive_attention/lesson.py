@@ -364,11 +364,11 @@ trips.reveal(
 # **Two words from here on.** *Naive* is the program of the table, with four trips. *Eager*
 # is what PyTorch makes of the same lines: six. In exercise 1.4 you remove two of them.
 #
-# Press play: one lane, the trips that the ledger **counted**, areas at one scale. Then
-# drag the corner of S, and see what grows. (What you drag to is computed from the same six
-# trips. The clock is computed, too: bytes divided by the *bandwidth* of an H100, a GPU, which
-# is how many bytes its memory moves in a second. An S as small as this one might stay on the
-# chip; lesson 02 asks how large is too large.)
+# Press play: one program alone, the trips that the ledger **counted**, areas at one scale.
+# (S2 is S/√d.) Then drag the corner of S, and see what grows. (What you drag to is computed
+# from the same six trips. The clock is computed, too: bytes divided by the *bandwidth* of an
+# H100, a GPU, which is how many bytes its memory moves in a second. An S as small as this one
+# might stay on the chip; lesson 02 asks how large is too large.)
 
 # %% race
 Race(512, 32, lanes=("naive",), eager=books, dtype="fp32")
@@ -597,7 +597,7 @@ Quiz(
 
 # %% quiz-mask
 Quiz(
-    "You add one more elementwise step, `scores = scores + bias`, where `bias` is "
+    "You add one more elementwise step to `naive_torch`, `scores = scores + bias`, where `bias` is "
     "a single number. How many trips of an N x N matrix in all?",
     answer=8,
     unit="trips",

@@ -97,7 +97,7 @@ check(reduction_and_crossover)
 # bytes. Compare their FLOPs. Then predict; the check tells you the answer.
 
 # %% table-2-3
-print("H = 8, d = 128, bf16")
+print("8 heads, d = 128, bf16")
 print(f"{'':9} {'N':>6} {'GFLOP':>9} {'MB':>9} {'launches':>9}")
 for n in (128, 2048, 8192):
     gflop = attention_flops(n, n, 128, heads=8) / 1e9

@@ -104,8 +104,8 @@ draw_scale(n=8192, b=2)
 #
 # **3. What does softmax bring?** Per score: read 2 bytes, write 2 bytes, and
 # do about five operations (maximum, minus, exp, add, divide; lesson 01 counted the division
-# by √d as the sixth). That is about 1 FLOP per byte, far below 295. (No matrix product, it
-# has slower hands and a lower ridge of its own, and is far below that one, too.)
+# by √d as the sixth). That is about 1 FLOP per byte, far below 295. (Softmax is no matrix
+# product: slower hands do it. Their ridge is lower, and 1 is far below that one, too.)
 
 # %% three-prices [markdown]
 # ## Three prices for the same answer
@@ -124,7 +124,8 @@ draw_scale(n=8192, b=2)
 # The third line is a **lower bound**. It describes no program. The inputs are in the
 # warehouse, the output must end there, so this much must travel, whoever works. (In code and
 # pictures it is called *compulsory*, or *at best*: what FlashAttention would move if it
-# never loaded anything twice. It does: lesson 04.) Let us count the real thing.
+# never loaded anything twice. It does load K and V more than once: lesson 04.) Let us count
+# the real thing.
 
 
 # %% counted-code
@@ -281,13 +282,13 @@ Quiz(
 # | bytes, eager | bytes, the least | 1.5 · N/d + 1 |
 # | time, eager | time, fused | measured: your next prediction |
 #
-# (What FlashAttention *loads* is more than the least. That was lesson 00's tape, and naive
-# over it is a factor of its own: lesson 04.)
+# (What FlashAttention *loads* is more than the least. That was lesson 00's tape; naive's bytes
+# over that tape are one more factor: lesson 04.)
 
 # %% predict-speed
 p_speed = Predict(
     "2-speed",
-    "N = 8192, H = 8, d = 128, bf16. How many times faster than eager is the "
+    "N = 8192, 8 heads, d = 128, bf16. How many times faster than eager is the "
     "fused kernel, measured?",
     unit="x",
 )
@@ -336,7 +337,7 @@ p_speed.reveal(
 # ridge, 295.
 #
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
-# H = 8, d = 128, bf16). Their horizontal places come from the models. Hardware
+# 8 heads, d = 128, bf16). Their horizontal places come from the models. Hardware
 # counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
 # for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
 # when the kernel ends).
@@ -395,7 +396,7 @@ print(f"N = 512: eager moves {ratio:.0f} times the least")
 p_short = Predict(
     "2-short",
     "How many times faster than eager is the fused kernel at N = 512, "
-    "measured on an H100 (H = 8, d = 128, bf16)?",
+    "measured on an H100 (8 heads, d = 128, bf16)?",
     unit="x",
 )
 p_short
@@ -429,7 +430,7 @@ draw_regimes()
 
 # %% quiz-short
 Quiz(
-    "N = 128, H = 8, d = 128, on an H100. Which change would help most?",
+    "N = 128, 8 heads, d = 128, on an H100. Which change would help most?",
     options=[
         (
             "A kernel that moves half of the bytes.",

@@ -268,8 +268,8 @@ def show_loads(*sizes):
 #
 # Besides the output, the check reads the books: **Q loaded once, K and V once
 # per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that
-# belongs to nobody. It runs the programs in any order. Before it a cell tries yours on a
-# small call.
+# belongs to nobody. It runs the programs in any order. The cell before it tries yours
+# on a small call: take its `#` away.
 
 # %% ex-4-6
 def load_tile(memory, base, rows, n_rows, stride_row, head_dim):

@@ -73,7 +73,9 @@ from course_lib.widgets import HBMAccountant, Race, SramBudget, TileSchedule
 # Now you. Before you press *Next*, say which tile comes. Each tile of Q, K and V
 # counts how often it was read, and the desk shows how many scores exist at one time. Then
 # choose [naive](#fac-schedule-kind): each of its three kernels (in eager the division is a
-# fourth) walks over the whole grid, so all scores are written to HBM and read again.
+# fourth) walks over the whole table, so all scores are written to HBM and read again. (Its
+# products are tiled as well and load Q, K and V again; the model of four trips counts them
+# once.)
 
 # %% schedule-widget
 TileSchedule(n_q=8, n_k=8, block_q=2, block_k=2)
@@ -415,7 +417,7 @@ def launch(n, d, block_q, block_k):
 
 # %% race
 carried = launch(n=192, d=32, block_q=64, block_k=32)
-Race.replay(carried, beside="naive", whose="the program that carries", caches=True)
+Race.replay(carried, beside="naive", whose="the program that carries")
 
 # %% k-reads
 carried
@@ -696,7 +698,7 @@ Quiz(
 #   section 3.2 on the number of HBM accesses.
 # - Dao 2023, *FlashAttention-2*,
 #   [arXiv:2307.08691](https://arxiv.org/abs/2307.08691): sections 3.1
-#   and 3.2, the swapped loops.
+#   and 3.2: Q tiles in the outer loop, as here.
 # - Rabe and Staats 2021, *Self-attention Does Not Need O(n²) Memory*,
 #   [arXiv:2112.05682](https://arxiv.org/abs/2112.05682): the same idea, told
 #   for memory alone.
