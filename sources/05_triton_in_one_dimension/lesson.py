@@ -23,7 +23,7 @@
 # happens at the end of the data, where no full block is left?**
 #
 # We answer it in **Triton**, a language inside Python for GPU programs.
-# This lesson has vectors and rows; tiles come in lesson 06.
+# This lesson has vectors and rows, and in its last exercise a first tile; lesson 06 builds them.
 
 # %% imports
 import numpy as np
@@ -283,8 +283,8 @@ p_mask.reveal(
 # %% guard-bands [markdown]
 # How did the ledger see it? It lays every tensor between two strips of memory that belong
 # to nobody, **guard bands**: an address that falls there is reported *before* it is touched,
-# with the tensor, the program (its three numbers, of which we use one) and the line. Every
-# check of the exercises runs your kernels this way.
+# with the tensor, the program (up to three numbers; ours has one, the others are 0)
+# and the line. Every check of the exercises runs your kernels this way.
 #
 # ## What stands in the empty places? `other`
 #
@@ -384,7 +384,7 @@ Quiz(
 # ## A row that is too long
 #
 # A program that holds its whole row does everything with it before it writes: that is fusion
-# (lesson 02), and your softmax of 5.3 has it. What if the row does not fit?
+# (lesson 02), and the softmax that you write in 5.3 has it. What if the row does not fit?
 #
 # A block lives in *registers*, places for 4 bytes: 65,536 on an SM of an H100, for all its
 # programs: too few for a row of a million scores. So the program must **loop**: load a block, use
@@ -507,7 +507,7 @@ except TypeError as error:
 #   value.
 # - *Counted:* the bytes that loads and stores ask for; an access outside a
 #   tensor, with its name.
-# - *Not shown:* speed, and that these kernels compile (the checks of 5.2 to 5.5 try it).
+# - *Not shown:* speed, and that these kernels compile (the checks of 5.2 to 5.5 try it with yours).
 
 # %% questions [markdown]
 # ## Questions

@@ -40,7 +40,7 @@ from course_lib import check, hint, progress
 # - The check also wants: each tile loaded once, and stored once in each copy; entries copied as
 #   they are, `inf` and NaN too. The `rows` that it asks for are no neighbours (0, 3, 6 and 9, say).
 #   One matrix is a transposed view: there `stride_row` is 1. In another all rows are the same
-#   memory (`expand()`): there it is 0.
+#   memory (PyTorch's `expand()` repeats a row without a copy): there it is 0.
 
 
 # %% ex-6-1

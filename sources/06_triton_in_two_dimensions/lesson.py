@@ -205,7 +205,7 @@ Quiz(
 # ## Multiplying tiles: `tl.dot`
 #
 # `tl.dot(a, b)` is the matrix product of two tiles: (M, K) times (K, N) gives
-# (M, N). The inner size, in both, is called K in any product, and must be
+# (M, N). The inner size, in both, is called K in any product (not the keys), and must be
 # at least 16 for the types of this course's kernels, float16, bfloat16 and float32.
 #
 # **What is a tensor core?** It is a part of the GPU that multiplies two small
@@ -478,7 +478,7 @@ p_sums.reveal(
 #
 # | written | why it fails | write instead |
 # |---|---|---|
-# | `acc = 0.0`, then `acc += tile` | a scalar becomes a block | `tl.zeros(shape, tl.float32)` |
+# | `acc = 0.0`, then `acc += tile` | a scalar (one number) becomes a block | `tl.zeros(shape, tl.float32)` |
 # | `l_sum = 0`, then `l_sum += 0.5` | a whole number becomes a float | `0.0` |
 # | a float16 accumulator, `acc += tl.dot(...)` | float16 becomes float32 | start in float32 |
 # | `break` in a loop | not in the language | a loop bound, or a mask |
@@ -666,8 +666,8 @@ Quiz(
 # ## What comes next
 #
 # **Lesson 07 puts it together.** Lesson 04's NumPy program stands on the left,
-# Triton on the right: tiles from this lesson, lesson 05's two lines in the
-# loop, three typed starts. Its `load_tile` is a little shorter than yours: a tile
+# Triton on the right: tiles from this lesson, the two lines of 5.4's loop,
+# three typed starts. Its `load_tile` is a little shorter than yours: a tile
 # there always has all columns of a head, so only rows need a mask.
 #
 # ## To read
@@ -689,7 +689,7 @@ Quiz(
 #
 # Nothing later needs this. Cut the 13 last bits off every input, then multiply in float64: that
 # **emulates** TF32 without a GPU. On the record's numbers an H100 and this emulation differ by at
-# most 0.000008, less than a float32 product errs: so the H100 cuts, too.
+# most 0.000008; there a float32 product errs by 0.000010. So the H100 cuts, too.
 
 
 # %% tf32-emulation

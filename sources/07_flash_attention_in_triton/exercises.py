@@ -31,7 +31,7 @@ from course_lib import check, hint, progress
 # `load_tile` and `store_tile` are the functions of exercise 6.1, for rows that follow each other
 # without gaps: row `i` of the matrix begins at `base + i * HEAD_DIM`.
 #
-# All tensors have shape `(B, H, N, d)`. The launchers make them contiguous, so one head of `q` is a
+# All tensors have shape `(B, H, N, d)`; B is the batch, texts side by side. The launchers make them contiguous, so one head of `q` is a
 # run of `n_q * d` numbers, and head number `head` (of all `B * H`) begins at
 # `q + head * n_q * HEAD_DIM`. That offset is given in every step.
 
@@ -352,9 +352,9 @@ def my_flash_attention(q, k, v, *, causal=False, block_q=64, block_k=64):
 check(my_flash_attention)
 
 # %% about-export [markdown]
-# That is FlashAttention. In JupyterLab's terminal, in the folder `notebooks`, `course export 7.4` writes your
-# kernel into one file that checks and times itself beside PyTorch's own, on an NVIDIA GPU with
-# compute capability 8.0 or newer, or a T4 (there without bf16).
+# That is FlashAttention. In JupyterLab's terminal `course export 7.4` writes your kernel into one file
+# that checks and times itself beside PyTorch's own, on an NVIDIA GPU from the A100 on, or an older
+# T4 (there without bf16).
 #
 # If you compare by hand: PyTorch's `is_causal=True` is aligned at the top left. With fewer queries
 # than keys, `attn_mask=causal_lower_right(n_q, n_k)` of `torch.nn.attention.bias` is the mask of 7.4.
@@ -405,7 +405,7 @@ Race.replay(mine, beside=theirs, causal=True, whose="your kernel", caches=True) 
 # $$P_{ij} = \frac{\exp(S_{ij} - m_i)}{\ell_i} = \exp(S_{ij} - \mathrm{lse}_i).$$
 #
 # Write `rebuild_weights`, in PyTorch, for one head: the tile of P in tile row `i` and tile column
-# `j`. The backward pass of FlashAttention does exactly this. (`lse` belongs to whole rows. They may be
+# `j`. The backward pass (for training, lesson 09) does exactly this. (`lse` belongs to whole rows. They may be
 # longer than the keys given here: then a row of the tile does not add up to 1.)
 # The result has q's dtype.
 

@@ -124,8 +124,8 @@ p_loads.reveal(
 # | divide once | `acc / l_sum[:, None]` | the same |
 # | store O once | `store_tile(memory, o, ...)` | `store_tile(o, ...)` |
 #
-# Three of your five differ from the left by more than a name, and lesson 06 showed why. Did you
-# think of all three?
+# Three of your five differ from the left by more than a name, and lesson 06 showed why. (7.1
+# and 7.2 name them.)
 #
 # Causal attention adds two things: another condition on which keys are visible,
 # and an earlier end of the loop. That is exercise 7.4. Here are both, for 5
@@ -169,7 +169,7 @@ causal = count(flash_attention_with_lse, q, k, v, causal=True)
 shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True)
 for name, books, is_causal in (("all keys", ledger, False), ("causal", causal, True)):
     model = flash_tile_loads.bytes(**shape, causal=is_causal)
-    print(f"{name:8} {books.total:,} bytes counted, {model:,} by lesson 04's formula")
+    print(f"{name:8} {books.total:,} bytes counted, {model:,} by lesson 04's formula (and lse)")
 
 # %% draw-visits
 # @title A picture: the loads of K tiles in their order
@@ -197,8 +197,8 @@ TileStepper.from_kernel(visited, *few, causal=True, program=(2, 0), whose="the c
 #
 # The kernel also stores one number per query, 4 bytes: **lse** = m + ln ℓ (lesson 05). With it any
 # weight can be computed again from q and k, as exp(s − lse). So the weights are not stored, and
-# yet they are not lost. The backward pass of FlashAttention does this for every tile; in 7.5 you
-# do it for one.
+# yet they are not lost. The backward pass (training, lesson 09) does this for every tile; in 7.5 you do it
+# for one.
 
 # %% grow-heading [markdown]
 # ## Predict, then run: what happens as N grows?
@@ -216,8 +216,8 @@ p_grow
 
 # %% chart-heading [markdown]
 # Here is the accountant at this lesson's size. The grey area is what the ledger counted; look for
-# the formula of the [tile loads](#fac-accountant-flash_tile_loads). Double
-# [N](#fac-accountant-n) and see.
+# *flash at worst*, the formula of the [tile loads](#fac-accountant-flash_tile_loads). (It lacks
+# the 2 kB of lse.) Double [N](#fac-accountant-n), and see what K alone does.
 
 # %% chart-traffic
 accountant = HBMAccountant(n=512, d=16, heads=1, dtype="fp32", block_q=64, block_k=64)
@@ -234,8 +234,7 @@ p_grow.reveal(
 # %% chart-say [markdown]
 # Of naive attention, the trips of S and P grow four times; Q, K, V and O, like the least, twice. Of
 # the tile loads K and V grow four times, Q and O twice. Where those loads land is another question:
-# at moderate N most are answered by the L2 cache, and DRAM sees little more than the least (lesson
-# 04).
+# at moderate N most are answered by the L2 cache, and DRAM sees about the least (lesson 04).
 
 # %% gpu-heading [markdown]
 # ## On a real GPU
@@ -285,7 +284,8 @@ Table(("tiles", "registers a thread", "bytes spilled a thread"), rows)
 # %% gpu-say [markdown]
 # Read four things from the chart and the tables.
 #
-# 1. **Memory:** eager (six trips) grows like N², the others like N.
+# 1. **Memory:** eager (six trips) grows like N², the others like N (FA2 from 2048 on; before,
+#    it splits the keys, as in lesson 10).
 # 2. **Time:** several times faster, not hundreds. At N = 8192, by the data sheet, the
 #    least bytes take 20 µs, and the products (8 heads of 4 N² d FLOPs) take this GPU 278 µs.
 #    The kernel takes 709. What it waits for in the rest is the question of lesson 08.
@@ -321,7 +321,7 @@ Quiz(
         (
             "False: it differs by rounding only.",
             True,
-            "The cell under *Is it right?* shows errors of the size of eager PyTorch's.",
+            "The cell under “Is it right?” shows errors of the size of eager PyTorch's.",
         ),
         (
             "True with small tiles, false with large ones.",

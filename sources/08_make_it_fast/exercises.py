@@ -37,7 +37,7 @@ for name, value in load_measurements("xray_tiles")["rows"][0].items():
 # A *block*, in these names, is a program; `block_q` and `block_k` are rows of a tile. `fits`: this
 # GPU has the `shared_bytes` of shared memory that a program asks for. `stack_bytes`: how many bytes
 # of each thread spilled out of registers. `tensor_core`, `fma`: tensor-core and multiply-add
-# instructions in the machine code (on a T4 this compiler makes none of the first, whatever the
+# instructions in the machine code (on a T4, an old, small GPU, this compiler makes none of the first, whatever the
 # tiles). `blocks_per_sm`: how many programs one SM holds at once.
 #
 # `choose_tiles(rows)` gets the rows of one GPU and one `head_dim`, in any order, and returns the

@@ -16,7 +16,7 @@
 # %% question [markdown]
 # ## The question
 #
-# Your kernel of 7.4 is right. It writes no score, and at moderate N DRAM sees little more than the
+# Your kernel of 7.4 is right. It writes no score, and at moderate N DRAM sees about the
 # least. Another kernel does the same FLOPs on the same GPU in less than
 # two thirds of the time (measured, below).
 #
@@ -143,7 +143,7 @@ cycles("edge_masks")
 # Eight kernels, in `course_lib/kernels/`, timed in one run. A program runs as *warps* of 32 threads, here most often 4.
 #
 # The last column says which of the four reasons to be idle (*The picture*, above) it aims at. The
-# words are explained below; for the next question the reasons are enough.
+# words are explained where the rung is (5 and 7 in the optional half); for the next question the reasons are enough.
 #
 # | rung | its idea | aims at |
 # |---|---|---|
@@ -283,8 +283,8 @@ measured(4)
 measured(6)
 
 # %% rung-6-changes [markdown]
-# The gain is of three things: the descriptors, larger tiles, and one instruction that scales
-# and subtracts.
+# The gain is of three things: the descriptors, larger tiles, and one instruction for
+# s · scale − m, where there were two.
 
 # %% rung-8-text [markdown]
 # ### Rung 8: what FlashAttention-3 adds, and a little of 4
@@ -294,13 +294,13 @@ measured(6)
 # 2. **Overlap.** While one group takes exponentials, another has the tensor cores. And inside a
 #    group P V of the tile *before* runs while this tile's exponentials are taken. (The price is
 #    registers, for two tiles at once.)
-# 3. **An old maximum will do** (FlashAttention-4's idea). m cancels in O ÷ ℓ, whatever it is; it
+# 3. **An old maximum will do** (FlashAttention-4, 2026). m cancels in O ÷ ℓ, whatever it is; it
 #    must only keep 2^(s − m) small enough. So m stays until a score lies more than 8 above it.
 #    Until then p is at most 2⁸, and O need not be rescaled.
 #
 # **Expected.** By the data sheet, products and exponentials in turn take 1.5 times as long as
-# the products alone: the most that overlapping *these two* can give. Less rescaling, and copies,
-# come on top. (Below, a lane is a group of warps, or the warp that copies.)
+# the products alone: the most that overlapping *these two* can give; two programs on an SM have a
+# part of it already. Less rescaling, and copies, come on top. (Below, a lane is a group of warps, or the warp that copies.)
 
 # %% rung-8-timeline
 from course_lib.figures.timeline import draw_timeline
@@ -380,7 +380,7 @@ xray_launch(small_and_large, torch.empty(1, 1, 1024, 128).half(), target="H100")
 #
 # | your case | take | why |
 # |---|---|---|
-# | plain or causal attention | `F.scaled_dot_product_attention`. If time matters, **name the backend**: `torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)`. With FlashAttention-3 or 4 installed: `activate_flash_attention_impl("FA4")` (or `"FA3"`) first | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192. By its source of 2026, PyTorch tries cuDNN first on an H100 or a B200 if it is newer than 9.15, else FlashAttention-2 |
+# | plain or causal attention | `torch.nn.functional.scaled_dot_product_attention`. If time matters, **name the backend**: `torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)`. With FlashAttention-3 or 4 installed: `activate_flash_attention_impl("FA4")` (or `"FA3"`) first | FlashAttention-2 and cuDNN differ by a factor of 1.6 (d = 64) to 1.9 (d = 128) on an H100, N = 8192. By its source of 2026, PyTorch tries cuDNN first on an H100 or a B200 (a newer GPU) if cuDNN is newer than 9.15, else FlashAttention-2 |
 # | a rule for pairs or scores: a window, several documents in one row, a number added for the distance, a cap | PyTorch's FlexAttention, under `torch.compile` | you write the rule as a Python function, it makes one kernel of it and skips tiles |
 # | N of a few hundred; one query against a long cache | large batches, in a CUDA graph (launches recorded once, sent off together); a decode kernel (lesson 10) | you wait for launches; one query cannot fill 132 SMs |
 # | something none of them has | your own kernel, from rung 4 | under 100 lines, and you can count what it does |
@@ -527,7 +527,7 @@ if solved:
 # ### Rung 5: tiles, warps and stages from a table
 #
 # On the H100 the table wins nothing: it holds the very tiles that the first rungs
-# have. That is no reason to leave the table out: on a T4 those tiles spill.
+# have. That is no reason to leave the table out: on a T4, an old, small GPU, those tiles spill.
 
 # %% rung-5
 x = torch.empty(1, 1, 1, 128, dtype=torch.float16)
@@ -896,7 +896,7 @@ display(formula_and_counters(), six_trips_over_n())
 # From N = 4096 on eager attention does what the model says. Below, DRAM sees less; our
 # reading: L2 holds part of the N × N grids. Now flash. At small N the ledger
 # counts rung 3 here, on your machine; at large N the counters of the H100 speak,
-# for three kernels: PyTorch's FlashAttention-2 (*SDPA flash*), lesson 07's kernel
+# for three kernels (*keys from the end*: its programs walk the keys backwards): PyTorch's FlashAttention-2 (*SDPA flash*), lesson 07's kernel
 # with its 64 query rows (*plain kernel*), and the course's public function
 # (*flash_attention*, at d = 128 on an H100: rung 8). Predict first.
 

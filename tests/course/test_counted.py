@@ -68,6 +68,7 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
     ("04", "one desk {} KiB", gpu("A100").shared_kib_per_block),
     ("04", "an H100's: {} KiB", gpu("H100").shared_kib_per_block),
     ("05", "takes {:.0f} % of the weight", 100 / (1 + sum(exp(s) for s in (-3, -1, -2)))),
+    ("07", "the {:.0f} kB of lse", 512 * 4 / 1e3),
     ("08", "4 N d · 2 = {:.1f} MB", 4 * 8192 * 128 * 2 / 1e6),
     ("08", "{} times fewer of them", 4 * 128),
     ("08", "in turn take {:.1f} times as long",
