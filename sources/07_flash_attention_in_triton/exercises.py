@@ -362,39 +362,40 @@ check(my_flash_attention)
 # %% own-heading [markdown]
 # ## Your own mark
 #
-# These cells count your kernel and play it beside the course's, load by load; the first load that
+# This cell counts your kernel and plays it beside the course's, load by load; the first load that
 # differs flashes. On a machine with a GPU it is timed, too, beside what PyTorch calls.
 
 # %% own-mark
-from course_lib import EagerLedger, count
-from course_lib.accounting.traffic import flash_tile_loads
-from course_lib.kernels.flash_forward import flash_attention_with_lse
+def own_mark():
+    """Count the kernel of 7.4 beside the formula, time it where there is a GPU, and play it."""
+    from course_lib import EagerLedger, count
+    from course_lib.accounting.traffic import flash_tile_loads
+    from course_lib.kernels.flash_forward import flash_attention_with_lse
+    from course_lib.widgets import Race
 
-qkv = [torch.randn(1, 1, 512, 16) for _ in range(3)]
-theirs = count(flash_attention_with_lse, *qkv, causal=True)
-try:
-    mine = count(my_flash_attention, *qkv, causal=True)
+    qkv = [torch.randn(1, 1, 512, 16) for _ in range(3)]
+    try:
+        mine = count(my_flash_attention, *qkv, causal=True)
+    except Exception as error:
+        print("7.4 does not run yet:", (str(error) or type(error).__name__).splitlines()[-1])
+        return None
     shape = dict(n=512, d=16, b=4, block_q=64, block_k=64, lse=True, causal=True)
     model = flash_tile_loads.bytes(**shape)
     print(f"your kernel: {mine.total:,} bytes counted, {model:,} by the formula")
-except Exception as error:
-    mine = None
-    print("7.4 does not run yet:", (str(error) or type(error).__name__).splitlines()[-1])
+    if torch.cuda.is_available():
+        big = [torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        with EagerLedger() as books:  # which backend does PyTorch choose?
+            sdpa(*big)
+        ways = {"yours": my_flash_attention, books.crossings[0].op: sdpa}
+        for name, call in ways.items():
+            ms = triton.testing.do_bench(lambda call=call: call(*big), return_mode="median")
+            print(f"{name}: {1e3 * ms:.0f} µs, {torch.cuda.get_device_name()}")
+    theirs = count(flash_attention_with_lse, *qkv, causal=True)
+    return Race.replay(mine, beside=theirs, causal=True, whose="your kernel")
 
-if mine and torch.cuda.is_available():
-    big = [torch.randn(1, 8, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    with EagerLedger() as books:  # which backend does PyTorch choose?
-        sdpa(*big)
-    backend = books.crossings[0].op
-    for name, call in (("yours", lambda: my_flash_attention(*big)), (backend, lambda: sdpa(*big))):
-        ms = triton.testing.do_bench(call, return_mode="median")
-        print(f"{name}: {1e3 * ms:.0f} µs, {torch.cuda.get_device_name()}")
 
-# %% own-race
-from course_lib.widgets import Race
-
-Race.replay(mine, beside=theirs, causal=True, whose="your kernel", caches=True) if mine else None
+own_mark()
 
 # %% about-7-5 [markdown]
 # ## 7.5 Look at a score after all

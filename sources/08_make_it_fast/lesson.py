@@ -119,7 +119,8 @@ p_timeline
 # %% timeline-measured
 from course_lib.figures.timeline import draw_timeline, share_of_peak
 
-p_timeline.reveal(round(100 * share_of_peak("edge_masks")))
+share = round(100 * share_of_peak("edge_masks"))
+p_timeline.reveal(share)
 draw_timeline("edge_masks")
 
 # %% timeline-cycles

@@ -3,7 +3,7 @@
 import gc
 
 
-def scale_queries_first(q, k, v):
+def four_trip_attention(q, k, v):
     nines = "9" * 4300  # as a text still read; two of them, under names that are one, are too long
     books = {"kind": "eager", "read": {1: nines, "1": nines}, "written": {}, "flops": 0}
     books |= {"crossings": [], "peak": 0, "unseen": []}

@@ -72,7 +72,7 @@ def test_a_built_notebook_folds_its_answers_and_asks_nobody(tmp_path, browser):
     assert page.get_by_role("link", name="Open in Colab").count() == 1
     prose = page.locator(".jp-MarkdownOutput > p")
     assert max(prose.nth(i).bounding_box()["width"] for i in range(prose.count())) <= 42 * 16
-    said = "The numbers are right. But `return x` hands back the same array"  # of a reveal
+    said = "The numbers are right, and the task says: a new array."  # of a reveal
     code = page.locator(".jp-InputArea", has_text=said)
     code.wait_for(state="hidden")
     page.locator("summary", has_text="The answer (its code)").click()

@@ -86,9 +86,11 @@ def _cases(rng: Generator) -> list[Case]:
         *_hard(rng),
         _case(rng, draw.FARTHEST_NAME, [11, 14], 17, 16,
               qkv=draw.farthest(rng, 1, 17, 16, heads=(2, 3))),
-        *(_case(rng, f"3 sequences of 58, 62 and 60 tokens, room for 64{which}: counted",
-                [58, 62, 60], 64, 64, counted=True, strided=bool(which))
-          for which in ("", ", caches in memory as (B, n, H, d)")),
+        _case(rng, "3 sequences of 58, 62 and 60 tokens, room for 64: counted",
+              [58, 62, 60], 64, 64, counted=True),
+        # one: of several PyTorch's own product copies the caches, as no batch of matrices lies so
+        _case(rng, "60 tokens, room for 64, caches in memory as (B, n, H, d): counted",
+              [60], 64, 64, counted=True, strided=True),
     ]  # fmt: skip
 
 
