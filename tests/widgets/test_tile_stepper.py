@@ -545,8 +545,21 @@ def test_what_o_can_be_is_open_where_it_goes_on_and_says_how_far(mount):
     assert "h" not in run, "neither end is closed"
     assert page.locator("text", has_text="in −3.6 to 3").count() == 1
     closed = TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])
-    closed.step = 11
+    closed.step = 10
     page = mount(closed, width=1280)
     assert page.locator(".fac-step-rim").get_attribute("d").count("h") == 2
     assert page.text_content(".fac svg").count("must liein here") == 2  # O and the answer
     assert page.locator(".fac-step-m-old").count() == 1, "the record that α comes from"
+
+
+@pytest.mark.browser
+def test_on_a_phone_the_words_of_the_weights_keep_off_axes_and_of_the_next_heading(mount):
+    page = mount(at(TileStepper(), 12), width=480, reduced=True)
+    stage = page.locator(".fac-stage")
+    heading, other = (
+        stage.locator("text.fac-t-name", has_text=re.compile(f"^{text}$")).first.bounding_box()
+        for text in ("weights", "ℓ")
+    )
+    assert heading["x"] + heading["width"] + 20 < other["x"]
+    axis = stage.locator(".fac-step-axis").first.bounding_box()
+    assert stage.locator("text", has_text="10 × as tall").bounding_box()["x"] > axis["x"] + 2

@@ -197,12 +197,12 @@ function stepperPicture(model, data, now, says) {
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
-    heading(add, "desk", "weights p", { x, y, fs });
+    heading(add, "desk", fits(["weights p", "weights"], w), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
     if (end) return;
     const zoomed = [`${zoom} × as tall as in ℓ`], lines = wide(zoomed[0], 0.8 * fs) < w + 2 * fs ? zoomed : [`${zoom} × as tall`, "as in ℓ"];
-    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: y + (0.6 + 1.1 * i) * fs, ...middle }, text));
+    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", y: y + (0.6 + 1.1 * i) * fs, ...(wide(text, 0.87 * fs) < w ? { x: x + w / 2, ...middle } : { x: x + 1 }) }, text)); // never on the axis
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
