@@ -58,7 +58,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
              size * (0.74 if inside else 0.85), ha="right", va="top" if inside else "bottom",
              linespacing=1.05)  # fmt: skip
     last = [record for record in records if record.n in lengths[-1:]]
-    _say_how_much_less(axes, last, x, -_GAP * top, -_GAP * top - deep, size)
+    _say_how_much_less(axes, last, x, -_GAP * top, size)
     naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
@@ -80,23 +80,20 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     return figure
 
 
-def _say_how_much_less(
-    axes: Any, last: Sequence[Peak], x: float, y: float, row: float, size: float
-) -> None:
+def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, y: float, size: float) -> None:
     """Write beside fused attention's last peak how many times naive's it would go into."""
     peaks = {record.method: record.bytes or record.predicted_bytes for record in last}
     if peaks.get("naive") and peaks.get("fused"):
         measured = any(record.method == "naive" and record.bytes for record in last)
-        says = f"{peaks['naive'] / peaks['fused']:.0f} × less than naive"
+        less = f"{peaks['naive'] / peaks['fused']:.0f} × less"
         look = {"color": text_colour(_COLOURS["fused"]), "fontweight": "bold", "va": "top"}
         spot, behind = (x + _extent(peaks["fused"])[0]), 1.1 + 0.56 * len(_short(peaks["fused"]))
-        for wide, words, (low, off) in (
-            (True, says + " needs" * (not measured), (y, (behind, 0.15))),  # behind its own number
-            (False, says, (row, (1.0, -0.75))),  # on a phone below it
-        ):
+        full = f"{less} than naive" + " needs" * (not measured)
+        for wide, words in ((True, full), (False, less)):  # a phone has room for the number
             label = _say(
-                axes, words, (spot, low), off, size * 0.85, ha="left", in_layout=False, **look
-            )
+                axes, words, (spot, y), (behind, -0.05), size * 0.85, ha="left", in_layout=False,
+                **look,
+            )  # fmt: skip
             _only(label, wide)
 
 

@@ -437,7 +437,7 @@ Quiz(
             False,
             "The bytes take under 1 µs of some 20 µs.",
         ),
-        ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs of some 20 µs."),
+        ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of some 20 µs."),
         (
             "Fewer kernel launches.",
             True,

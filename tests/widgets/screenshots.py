@@ -36,7 +36,7 @@ _FACTOR = "N = 4096, d = 128: naive's four trips move how many times the least?"
 _TIME = "N = 128, H = 8, d = 128, on an H100. Which change would help most?"
 _QUIZ = [
     ("A kernel that moves half of the bytes.", False, "The bytes take under 1 µs of some 20 µs."),
-    ("A GPU with twice the FLOPs.", False, "The FLOPs take 0.07 µs of some 20 µs."),
+    ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of some 20 µs."),
     (
         "Fewer kernel launches.",
         True,

@@ -449,3 +449,17 @@ def test_bytes_say_of_how_many_heads_they_are(mount):
     said = page.locator(".fac-bytes").all_text_contents()
     assert said[0] == "all 32 heads268.4 MB"
     assert "one head" in page.inner_text(".fac")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_scaled_score_in_a_small_tile_has_a_name_that_fits_and_is_explained(mount, width):
+    page = mount(HBMAccountant(n=16), width=width)
+    names = page.locator(".fac text", has_text=re.compile("^S′$")).all()
+    names = [name for name in names if name.is_visible()]
+    assert len(names) == 2  # written, and read
+    tile = page.locator(".fac text", has_text=re.compile("^S$")).first.bounding_box()
+    for name in names:
+        assert name.bounding_box()["width"] < 1.9 * tile["width"]
+    assert "S′ is S/√d." in page.inner_text(".fac")
+    assert "S′" not in mount(HBMAccountant(), width=width).inner_text(".fac")

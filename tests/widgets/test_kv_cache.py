@@ -199,3 +199,23 @@ def test_weights_of_gpt_2():
     layer = 12 * width**2 + 13 * width
     total = (50257 + 1024) * width + layers * layer + 2 * width
     assert MODELS_OF_KV["GPT-2 (124M)"]["weights_m"] == round(total / 1e6)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_lines_of_request_1_run_through_no_word(mount, width):
+    page = mount(KVCacheCalculator(), width=width)
+    crossed = """() => {
+        const words = [...document.querySelectorAll('.fac-stage text')].filter((t) => t.textContent)
+            .map((t) => [t.textContent, t.getBoundingClientRect()]);
+        return [...document.querySelectorAll('.fac-kv-lead')].flatMap((line) => {
+            const to = line.getScreenCTM(), long = line.getTotalLength(), places = [];
+            for (let at = 0; at < long; at += 2)
+                places.push(line.getPointAtLength(at).matrixTransform(to));
+            const inside = (b) => ({ x, y }) => x > b.left && x < b.right
+                && y > b.top + 0.25 * b.height && y < b.bottom - 0.25 * b.height;
+            return words.filter(([, b]) => places.some(inside(b)));
+        }).map(([text]) => text);
+    }"""
+    assert page.locator(".fac-kv-lead").count() == 2
+    assert page.evaluate(crossed) == []

@@ -515,3 +515,10 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
                 flag = 0.25 if at else -1.0
                 page = mount(Race(n, d, 128, 128, at=at, flag=flag, caches=caches), width=width)
                 assert page.evaluate(overlaps) == [], (n, d, at, width, caches)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_slider_of_the_bytes_has_a_name_at_every_width(mount, width):
+    page = mount(Race(n=1024), width=width)
+    assert page.get_by_text("bytes moved", exact=True).is_visible()

@@ -243,8 +243,35 @@ def test_beside_measured_marks_the_models_keep_their_names(mount, width):
     for word in ("flash at best: 41", "flash at worst: 126", "naive", "eager", "measured: 345"):
         assert word in drawn
     if width > 700:
-        assert "35 % of the roof" in drawn
-        assert "53 % of the roof" in drawn
+        assert "35 % of arithmetic's roof, 989" in drawn
+        assert "53 % of memory's roof, 141" in drawn  # 42.2 FLOP/byte at 3350 GB/s
+    else:
+        assert "eager measured: 75" in drawn
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_dots_of_the_dial_say_what_they_count_to_the_last(mount, width):
+    page = mount(RooflineChart(view="dial"), width=width)
+    said = page.locator(".fac-stage text.fac-t-soft").all_text_contents()
+    assert {f"{2 if width > 700 else 4} queries", "4k"} <= set(said)
+    box = "n => (({ x, width }) => ({ x, width }))(n.getBBox())"  # without its stroke
+    at = page.locator(".fac-stage text", has_text=re.compile("^4k$")).last.evaluate(box)
+    dots = page.locator(".fac-roof-stops").evaluate(box)
+    # at the last dot: no tick of the axis
+    assert at["x"] + at["width"] / 2 == pytest.approx(dots["x"] + dots["width"], abs=1)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280, 1920])
+def test_the_name_of_the_slope_is_on_no_stem(mount, width):
+    crossed = """() => {
+        const box = (n) => n.getBoundingClientRect();
+        const a = box(document.querySelector('.fac text[transform*=rotate]'));
+        const marks = [...document.querySelectorAll('.fac-roof-way')].map(box);
+        return marks.filter((b) => b.left < a.right && a.left < b.right).length;
+    }"""
+    assert mount(above_the_slope(), width=width).evaluate(crossed) == 0
 
 
 def test_every_model_of_the_chart_exists():

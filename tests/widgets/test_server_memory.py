@@ -149,3 +149,17 @@ def test_a_lane_is_as_long_as_its_run_and_as_full_as_its_pool(mount):
         assert width / boxes[0][0] == pytest.approx(run["seconds"] / runs[0]["seconds"], rel=0.01)
         full = max(run["needed"]) / max(runs[0]["needed"])
         assert height / boxes[0][1] == pytest.approx(full, rel=0.01)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_needed_rows_are_not_in_flashs_colour_and_the_title_says_against_what(mount, width):
+    page = mount(ServerMemory(), width=width)
+    fill = page.locator("path.fac-server-full").first.evaluate("n => getComputedStyle(n).fill")
+    named = page.locator(".fac").evaluate(
+        "n => { n.style.fill = 'var(--fac-flash)'; return getComputedStyle(n).fill; }"
+    )
+    assert fill != named
+    title = page.locator(".fac-stage text").first
+    assert "static batching" in title.text_content()
+    assert title.bounding_box()["width"] < width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -121,8 +122,13 @@ def test_the_title_says_how_much_is_too_much_and_each_wall_whether_it_holds(moun
     page.get_by_label("B_k").first.press("ArrowLeft")
     marks = page.locator(".fac-stage text").all_text_contents()
     assert [mark for mark in marks if mark[0] in "✓✗"] == [
-        "✗ T4", "✗ L4", "✓ A100", "✓ H100, B200",
+        "✗ T4", "✗ L4", "✓ A100", "✓ H100",
     ]  # fmt: skip
+    assert "H100, B200" in page.locator(".fac-sram-title").inner_text()  # two have no room there
+    walls = [wall.bounding_box()["x"] for wall in page.locator(".fac-sram-wall").all()]
+    names = page.locator(".fac-stage text", has_text=re.compile("^[✓✗]")).all()
+    for wall, name in zip(walls, names, strict=True):
+        assert name.bounding_box()["x"] == pytest.approx(wall, abs=4)
 
 
 @pytest.mark.browser

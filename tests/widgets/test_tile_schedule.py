@@ -210,7 +210,12 @@ def test_on_a_phone_the_buttons_stand_between_the_grid_and_the_desk(mount):
 @pytest.mark.parametrize("width", [480, 1280])
 def test_rows_moved_are_shown_at_every_width(mount, width):
     page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
-    assert "24 of 402.5 ×" in page.text_content(".fac-stage")
+    assert "24 of 40by the end 2.5 ×" in page.text_content(".fac-stage")
+    key = page.locator(".fac-stage text", has_text="dashed").bounding_box()
+    ends = page.locator(".fac-tile-end").all()
+    assert key["x"] < max(end.bounding_box()["x"] + end.bounding_box()["width"] for end in ends)
+    page.get_by_label("Step", exact=True).press("End")
+    assert "40 of 402.5 ×" in page.text_content(".fac-stage")
 
 
 @pytest.mark.browser
@@ -222,7 +227,10 @@ def test_the_title_asks_before_the_first_step_and_answers_at_the_end(mount, sche
     assert page.inner_text(".fac-finding").endswith("?")
     assert page.locator(".fac-tile-end").evaluate_all(ends) == 0
     assert " ×" not in page.text_content(".fac-stage")
+    full = page.locator(".fac-edge:is(.fac-fill-q, .fac-fill-k, .fac-fill-v):not(.fac-tile-unread)")
+    assert full.count() == 0  # full colour: read
     page.get_by_role("button", name="Next").click()
+    assert full.count() > 0
     assert "so far" in page.inner_text(".fac-finding")
     assert page.locator(".fac-tile-end").evaluate_all(ends) > 0
     page.get_by_label("Step", exact=True).press("End")

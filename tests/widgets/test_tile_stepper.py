@@ -333,13 +333,18 @@ def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width)
     box = "n => (({ y, height }) => ({ y, height }))(n.getBBox())"  # without its stroke
     stack = notes.locator(".fac-edge.fac-step-bar").first.evaluate(box)
     gone = notes.locator(".fac-step-gone-part").first.evaluate(box)
+    stack_o = notes.locator(".fac-edge.fac-step-bar").last.evaluate(box)
+    gone_o = notes.locator(".fac-step-gone-part").last.evaluate(box)
     share = 1 - math.exp(-2)
     assert gone["height"] == pytest.approx(share * stack["height"], abs=1)
     assert gone["y"] == pytest.approx(stack["y"], abs=1)
-    assert (
-        notes.locator("text").filter(has_text="86.5 % goes" if width > 900 else "−86.5 %").count()
-        == 2
-    )
+    assert notes.locator("text").filter(has_text="× 0.135").count() == 2
+    # what O can be shrinks too: alpha times the old ℓ, from the lowest value to the highest
+    band = notes.locator(".fac-step-open").evaluate(box)
+    old_l, old_o = (by_hand()._steps("right")[name][0] for name in ("l", "o"))
+    unit = stack_o["height"] / old_o[0]
+    assert band["height"] == pytest.approx(math.exp(-2) * old_l * (40 - 10) * unit, abs=1)
+    assert band["y"] < stack_o["y"] + gone_o["height"] < band["y"] + band["height"]
     assert page.locator(".fac-step-axis").count() == 3  # of p, of ℓ, of O
     for axis in page.locator(".fac-step-axis").all():
         assert axis.bounding_box()["x"] > 0
@@ -364,9 +369,10 @@ def test_printed_numbers_multiply_to_what_is_printed(mount, width):
                     page.inner_text(".fac-step-title"),
                 )
                 alpha = read(re.search(rf"= ({number})$", words.strip())[1])
-                if "shrinks to" in title:
-                    share = read(re.search(rf"({number}) %", title)[1])
-                    assert share == pytest.approx(100 * alpha, rel=5.5e-3)
+                if "shrink ×" in title:
+                    assert read(re.search(rf"× ({number})", title)[1]) == pytest.approx(
+                        alpha, rel=5.5e-3
+                    )
                 for text in page.locator(".fac-stage text", has_text="→").all_text_contents():
                     old, new = (read(found) for found in re.findall(number, text))
                     rounded = [float(f"{old * alpha:.{digits}g}") for digits in (2, 3)]
@@ -539,8 +545,21 @@ def test_what_o_can_be_is_open_where_it_goes_on_and_says_how_far(mount):
     assert "h" not in run, "neither end is closed"
     assert page.locator("text", has_text="in −3.6 to 3").count() == 1
     closed = TileStepper.by_hand([[1, 3], [2, 5]], [[10, 20], [30, 40]])
-    closed.step = 11
+    closed.step = 10
     page = mount(closed, width=1280)
     assert page.locator(".fac-step-rim").get_attribute("d").count("h") == 2
     assert page.text_content(".fac svg").count("must liein here") == 2  # O and the answer
     assert page.locator(".fac-step-m-old").count() == 1, "the record that α comes from"
+
+
+@pytest.mark.browser
+def test_on_a_phone_the_words_of_the_weights_keep_off_axes_and_of_the_next_heading(mount):
+    page = mount(at(TileStepper(), 12), width=480, reduced=True)
+    stage = page.locator(".fac-stage")
+    heading, other = (
+        stage.locator("text.fac-t-name", has_text=re.compile(f"^{text}$")).first.bounding_box()
+        for text in ("weights", "ℓ")
+    )
+    assert heading["x"] + heading["width"] + 20 < other["x"]
+    axis = stage.locator(".fac-step-axis").first.bounding_box()
+    assert stage.locator("text", has_text="10 × as tall").bounding_box()["x"] > axis["x"] + 2

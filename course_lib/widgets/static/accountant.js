@@ -101,6 +101,7 @@ const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
 const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
+const SCALED = "S′"; // S/√d in a tile that has no room for its name
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
 const KINDS = { "lower bound": "K and V from HBM once", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
@@ -371,9 +372,9 @@ function render({ model, el }) {
       if (!score || px(at.tall) <= 17) return 0;
       return [1, 2].find((many) => many * px(at.wide) > 7.5 * (many < 2 ? tight(at, score) : score).length) ?? 0;
     }
-    /** A score's name in a small tile: what is done to S, where its whole name has no room. */
+    /** A score's name in a small tile: S′ for the scaled S, where its whole name has no room. */
     function tight(at, score) {
-      return px(at.wide) > 7.5 * score.length ? score : score.replace("S/", "/");
+      return px(at.wide) > 7.5 * score.length ? score : score.replace("S/√d", SCALED);
     }
     function inside(at) {
       return px(at.wide) > 84 && px(at.tall) > 20;
@@ -414,7 +415,7 @@ function render({ model, el }) {
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
     drawLaunches();
-    write(legend, `${values.H > 1 || get("layers") > 1 ? "The areas are of one head of one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers each, Q, K, V and O of ${shape.n} × ${shape.d}.`);
+    write(legend, `${values.H > 1 || get("layers") > 1 ? "The areas are of one head of one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers each, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
     /** Where launches set the pace and there is room below the areas: a block a launch, all of one scale. */
     function drawLaunches() {
       const many = lanes.map((l) => l.model.launches * get("layers")), across = (column - 6) / Math.max(...many), room = (i) => tallOf(i) - rowOf(talls, i) - 2 * line;

@@ -159,11 +159,15 @@ function render({ model, el }) {
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     const at0 = (i) => first + i * line + (narrow ? 1.2 : 0) * fs;
+    const high = (narrow ? 0.95 : 1.15) * fs, barY = (i) => at0(i) + (narrow ? 0.3 : 0.22) * fs;
     lines((add) => {
-      if (under) [0, brickAt.w].forEach((x, i) => add(`from ${i}`, "path", { class: "fac-kv-lead", d: `M${left + x} 0V${at0(all.findIndex(([name]) => name === OWN))}` }));
+      if (under) { // beside the bars only, through no word
+        const own = all.findIndex(([name]) => name === OWN), rows = all.slice(0, own + 1).map((_, i) => barY(i));
+        [0, brickAt.w].forEach((x, i) => add(`from ${i}`, "path", { class: "fac-kv-lead", d: rows.map((y, row) => `M${left + x} ${y - (narrow ? 0.1 : 0.4) * fs}V${row < own ? y + high + 0.4 * fs : y}`).join("") }));
+      }
       add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
       all.forEach(([name, variant], i) => {
-        const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), high = (narrow ? 0.95 : 1.15) * fs, at = at0(i), y0 = at + (narrow ? 0.3 : 0.22) * fs;
+        const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
         const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
         if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, `store it so: ${name}`, () => put(model, change));
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });

@@ -168,7 +168,7 @@ function render({ model, el }) {
     });
     const left = numbered ? Math.max(wide("page", 0.87 * fs), wide(String(pages()), 0.87 * fs)) + 0.7 * fs : 1;
     memory((add) => {
-      y = drawPages(add, now, c, name, { left, top: y + (numbered ? (tokens ? 3.6 : 2.1) : 1.7) * fs, tall, gap, slot: (width - left - 1) / across, across, letters: tokens }, fs);
+      y = drawPages(add, now, c, name, { left, top: y + (numbered ? 3.6 : 1.7) * fs, tall, gap, slot: (width - left - 1) / across, across }, fs);
     });
     return y + 1.6 * fs;
   }
@@ -251,7 +251,7 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across, letters }, fs) {
+  function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
     const place = (page) => [left + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
@@ -290,12 +290,12 @@ function render({ model, el }) {
       const firsts = {};
       for (let page = 0; page < Math.min(each, shown); page += 1) for (const who of holding[page] ?? []) firsts[who] ??= place(page)[0] + wide / 2;
       const names = Object.keys(firsts), places = spread(names.map((x) => firsts[x]), names.map(() => 1.5 * fs), left, left + each * wide);
-      if (letters) names.forEach((x, i) => {
+      names.forEach((x, i) => {
         add(`lead ${x}`, "path", { class: "fac-pages-lead", d: `M${places[i]} ${top - 0.85 * fs}L${firsts[x]} ${top - 1}` });
         add(`letter ${x}`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: places[i], y: top - 1.05 * fs, "text-anchor": "middle" }, x);
       });
-      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - (letters ? 2.25 : 0.45) * fs, "text-anchor": "middle" }, String(page));
-      add("axis", "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: top - (letters ? 2.25 : 0.45) * fs, "text-anchor": "end" }, "page");
+      for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 2.25 * fs, "text-anchor": "middle" }, String(page));
+      add("axis", "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: top - 2.25 * fs, "text-anchor": "end" }, "page");
       for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
     }
     if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number

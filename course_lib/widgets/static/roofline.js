@@ -12,6 +12,9 @@ export function intensity(point, shape) {
 /** TFLOP/s under the roof. */
 export const attainable = (x, chip) => Math.min((x * chip.hbm_gb_per_s) / 1e3, chip.tflops_half);
 
+/** The middle of the widest gap between places. */
+const widest = (places) => places.sort((a, b) => a - b).slice(1).map((b, i) => [b - places[i], (b + places[i]) / 2]).reduce((a, b) => (b[0] > a[0] ? b : a))[1];
+
 /** Timed faster than HBM alone could send the bytes that were counted. */
 const aboveSlope = (m, chip) => m.tflops > attainable(m.intensity, chip) && m.tflops <= chip.tflops_half;
 
@@ -78,8 +81,8 @@ function render({ model, el }) {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: end, y: peak - fs, "text-anchor": "end" }, flat);
-      const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** ((left + Math.log2(ridge)) / 2 - 1);
+      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots
+      const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : (left + Math.log2(ridge)) / 2 - 1); // between the stems
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if HBM sent every byte" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
@@ -95,7 +98,7 @@ function render({ model, el }) {
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
-      if (dial) stops(add, points, { X, Y, fs, ridge, chip, clear: end - 7.4 * flat.length });
+      if (dial) stops(add, points, { X, Y, fs, ridge, chip });
       else if (!faster) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
@@ -142,16 +145,18 @@ function render({ model, el }) {
   }
 
   /** A dot for each number of queries that the handle can stand at, and the numbers that have room. */
-  function stops(add, points, { X, Y, fs, ridge, chip, clear }) {
+  function stops(add, points, { X, Y, fs, ridge, chip }) {
     const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => [0, 2].every((i) => Math.abs(X(x) - X(points[i].x)) > fs)); // those have names
     add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
     const apart = X(2) - X(1), every = Math.ceil((2.2 * fs) / apart);
     const said = at.filter(({ x }, i) => (i % every === 1 % every || (X(x) < X(ridge) && X(x) + 2.4 * fs > X(ridge))) && Math.abs(X(x) - X(points[1].x)) > fs);
+    let edge = 0;
     said.forEach(({ queries, x }, i) => {
       const flat = x > ridge;
-      if (flat && (X(8) - X(1) < 10 * fs || X(x) + fs > clear)) return; // there the names have no room
+      if (flat && X(x) < edge) return; // there the dots are closer
+      edge = X(x) + 2.2 * fs;
       const last = !flat && X(x) + 3 * fs > X(ridge); // left of the roof, for the line of the balance stands on the right
-      const words = `${queries >= 1024 ? `${queries / 1024}k` : queries}${i || every > 1 ? "" : ` quer${queries === 1 ? "y" : "ies"}`}`;
+      const words = `${queries >= 1024 ? `${queries / 1024}k` : queries}${i ? "" : ` quer${queries === 1 ? "y" : "ies"}`}`;
       add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : last ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.6 : last ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : last ? "end" : "start" }, words);
     });
   }
@@ -174,10 +179,10 @@ function render({ model, el }) {
       return { key: p.label, handle, under: own && !long && view === VIEWS.kernels ? own.quantity : "", text: own && (long || view === VIEWS.dial) ? own.text : says(p, long), colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
     };
     const timed = (m) => {
-      const short_ = `: ${short(m.tflops, 3)}`, roof = attainable(m.intensity, chip), whole = long || 9 * (m.label + short_).length < end - beyond;
-      return { key: m.label, text: (whole ? m.label : m.label.replace(/^(flash|eager|naive), /, "")) + short_, under: long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of the roof` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) };
+      const short_ = `: ${short(m.tflops, 3)}`, roof = attainable(m.intensity, chip), [own, bare] = [m.label.replace(", ", " "), m.label.replace(/^(flash|eager|naive), /, "")], near = [own, bare].find((text) => wide(text + short_, 0.87 * fs) < end - beyond) ?? bare;
+      return { key: m.label, text: (long ? m.label : near) + short_, under: long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof, ${short(roof, 3)}` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) };
     };
-    const size = (l) => ({ ...l, size: wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs) });
+    const size = (l) => ({ ...l, size: Math.max(wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs), l.bold && l.under ? wide(l.under, 0.8 * fs) : 0) });
     const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
       if (l.flat) return { ...l, left: !long ? beyond : l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs) ? Math.max(beyond, l.x - 0.8 * fs - l.size) : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long ? Math.max(l.y, peak) : peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
@@ -187,7 +192,7 @@ function render({ model, el }) {
     });
     const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 1.2 * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
     const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
-    const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + fs && Math.abs(m.y - row) < 1.1 * fs);
+    const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && Math.abs(m.y - row) < 1.1 * fs);
     let edge = 0;
     for (const l of right.sort((a, b) => a.y - b.y)) {
       if (l.lead || l.flat) for (l.y = Math.max(l.y, edge); hits(l, l.y); l.y += 0.2 * fs);

@@ -52,11 +52,12 @@ function render({ model, el }) {
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, against = `${found}: ${first} against ${last}`;
+    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, sizes = tight ? [1] : [1.4, 1];
+    const [title, size] = [`${found}: ${first} against ${last}`, `${found} of ${last}`].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
     const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: tight ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : wide(against, 1.4 * fs) < width ? against : found);
+      add("title", "text", { class: size === 1 ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : title);
       lines(add, "asked", narrow ? asked : [asked.join("; ")], 1, 2.5 * fs, fs);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];

@@ -90,13 +90,16 @@ function render({ model, el }) {
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
       const excess = `${bytesText(total - most, KIB)} too much`;
-      if (total > most && px(total) - px(most) > 9 * excess.length) over("spilled", "text", { class: "fac-t-name fac-sram-no", x: px(most) + 0.7 * fs, y: top + tall - 0.55 * fs }, excess);
+      if (total > most && px(total) - px(most) > 9 * excess.length) over("spilled", "text", { class: "fac-t-name", x: px(most) + 0.7 * fs, y: top + tall - 0.55 * fs }, excess);
       if (perThread) registerFile(add, over, now, px, y, fs);
       handles(over, spans, now, px, top, tall, fs, width, narrow);
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const titles = walls.map(({ limit, names: all }) => `${total <= limit ? "✓" : "✗"} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`);
+      const titles = walls.map(({ limit, names: all }) => {
+        const sign = total <= limit ? "✓" : "✗", short_ = all.map((name) => name.split("-")[0]), says = `${sign} ${(narrow ? short_ : all).join(", ")}`;
+        return narrow && px(limit) + wide(says, 1.08 * fs) > width ? `${sign} ${short_[0]}` : says; // a name stands at its wall; the title has them all
+      });
       const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
       const places = spread(walls.map(({ limit }, i) => px(limit) + (narrow ? widths[i] / 2 - 0.3 * fs : 0)), widths, 0, width), at = places.map((x, i) => (narrow ? x - widths[i] / 2 + 0.3 * fs : x));

@@ -250,7 +250,7 @@ function render({ model, el }) {
       const many = t === "k" || t === "v" ? tK : tQ;
       for (let tile = 0; tile < many; tile += 1) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
-        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}${step && !times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
+        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}${!times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
         if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
       }
@@ -279,7 +279,7 @@ function render({ model, el }) {
     if (gaps.length) { // once, across the longest run of tiles that nobody touches
       const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
       const words = [...(now.mask === "causal" ? ["skipped: every key is later"] : []), "skipped"].find((text) => b.x + b.w - a.x > wide(text, 0.9 * fs));
-      if (words && q.h > 1.2 * fs) add(`${key} skipped`, "text", { class: "fac-t-soft", x: (a.x + b.x + b.w) / 2, y: q.y + q.h / 2 + 0.32 * fs, "text-anchor": "middle" }, words);
+      if (words && q.h > 1.2 * fs) chip(add, `${key} skipped`, words, (a.x + b.x + b.w) / 2, q.y + q.h / 2, fs); // on a ground of its own: edges of tiles run through
     }
     for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
     if (isDecode(now) && gh / now.n_q > 6) {
@@ -361,10 +361,11 @@ function render({ model, el }) {
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
       add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
-      add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${short(end[t] / rows, 2)} ×` : "");
+      add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${step < all().length ? "by the end " : ""}${short(end[t] / rows, 2)} ×` : "");
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
-    add("counts key", "text", { class: "fac-t-soft", x: x + w - 0.4 * fs, y: y + 1.6 * fs, "text-anchor": "end" }, step ? "dashed: by the end" : "");
+    const key_ = left + there.q * unit + 4 * fs;
+    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step && key_ + 8.5 * fs < x + w ? "dashed: by the end" : "");
   }
 
   function sentence(now, step) {

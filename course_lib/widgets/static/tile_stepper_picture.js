@@ -197,12 +197,12 @@ function stepperPicture(model, data, now, says) {
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
-    heading(add, "desk", "weights p", { x, y, fs });
+    heading(add, "desk", fits(["weights p", "weights"], w), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
     if (end) return;
     const zoomed = [`${zoom} × as tall as in ℓ`], lines = wide(zoomed[0], 0.8 * fs) < w + 2 * fs ? zoomed : [`${zoom} × as tall`, "as in ℓ"];
-    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: y + (0.6 + 1.1 * i) * fs, ...middle }, text));
+    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", y: y + (0.6 + 1.1 * i) * fs, ...(wide(text, 0.87 * fs) < w ? { x: x + w / 2, ...middle } : { x: x + 1 }) }, text)); // never on the axis
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
@@ -219,9 +219,11 @@ function stepperPicture(model, data, now, says) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
+    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
     heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O[${column}]`], w + 0.4 * fs) : name, { x, y, fs });
     if (what === "o" && last_ >= 0) {
-      const range = bounds(column).map((v) => v * right.l[last_]), [high, deep] = range.map((v) => Math.max(y, Math.min(floor, base - v * scale.unit)));
+      const range = bounds(column).map((v) => v * right.l[last_] * (shrinks ? alpha : 1)), // of the keys that O holds: their ℓ shrinks with it
+         [high, deep] = range.map((v) => Math.max(y, Math.min(floor, base - v * scale.unit)));
       const [overs, unders] = [base - range[0] * scale.unit < y - 1, base - range[1] * scale.unit > floor + 1], [least, most] = [short(range[1], 2), short(range[0], 2)];
       add("o band", "rect", { class: "fac-step-band fac-step-open", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
       add("o band edge", "path", { class: "fac-step-rim", d: `M${x} ${high}V${deep}M${x + w} ${high}V${deep}${overs ? "" : `M${x} ${high}h${w}`}${unders ? "" : `M${x} ${deep}h${w}`}` }); // open where it goes on
@@ -236,7 +238,6 @@ function stepperPicture(model, data, now, says) {
       const first = finiteOr0(value(right, 0)) * scale.unit;
       return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
     }
-    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       run.parts[what][last_].forEach((share, i) => {
@@ -262,7 +263,7 @@ function stepperPicture(model, data, now, says) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, fits([`${short(100 - Number((100 * alpha).toPrecision(3)), 3)} % goes`, `−${short(100 - Number((100 * alpha).toPrecision(3)), 3)} %`], half - 0.4 * fs, 0.87 * fs), x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 3)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
       if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
