@@ -7,9 +7,9 @@ decides for each number that is there, however often it is there. Copying, trans
 with a constant, packing, converting (of numbers that are one in float16 all or none are halved)
 and scaling can be done again on those inputs. Inputs that belong together (an lse, and what its
 scores are made of) stay as they are beside others that change, and so do inputs that are plain: who
-converts ones gives what anybody may make. What a kernel computes follows the
-inputs; what was computed beside it would have to guess a bit for each number. Where a launcher
-does more between two launches the replay is `Unclear`: a person has to look.
+converts ones gives what anybody may make. What a kernel computes follows the inputs; what was
+computed beside it would have to guess a bit for each number. Where a launcher does more between
+two launches the replay is `Unclear`: a person has to look.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class Replay:
         self._is_halved = secret.integers(0, 2, 1 << 16).astype(bool)  # for each float16
         places = range(len(case.args))
         free = replace(case, args=tuple(case.args[i] for i in places if i not in case.together))
-        self._plain_too = all(is_plain(bits_of(x)) for x in _floating(free))
-        if not any(self._is_halved[_as_float16(x)].any() for x in _floating(free)):
+        uneven = [x for x in _floating(free) if not is_plain(bits_of(x))]
+        self._plain_too = not uneven
+        if not any(self._is_halved[_as_float16(x)].any() for x in uneven or _floating(free)):
             self._is_halved[:] = True  # few numbers, and none was chosen
         args = [x if i in case.together else self._other(x) for i, x in enumerate(case.args)]
         kwargs = {key: self._other(x) for key, x in case.kwargs.items()}

@@ -454,6 +454,15 @@ def test_a_plain_input_stays_since_anybody_may_make_its_numbers():
         assert not torch.equal(changed, x)
 
 
+def test_an_input_of_few_numbers_changes_whatever_becomes_of_a_plain_one():
+    """Else nothing would change where only the plain one's number was chosen."""
+    plain, few = torch.zeros(2, 4), torch.tensor([[1.5, 2.5, 1.5, 1.5], [2.5, 1.5, 2.5, 1.5]])
+    plain[:, 0] = 1
+    for seed in range(32):
+        replay = Replay(Case("", (plain, few)), np.random.default_rng(seed))
+        assert not torch.equal(replay.other_case.args[1], few)
+
+
 def test_other_inputs_are_the_secrets_and_commute_with_what_launchers_do():
     x = torch.cat([drawn(500), drawn(500), torch.tensor([0.0, torch.inf, -torch.inf, torch.nan])])
 
