@@ -197,7 +197,7 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
     title = page.inner_text(".fac-pages-title")
-    assert title == "Page 0 was shared: C’s new token went to a copy, page 4"
+    assert title == "Page 0 was shared: C writes to a copy, page 4"
     assert page.locator(".fac-pages-copy").count() == 1
     press(page, "end A")
     assert set(frame_of(page)["tables"]) == {"B", "C"}

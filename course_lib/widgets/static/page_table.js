@@ -136,7 +136,7 @@ function render({ model, el }) {
     voice.say(`${tell(now)} ${said.textContent}`);
   }
 
-  const copyTold = (now) => (now.copied ? `Page ${now.copied[0]} was shared: ${now.wrote ? `${now.wrote[0]}’s` : "the"} new token went to a copy, page ${now.copied[1]}` : "");
+  const copyTold = (now) => (now.copied ? `Page ${now.copied[0]} was shared: ${now.wrote?.[0] ?? "a request"} writes to a copy, page ${now.copied[1]}` : "");
 
   /** What the last operation did, and what it all takes. */
   function told_(now, c) {
