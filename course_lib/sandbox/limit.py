@@ -122,7 +122,7 @@ def _timer(clock: Clock) -> Iterator[None]:
     send = ctypes.pythonapi.PyThreadState_SetAsyncExc
     asks = sys._getframe(4)  # behind two context managers: the function with the block
     over: list[bool] = []  # no Event: whoever is interrupted in one leaves it locked
-    sending = threading.Lock()
+    sending, asleep = threading.Lock(), threading.Lock()
 
     def ring() -> None:
         while not over and _runs(asks, target.value):  # also if it arrived before our "finally"
@@ -131,9 +131,11 @@ def _timer(clock: Clock) -> Iterator[None]:
                 with sending:
                     if not over:
                         send(target, ctypes.py_object(TookTooLong))
-            time.sleep(min(max(left, _SHORTEST), _LOOK) if left > 0 else _AGAIN)
+            asleep.acquire(timeout=min(max(left, _SHORTEST), _LOOK) if left > 0 else _AGAIN)
 
-    threading.Thread(target=ring, daemon=True).start()
+    asleep.acquire()
+    thread = threading.Thread(target=ring, daemon=True)
+    thread.start()
     try:
         yield
     finally:
@@ -144,6 +146,8 @@ def _timer(clock: Clock) -> Iterator[None]:
             while sending.locked():
                 time.sleep(0)
             send(target, None)  # nor does it arrive any later
+            asleep.release()
+            thread.join()  # a thread that wakes up while Python ends aborts the process
 
 
 def _runs(function: FrameType, thread: int) -> bool:
