@@ -21,7 +21,7 @@ from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, nai
 from course_lib.attention.naive_eager import (
     naive_eager,
     naive_eager_einsum,
-    naive_eager_scaled_first,
+    naive_eager_four_trips,
 )
 from course_lib.attention.tiled_eager import tiled_eager
 
@@ -51,7 +51,7 @@ def nbytes(*tensors):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(
     ("attention", "trips"),
-    [(naive_eager, 6), (naive_eager_einsum, 6), (naive_eager_scaled_first, 4)],
+    [(naive_eager, 6), (naive_eager_einsum, 6), (naive_eager_four_trips, 4)],
 )
 @pytest.mark.parametrize("inference", [False, True])
 def test_trips_do_not_depend_on_the_spelling(attention, trips, shape, inference):
@@ -71,7 +71,7 @@ def test_ledger_equals_the_models():
     q, k, v = inputs(*SHAPES["4-D"])
     shape = {"n": N, "d": D, "heads": 6, "b": 4}
     assert counted(naive_eager, q, k, v).total == eager_six_trips.bytes(**shape)
-    scaled_first = counted(naive_eager_scaled_first, q, k, v).total
+    scaled_first = counted(naive_eager_four_trips, q, k, v).total
     assert scaled_first == naive_four_trips.bytes(**shape) + 2 * nbytes(q)
     fused = counted(F.scaled_dot_product_attention, q, k, v).total
     assert fused == flash_compulsory.bytes(**shape, lse=True)

@@ -15,10 +15,10 @@ from course_lib.attention import attention_float64, naive, naive_masked, naive_s
 from course_lib.attention.naive_eager import (
     naive_eager,
     naive_eager_einsum,
-    naive_eager_scaled_first,
+    naive_eager_four_trips,
 )
 
-EAGER = [naive_eager, naive_eager_scaled_first, naive_eager_einsum]
+EAGER = [naive_eager, naive_eager_four_trips, naive_eager_einsum]
 
 
 def attention_pair_by_pair(q, k, v, sees, scale):
