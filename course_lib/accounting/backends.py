@@ -73,7 +73,8 @@ BACKENDS = (
     backend("SDPA flash", (80, 121), backward=True),
     backend("SDPA efficient", (50, 121), dtype=("fp16", "fp32"), d=tuple(range(8, 513, 8)),
             backward=True),
-    backend("your kernels of 9.6", (80, 121), dtype=_ANY, d=(16, 32, 64, 128), backward=True),
+    backend("your kernels of 9.6", (80, 121), dtype=("fp16", "fp32"), d=(16, 32, 64, 128),
+            backward=True),
     backend("SDPA math", (50, 121), dtype=_ANY, d=tuple(range(1, 513)), backward=True),
 )  # fmt: skip
 """The checklist, in the order in which it is tried."""

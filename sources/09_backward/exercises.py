@@ -1,8 +1,8 @@
 # %% title [markdown]
 # # 09 · Backward: exercises
 #
-# You write the backward pass: two numbers by hand first, then a tile in NumPy, then two kernels, and
-# at the end the function that trains with them.
+# You write the backward pass: two queries by hand, delta and dV, one tile in NumPy, then the kernels
+# of dK, dV and dQ, and at the end the function that trains with them.
 #
 # | | | minutes |
 # |---|---|---|
@@ -93,8 +93,7 @@ def store_tile(base, tile, rows, n_rows, HEAD_DIM: tl.constexpr):
 # %% about-9-2 [markdown]
 # ## 9.2 · What lse buys: delta and dV (15 minutes)
 #
-# Training needs gradients. Let `do` be the gradient of the loss by `o`: one number for each number
-# of `o`. The backward pass begins with two things:
+# The backward pass begins with two things:
 #
 # $$\delta_i = \sum_c dO_{ic}\, O_{ic} \qquad\qquad
 # dV = P^T dO, \quad P_{ij} = e^{S_{ij} - \mathrm{lse}_i}$$
@@ -370,7 +369,7 @@ check(dk_and_dv)
 # $dQ_i = \text{scale} \sum_j dS_{ij} K_j$ runs over the keys. If the programs of 9.4 added to it, several would
 # write to the same row at once, and would need atomic additions: slow, and in another order in each
 # run. So here the loop order is that of the forward pass: a program owns a tile of **queries**, and
-# the keys pass by. The price: S and dP are computed once more, 7 products in all where 5 would do.
+# the keys pass by.
 #
 # Now everything stands as `(block_q, block_k)`. Write where the loop ends, the loop, and the store.
 # The check counts: Q, dO, `lse` and `delta` are loaded once, K and V once for each tile of queries
@@ -460,7 +459,7 @@ check(dq_without_atomics)
 # - **the receipt, not the goods**: what waits between forward and backward, beyond the inputs, is
 #   linear in N. It is counted when forward has returned, inside PyTorch and outside;
 # - **kernels compute it**: what a launch is given is an input or was stored by a launch (`delta`
-#   too: you have a kernel for it), and what you return was stored by a launch. On the way PyTorch
+#   too: by `delta_kernel` alone, for `dv_kernel` makes what 9.4 makes), and what you return was stored by a launch. On the way PyTorch
 #   may copy, convert or scale it, and no more;
 # - `do` is drawn after your `o` is known, and comes as PyTorch makes it: after `o.sum()` all its
 #   strides are 0.

@@ -9,7 +9,7 @@
 # queries on paper; name the mistake behind a wrong gradient; say what the backward costs and what it
 # saves; write its kernels, and a function that trains with them.
 #
-# **Time:** 53 minutes for this lesson, 130 for its exercises.
+# **Time:** 65 minutes for this lesson, 130 for its exercises, and 30 more for 9★.
 
 # %% question [markdown]
 # ## The question
@@ -278,13 +278,13 @@ p_no_delta.reveal(
 # With d numbers in a row and N rows nothing changes but the shapes. Five matrix products, and
 # between them two steps that are done number by number:
 #
-# | | product | shape | how often the scale? |
+# | | product | shape | where the scale stands |
 # |---|---|---|---|
-# | again | S = scale · Q Kᵀ, then P = exp(S − lse) | N × N | once |
+# | again | S = scale · Q Kᵀ, then P = exp(S − lse) | N × N | in S |
 # | dV | Pᵀ dO | N × d | |
 # | dP | dO Vᵀ, then dS = P · (dP − δ) | N × N | |
-# | dQ | scale · dS K | N × d | once more |
-# | dK | scale · dSᵀ Q | N × d | once more |
+# | dQ | scale · dS K | N × d | in front, once more |
+# | dK | scale · dSᵀ Q | N × d | in front, once more |
 #
 # A mask (causal, say) needs no step of its own: where a key is hidden P is 0, and so is dS.
 #
@@ -302,9 +302,9 @@ p_no_delta.reveal(
 # - By Vⱼ, its slope is Σᵢ Pᵢⱼ dOᵢ: a tile's part of Pᵀ dO.
 # - By a score Sᵢⱼ its slope is Pᵢⱼ (dPᵢⱼ − δᵢ), for exp is its own slope: that is dS.
 #
-# But `lse` depends on Q and K too. Why may it be held fixed? Because its part is in f already: if a
-# score rises, lse rises, and all weights of the row shrink a little. What that costs is the
-# average that we called delta, and −δ has taken it off.
+# But `lse` depends on Q and K too. Why may it be held fixed? If a score Sᵢⱼ rises a little, lseᵢ rises
+# Pᵢⱼ times as much, and all weights of the row shrink by that. The shrinking changes the loss by
+# −Pᵢⱼ δᵢ for each step of Sᵢⱼ. That is just what −δᵢ in f does: it stands there in lse's place.
 #
 # So **what a tile adds is the gradient of its f**. Let PyTorch take that gradient, tile after tile, in
 # any order; it adds to `.grad` by itself. (9.3 asks you for the five products instead.)
@@ -464,8 +464,7 @@ p_flops.reveal(
 
 # %% clock-text [markdown]
 # And which way is faster, two walks or one that adds to dQ? A clock has said so for one GPU. The
-# course has both: *the same every time* is two walks in three kernels, *course* is one walk with
-# atomics (in a lower level of Triton; at d = 64 to 128, on an H100).
+# course has both; its one walk is written in a lower level of Triton (for d = 64 to 128, on an H100).
 
 # %% clock
 from course_lib.figures.training import one_walk_or_two
@@ -473,10 +472,12 @@ from course_lib.figures.training import one_walk_or_two
 one_walk_or_two()
 
 # %% clock-say [markdown]
-# Two walks, as the course wrote them, cost a quarter of the speed or more. What they buy stands in the name:
-# atomics come in whatever order they come, so dQ's last digits differ from run to run.
+# Two walks, as the course wrote them, cost a quarter of the speed or more. What they buy: the same dQ
+# in every run. Atomics come in whatever order they come, so dQ's last digits differ from run to run.
 #
-# Where do the cycles of the faster one go? As in lesson 08, a copy of the kernel writes down the SM's
+# ### Optional: where the cycles go
+#
+# (Nothing later needs it: go on at the bytes.) Where do the cycles of the faster one go? As in lesson 08, a copy of the kernel writes down the SM's
 # clock after each step. A program of it owns 128 keys, in two *groups* of four warps; tiles of 64
 # queries walk past. Each group is a lane, a row of bars.
 
@@ -489,10 +490,10 @@ took_products, took = cycles_of_a_tile("gradients")
 print(f"products of both groups: {took_products:,.0f} of {took:,.0f} cycles")
 
 # %% draw-backward-say [markdown]
-# At the data sheet's rate the five products of both groups need two thirds of a tile's cycles. The
-# longest step, about a quarter, lasts from asking for S until it is there; in it dQ of the tile before
-# is handed over. For nearly a third a group waits, and two thirds of that is for dV, dK and dQ.
-# More than half of the time both groups are at the same step.
+# At the data sheet's rate the five products of both groups need two thirds of this tile's cycles (one
+# tile is not the whole kernel). The longest step, a quarter or a little more, lasts from asking for S
+# until it is there; in it dQ of the tile before is handed over. For nearly a third a group waits, and
+# two thirds of that is for dV, dK and dQ. More than half of the time both groups are at the same step.
 #
 # **Not shown:** whether the tensor cores multiply while a group waits, for itself or for the other;
 # nor what a shorter step would gain.
@@ -734,8 +735,8 @@ p_curves.reveal(
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
 # N = 1024, batch 8, in half precision where PyTorch's *autocast* finds it safe. *FA2* is PyTorch's own,
-# its FlashAttention-2 backend. *course* is a finished, tuned version of what you write in 9.4 to 9.6:
-# two walks, three kernels. (The course got its one walk with atomics after this run.)
+# its FlashAttention-2 backend. *course* is the course's own: one walk with atomics, the faster column
+# of the table above. (What you write in 9.4 to 9.6 is the two walks.)
 # Two runs of the *same* naive attention are not equal either: some of PyTorch's operators add in no
 # fixed order on a GPU. That distance is the yardstick.
 
@@ -755,11 +756,11 @@ p_peak
 
 # %% long-memory
 from course_lib.accounting.measurements import load_measurements
-from course_lib.figures.training import memory_and_time
+from course_lib.figures.training import memory_of_a_step
 
 trained = {row["way"]: row for row in load_measurements("h100_small_gpt")["rows"]}
 above = {way: row["peak_bytes"] - row["held_bytes"] for way, row in trained.items()}
-memory_and_time()
+memory_of_a_step()
 
 # %% reveal-peak
 p_peak.reveal(
@@ -782,14 +783,15 @@ print(f"formula:  P in 2 bytes is {gpt2_small['p'] / 2**30:.2f} GiB, three times
 # %% slower-text [markdown]
 # ## Is it slower to compute P again?
 #
-# Counted above: naive attention's backward makes four products, dV, dP, dQ, dK. Two walks make seven.
+# Counted above: naive attention's backward makes four products, dV, dP, dQ, dK. One walk that makes P
+# again makes five.
 
 # %% predict-slower
 p_slower = Predict(
     "9-slower",
     "N = 4096, one attention on an H100. The backward that computes P again, beside the one that kept "
     "P, takes",
-    options=["7/4 of the time", "about the same", "less than half of the time"],
+    options=["5/4 of the time", "about the same", "less than half of the time"],
 )
 p_slower
 
@@ -808,7 +810,7 @@ p_slower.reveal(
 # **What this shows:** computing again did not cost time; on this GPU, at these sizes, it came with
 # saving time. **What it does not show:** why. The naive backward reads and writes N × N matrices several
 # times, so the trips to memory are the suspect (lesson 02). But nobody counted its trips with hardware
-# counters here, and it runs many kernels in place of three. A suspect is no verdict.
+# counters here, and it runs many kernels in place of a few.
 #
 # Does training gain more than inference, then? In memory it does: that was the table of peaks. In
 # time it depends on what you mean by more:
@@ -826,18 +828,27 @@ Table(("N", *columns), rows, dict(zip(columns, (".1f", ".1f", ",.0f", ",.0f"))))
 # %% gains-say [markdown]
 # By *factors* the forward gains more; by *microseconds saved*, the backward does, in each row.
 #
-# And look at the tables of the model and of attention alone together. Alone, the course's attention takes less time than FlashAttention-2 in
-# each row; in the whole model its step takes longer. The host has a part in that: in a later run
-# both steps were shorter with autograd's engine on one thread (`benchmarks/NOTES.md`). How much of
-# the distance is the host's differed between two rounds. So do not conclude from a kernel to a model.
+# And the whole model? A step of it, with the same attentions:
+
+# %% gains-model
+from course_lib.figures.training import time_of_a_step
+
+time_of_a_step()
+
+# %% gains-model-say [markdown]
+# Alone, the course's attention takes less time than FlashAttention-2 in each row of the table before;
+# in the whole model its step takes longer. Part of that is time on the CPU, between the kernels (how
+# much, two more rounds did not settle: `benchmarks/NOTES.md`). So do not conclude from a kernel to a
+# model.
 
 # %% shown [markdown]
 # ## What was shown, and what was not
 #
 # **Shown.** The gradients of attention are five products, and each tile can do its part from two
 # numbers a row, lse and delta. delta is dO · O and needs no P. So nothing N × N is kept, and the
-# memory of training grows with layers · N, not layers · N². Two walks without atomics compute seven
-# products, 3.5 times the forward. A GPT learned with it, along the same curve and in less memory.
+# memory of training grows with layers · N, not layers · N². One walk computes five products, two walks
+# without atomics seven, 3.5 times the forward. A GPT learned with the one walk, along the same curve
+# and in less memory.
 #
 # **Not shown.** That this is the fastest backward: it is not. That a model trains faster by so much:
 # attention is only a part of it (lesson 02). That memory is now free of N: Q, K, V and O of every
@@ -871,7 +882,7 @@ Quiz(
 # %% quiz-cost
 Quiz(
     "A paper says: our backward reaches 500 TFLOP/s, at 2.5 times the FLOPs of the forward. Its kernels "
-    "work without atomics, as ours do. How many products a tile does it really compute, for each two "
+    "work without atomics, as those of 9.4 and 9.5. How many products a tile does it really compute, for each two "
     "of the forward?",
     answer=7,
     explanation="5 are counted by convention: S, dV, dP, dQ, dK. In two walks S and dP come twice.",
@@ -889,7 +900,7 @@ Quiz(
         (
             "More FLOPs, fewer bytes: only a clock can say, and it said faster.",
             True,
-            "On an H100, at the lengths in the table. Another GPU, another table.",
+            "On an H100, at the lengths in the table.",
         ),
         ("Nothing: the products run in parallel.", False, "They use the same units, one by one."),
     ],

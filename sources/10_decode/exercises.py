@@ -15,8 +15,8 @@
 # | 10.7 | sequences of any length in one launch | 15 |
 # | 10★ | a tree of drafts | 20 |
 #
-# The check counts what is read in every exercise from 10.2 on: a byte of the cache once, however
-# many heads share it.
+# From 10.2 on the check counts bytes. Where the cache is read: each of its bytes once, however many
+# heads share it.
 #
 # Stuck? `hint(attention_intensity)` gives a hint, three at most for each exercise. `course catch-up
 # 10.5`, in a terminal, fills in 10.4 for you, so that nobody stops here.
@@ -170,7 +170,8 @@ check(split_decode)
 #
 # `load_tile` and `store_tile` are those of lesson 07. The launchers make their tensors contiguous
 # and are given. (Whoever writes his own: before a launch PyTorch may copy, convert, scale or pad a
-# tensor, and no more. What does not count is left out by the kernel.) In a tensor `(B, H, d)` the heads of key head number `i` (of all `B * H_kv`) are the
+# tensor, and no more. What is padding or hidden, the kernel leaves out; the launcher may not cut it
+# off.) In a tensor `(B, H, d)` the heads of key head number `i` (of all `B * H_kv`) are the
 # rows `i * group` to `i * group + group - 1`.
 
 # %% given-tiles
@@ -286,8 +287,8 @@ check(packed_decode)
 # - **an empty one.** Its loop makes no step, so `m` is -inf and `l_sum` is 0. Its part is the empty
 #   state: `o = 0` and `lse = -inf`, not NaN.
 #
-# Write where a split begins and ends (`first` and `end`), the loop, the two results, and the row at
-# which the part begins. The parts are `(splits, B, H, d)` and `(splits, B, H)`, float32: all heads
+# Begin as in your 10.4, then write where a split begins and ends (`first` and `end`), the loop, the two
+# results, and the row at which the part begins. The parts are `(splits, B, H, d)` and `(splits, B, H)`, float32: all heads
 # of split 0, then all of split 1. (`tl.num_programs(1)` is `B * H_kv`.) Each `o` is divided by its
 # own sum, `lse` is natural.
 #
@@ -304,14 +305,14 @@ def split_kernel(
     split = tl.program_id(0)
     kv_head = tl.program_id(1)  # of all B * H_kv
     packed = tl.arange(0, ROWS)  # (rows,), of which GROUP are heads
-    q += kv_head * GROUP * HEAD_DIM
     k += kv_head * n * HEAD_DIM
     v += kv_head * n * HEAD_DIM
+    ### BEGIN SOLUTION
+    q += kv_head * GROUP * HEAD_DIM
     q_tile = load_tile(q, packed, GROUP, HEAD_DIM)  # (rows, head_dim)
     m = tl.full((ROWS,), float("-inf"), tl.float32)
     l_sum = tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, HEAD_DIM), tl.float32)
-    ### BEGIN SOLUTION
     first = split * share
     end = tl.minimum(first + share, n)  # an empty split: end <= first
     for start in range(first, end, BLOCK_K):
@@ -370,7 +371,7 @@ check(decode_splits)
 #   `m_safe`, 0 in place of -inf, and divide by 1.
 # - The `lse_i` are natural logarithms. Whoever likes `tl.exp2` needs `log2(e)`.
 #
-# Counted: each part and each `lse_i` is loaded once, `o` and `lse` are stored once.
+# Counted: each part that has keys, and each `lse_i`, is loaded once, `o` and `lse` are stored once.
 #
 # Example: parts with `lse` 0 and ln 3 weigh 1/4 and 3/4, and the merged `lse` is ln 4.
 
@@ -423,7 +424,7 @@ check(merge_splits)
 # request left there, or memory that was never written. The check puts infinity there.
 # A weight of 0 does not help: 0 times infinity is NaN. So padding is not loaded at all.
 #
-# Start from your 10.5; the shares are still those of the whole cache, `share = ceil(n / splits)`.
+# Start from your 10.5 (its end stays as it is); the shares are still those of the whole cache, `share = ceil(n / splits)`.
 # New: each program loads the length of *its* sequence (one number, not counted; `kv_head` counts all
 # `B * H_kv` key heads, and the launcher tells `KV_HEADS`), and its share ends there. A program whose
 # share begins behind the length has nothing to do: it loads no key and stores an empty part. A length
@@ -443,14 +444,14 @@ def ragged_kernel(
     split = tl.program_id(0)
     kv_head = tl.program_id(1)  # of all B * H_kv
     packed = tl.arange(0, ROWS)  # (rows,), of which GROUP are heads
-    q += kv_head * GROUP * HEAD_DIM
     k += kv_head * n * HEAD_DIM
     v += kv_head * n * HEAD_DIM
+    ### BEGIN SOLUTION
+    q += kv_head * GROUP * HEAD_DIM
     q_tile = load_tile(q, packed, GROUP, HEAD_DIM)  # (rows, head_dim)
     m = tl.full((ROWS,), float("-inf"), tl.float32)
     l_sum = tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, HEAD_DIM), tl.float32)
-    ### BEGIN SOLUTION
     length = tl.load(lengths + kv_head // KV_HEADS)
     first = split * share
     end = tl.minimum(first + share, length)  # nothing to do: end <= first
@@ -467,11 +468,11 @@ def ragged_kernel(
         acc = acc * alpha[:, None]
         acc += tl.dot(p.to(v_tile.dtype), v_tile, input_precision="ieee")
         m = m_new
-    ### END SOLUTION
     l_safe = tl.where(l_sum == 0.0, 1.0, l_sum)
     part = (split * tl.num_programs(1) + kv_head) * GROUP  # its first row
     store_tile(o_parts + part * HEAD_DIM, acc / l_safe[:, None], packed, GROUP, HEAD_DIM)
     tl.store(lse_parts + part + packed, m + tl.log(l_safe), mask=packed < GROUP)
+    ### END SOLUTION
 
 
 def ragged_decode(q, k, v, lengths, splits, *, block_k=64):

@@ -11,7 +11,7 @@
 # keys of one query among programs and merge what they return; name the mistake behind a wrong
 # merge.
 #
-# **Time:** 55 minutes for this lesson, 120 for its exercises.
+# **Time:** 65 minutes for this lesson, 100 for its exercises, and 20 more for 10★.
 
 # %% question [markdown]
 # ## The question
@@ -127,6 +127,14 @@ for queries in (1, 4, 64, 8192):
 # %% dial
 RooflineChart(view="dial", n=8192, d=128, heads=32, kv_heads=8)
 
+# %% dial-ridge folded=true
+# @title After your look: at how many queries do groups of 4 pass the ridge?
+over = next(q for q in range(1, 8192) if intensity(4, q) > GPUS["H100"].ridge)
+print(
+    f"at {over}: {4 * over} rows share a key, a few more than the ridge of {GPUS['H100'].ridge:.0f},"
+)
+print("for the rows of Q and O travel too")
+
 # %% flash-heading [markdown]
 # ## Is it still FlashAttention that helps?
 #
@@ -161,11 +169,13 @@ p_naive.reveal(
 # the group.) So what made prefill fast cannot make decode fast. The online softmax stays useful: it
 # lets different programs do parts of the keys, as you will see. But first what does help: the dial.
 #
-# Play the race of one head with one query row: both lanes lay nearly the same tape, and it is all K
-# and V.
+# Play the race of one head with one query row. Which tape is longer, and by how much?
 
 # %% race
 Race(4096, 128, decode=True)
+
+# %% race-say [markdown]
+# (Naive's, hardly: for each key it adds four trips of one number to the 2 · 128 numbers of K and V.)
 
 # %% what-changes [markdown]
 # ## What turns the dial?
@@ -207,10 +217,11 @@ one = measured.row(batch=1, n=65536, kv_heads=8)["median_us"]
 many = measured.row(batch=16, n=16384, kv_heads=8)["median_us"]
 print(f"attention, H100: 1 request of 65,536 keys {one:.0f} µs, 16 of 16,384 {many:.0f} µs")
 
+# %% batch-time [markdown]
+# The last line is measured. 16 · 16,384 keys are 4 times 65,536, and they take about 4 times as long,
+# batch or no batch: time goes with the bytes.
+
 # %% gqa-heading [markdown]
-# The last line is measured: 4 times the keys take about 4 times as long, batch or no batch. Time
-# goes with the bytes.
-#
 # **2. GQA.** The model has 8 K/V heads in place of 32. The 32 query heads stay.
 
 # %% predict-gqa
@@ -245,8 +256,8 @@ p_gqa.reveal(
 
 # %% drafts [markdown]
 # **3. Drafts.** A small model guesses the next tokens, say 4. The large one looks at all guesses
-# in *one* step and keeps those that it would have written itself (*speculative decoding*). 4
-# queries read one cache: the dial goes up by 4. If guesses are wrong, their work is lost, but
+# in *one* step and keeps those that it would have written itself (*speculative decoding*). Their 4
+# queries read one cache: the dial goes up by 4 (by 5 with the newest token's own query). If guesses are wrong, their work is lost, but
 # arithmetic was idle anyway.
 #
 # **4. Shared prefixes.** 64 requests begin with the same 4096 tokens, instructions for example,
@@ -289,7 +300,9 @@ p_prefix.reveal(
 )
 
 # %% settings-say [markdown]
-# The line but one is **MLA**, DeepSeek's *multi-head latent attention*: a *low-rank* cache. A token
+# (The third line says 241, and not 4 · 64 = 256: the rows of Q and O travel too.)
+#
+# The line *128 heads on one latent row* is **MLA**, DeepSeek's *multi-head latent attention*: a *low-rank* cache. A token
 # keeps one row of 576 numbers, and all 128 heads use it: all of it for their scores, 512 numbers of
 # it as their value. That is 128 heads · 2 · (576 + 512) FLOPs for 576 · 2 bytes. So "decode is
 # memory-bound" is a rule with an exception: MLA stands just below the ridge. Its own kernel is called
@@ -298,8 +311,8 @@ p_prefix.reveal(
 # %% pack-heading [markdown]
 # ## A promise is not a load: pack the group
 #
-# `group × queries` promised that 4 heads share a loaded key. But if each query head has a program
-# of its own, as in lesson 07, each program loads the keys for itself. To share, the heads must sit
+# `group × queries` promised that a group's heads share a loaded key. But if each query head has a
+# program of its own, as in lesson 07, each program loads the keys that it needs. To share, the heads must sit
 # at *one* desk: as **rows of one tile of Q**. The tile's row r is head r of the group. All of them
 # see the same keys, so nothing else in the loop changes.
 #
@@ -379,7 +392,9 @@ p_append.reveal(
 # store, it is how much a program takes on its desk at a time. (A *page*, of which you may have read, is a way
 # to store.)
 #
-# Here is a decode step, in ten lines. It is lesson 04's loop for one query:
+# Here is a decode step, in ten lines. It is lesson 04's loop for one query. (`OnlineState` is lesson
+# 03's sticky note (m, ℓ, O): `from_tile` makes it of a tile's scores and values, `merge` makes one
+# of two, `identity` is the empty one, `finalize` divides.)
 
 
 # %% decode-step
@@ -407,15 +422,15 @@ at_once = naive(q[None], k_cache[:257], v_cache[:257])[0]
 print("largest difference from naive attention:", np.abs(o - at_once).max())
 
 # %% book [markdown]
-# ## Book, shelf, notes
+# ## Book, shelf, scores
 #
 # FlashAttention throws the scores away and makes them again when they are needed (lesson 09).
 # Then why keep K and V at all? Could they not be made again too, as scores are?
 #
 # - The **books** are K and V: what the earlier tokens said.
 # - The **shelf**, in the warehouse (HBM), is where they stand.
-# - Your **notes** are the scores: what a reader jots down at the desk. Lose them, and you read the
-#   book once more.
+# - The **scores** are what a reader mutters while he reads: forgotten at once. To have one again, he
+#   reads that book once more.
 
 # %% predict-recompute
 p_recompute = Predict(
@@ -450,10 +465,9 @@ p_recompute.reveal(
 # %% book-say [markdown]
 # (By formula, with nominal figures; attention's own FLOPs are left out, and they would only add
 # to it.) If the token's *row* of layer 19 were kept, one product would do. But that row is 4096
-# numbers in such a model, and K and V together are 2 · 8 · 128 = 2048. You would keep more, to
-# compute more.
+# numbers in such a model, and K and V together are 2 · 8 · 128 = 2048.
 #
-# So: notes may go, **the book must stay on the shelf**. FlashAttention reads the book well. It
+# So: scores may go, **the book must stay on the shelf**. FlashAttention reads the book well. It
 # does not make it thinner. How thick is it? By hand, for one token: K and V, 32 layers, 8 heads, 128
 # numbers, 2 bytes: 2 · 32 · 8 · 128 · 2 = **128 KiB**. 8192 tokens make 1 GiB.
 #
@@ -641,7 +655,7 @@ print("laid end to end instead, request i begins at", starts.tolist())
 # You will meet two other names. If requests are laid end to end in one tensor, without padding, a
 # kernel is told where each begins: the last line above. FlashAttention's library calls that
 # **cu_seqlens** (cumulative sequence lengths), PyTorch *cu_seq_q* and *cu_seq_k*, in
-# *varlen_attn* (2.13's also takes a number of splits). FlashInfer, a library of serving kernels, plans such a batch on the host first, so
+# *varlen_attn* (PyTorch 2.13's also takes a number of splits). FlashInfer, a library of serving kernels, plans such a batch on the host first, so
 # that long requests get more programs, and then launches once.
 
 # %% align-heading [markdown]
@@ -693,8 +707,8 @@ p_causal.reveal(
 # | phase | shape of Q | who works side by side | a kernel for it |
 # |---|---|---|---|
 # | prefill | many rows a request | programs over tiles of *queries*, heads, requests | FlashAttention |
-# | decode | one row a head, packed: group rows | **(a)** | Flash-Decoding |
-# | drafts | group × drafts rows | as decode | as decode, with **(b)** among the drafts |
+# | decode | one row a head, packed: group rows | **?** | Flash-Decoding |
+# | drafts | group × drafts rows | as decode | as decode, causal among the drafts, aligned at the end |
 # | mixed batch | some requests many rows, some one | tiles of queries, a request | *varlen* kernels, which are told the starts of queries and of keys |
 # | latent attention | 128 rows on one key row | splits of the keys | FlashMLA |
 #
@@ -706,7 +720,7 @@ p_causal.reveal(
 # %% predict-table-a
 p_table_a = Predict(
     "10-table-a",
-    "(a): what do the programs of a decode step divide among themselves?",
+    "What do the programs of a decode step divide among themselves?",
     options=[
         "tiles of queries, heads, requests",
         "splits of the keys, K/V heads, requests",
@@ -715,21 +729,10 @@ p_table_a = Predict(
 )
 p_table_a
 
-# %% predict-table-b
-p_table_b = Predict(
-    "10-table-b",
-    "(b): which mask do drafts need among themselves, if each is the guess after the one before?",
-    options=["none", "causal, aligned at the end", "causal, aligned at the top left"],
-)
-p_table_b
-
 # %% reveal-table
 p_table_a.reveal(
     "splits of the keys, K/V heads, requests",
     "There is no tile of queries to divide: the group's rows are one tile.",
-)
-p_table_b.reveal(
-    "causal, aligned at the end", "All drafts see the whole cache, and each sees those before it."
 )
 
 # %% graph-heading [markdown]
@@ -749,7 +752,7 @@ p_table_b.reveal(
 # | how many requests | rounded up to a few recorded sizes (1, 2, 4, 8, …), the rest empty requests |
 #
 # Prefill has another shape for each prompt, so it is seldom recorded. Decode always has one query
-# a request: the dullest shape, and the best to record. This is also why empty parts and empty
+# a request: always the same shape. This is also why empty parts and empty
 # requests must be right: a recorded step is full of them.
 
 # %% others [markdown]
@@ -786,8 +789,8 @@ measured.against_others()
 # Skip this on a first reading.
 #
 # **The wave.** Three programs of the course's split kernel fit on an SM: 396 run at a time on an
-# H100. 512 programs are one full *wave* and a third of one, and while the third runs, most SMs
-# are idle: such numbers of splits reached 90 to 94 % of the best speed there
+# H100. 512 programs are one full *wave* and a third of one, and while that third runs, most places
+# are empty (116 programs for 396): such numbers of splits reached 90 to 94 % of the best speed there
 # (`benchmarks/NOTES.md`). More splits are not always better.
 #
 # **Lean attention, stream-K.** The remedy in general: lay the tiles of *all* requests and heads
@@ -849,7 +852,7 @@ Quiz(
             "A score needs q and k, which are there. A key needs all layers below, over the "
             "whole text.",
             True,
-            "Notes can be taken again from the book. The book cannot be taken from the notes.",
+            "Scores can be made again from the book. The book cannot be made from the scores.",
         ),
         (
             "K cannot be recomputed at all.",

@@ -1,7 +1,19 @@
 # %% title [markdown]
 # # 11 · Pages: exercises
 #
-# Run a cell with Shift+Enter.
+# You write what a server needs to keep its texts in pages: the count of what is empty, a gather, a
+# kernel that follows the table, the pool that says who owns which page, and what of it is shared.
+#
+# | | | minutes |
+# |---|---|---|
+# | 11.1 | what pages reserve, and what of it is empty | 8 |
+# | 11.2 | a sequence gathered from its pages | 12 |
+# | 11.3 | the kernel of decode over pages | 30 |
+# | 11.4 | who owns which page | 35 |
+# | 11.5 | the longest shared prefix | 15 |
+# | 11★ | evict, and keep the sinks | 20 |
+#
+# Stuck? `hint(page_waste)` gives a hint, three at most for each exercise.
 
 # %% imports
 import torch
@@ -91,7 +103,7 @@ check(gather_pages)
 # %% about-11-3 [markdown]
 # ## 11.3 · Decode over pages (30 minutes)
 #
-# 10.7's kernel over a cache that lies in pages. `k_pages` and `v_pages` are
+# 10.4's kernel, with 10.7's lengths, over a cache that lies in pages. `k_pages` and `v_pages` are
 # `(n_pages, H_kv, page_size, d)`, one pool for all sequences. Row `b` of the table, `(B, max_pages)`,
 # says where sequence `b` is: token `t` stands in slot `t % page_size` of page
 # `table[b, t // page_size]`. Nothing else is new: where a row lies is looked up *before* the tile is

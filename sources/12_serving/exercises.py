@@ -8,7 +8,7 @@
 # |---|---|---|
 # | 12.1 | latent attention, absorbed | 18 |
 # | 12.2 | an int8 cache with scales | 12 |
-# | 12.3 | who goes next: continuous batching in chunks | 60 |
+# | 12.3 | who goes next: continuous batching in chunks | 75 |
 # | 12.4 | which kernel can serve, and why not the others | 10 |
 #
 # Stuck? `hint(choose_backend)` gives a hint, three at most for each exercise.
@@ -125,7 +125,7 @@ def int8_cache(q, k, v):
 check(int8_cache)
 
 # %% about-12-3 [markdown]
-# ## 12.3 · Who goes next? (60 minutes)
+# ## 12.3 · Who goes next? (75 minutes)
 #
 # You are the scheduler of a server. Before **each step** `next_batch` is asked once: what is
 # computed in this step, and who gives up its pages? It is told what a server knows, oldest first
@@ -133,9 +133,15 @@ check(int8_cache)
 #
 # - `waiting`: `{id: todo}`. They have no pages, and `todo` tokens to compute.
 # - `running`: `{id: (cached, todo)}`. `cached` tokens have their K and V in pages, `todo` are known and
-#   not computed yet: **more than 1** of a prompt, **1** of an answer (its newest token; the next one
-#   comes out of the step that computes it), **0** once the answer has ended. Who runs and has just
-#   the last token of a prompt left has 1, too, and counts as an answer; who waits never does.
+#   not computed yet:
+#
+#   | `todo` | what it is |
+#   |---|---|
+#   | more than 1 | a prompt |
+#   | 1 | an answer's newest token (the next one comes out of the step that computes it), or the last token of a prompt, which is treated as an answer too |
+#   | 0 | the answer has ended |
+#
+#   Who waits has a prompt, also with a `todo` of 1.
 # - `free_pages`, and how many tokens a page holds, `page_size`. A request that has `cached` tokens
 #   has just as many pages as these need.
 #
@@ -156,12 +162,12 @@ check(int8_cache)
 # 4. A long prompt comes in chunks, over several steps.
 # 5. If pages run out, and only then, somebody leaves before it has ended. A prompt that finds no page
 #    waits; no answer need leave for it. If the answers need more pages than are free, or nobody at all
-#    can go on, somebody leaves (who is up to you; think who loses least), and you had better admit
-#    nobody in that step. Who left waits again with all of its tokens, those it was given included, and
+#    can go on, somebody leaves (who is up to you; the newest loses least). Admit nobody in that step:
+#    it would pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given included, and
 #    they are computed anew. (Each request fits the pool alone.)
-# 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. One
-#    passes it by finishing its own prompt in a step in which it gets more tokens than the older one,
-#    which does not finish. (Who leaves before it has ended has a prompt again, from that step on.)
+# 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
+#    younger one *passes* an older one if it finishes its prompt in a step in which the older one does
+#    not finish, and gets fewer tokens. (Who leaves before it has ended has a prompt again, from that step on.)
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
 #    is admitted until a whole batch has ended.
 #

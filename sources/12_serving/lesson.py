@@ -8,7 +8,7 @@
 # prompt so that nobody's next token stops; attend to latent rows as they are cached; keep a cache in
 # one byte a number and see what it costs; choose a kernel, with the reason.
 #
-# **Time:** 78 minutes for this lesson, 100 for its exercises.
+# **Time:** 78 minutes for this lesson, 115 for its exercises.
 
 # %% question [markdown]
 # ## The question
@@ -214,7 +214,7 @@ Table(columns, table, {columns[1]: ".0f"}, note="By formula.")
 
 # %% coach
 def coach(waiting, running, free_pages, *, budget, page_size):
-    """Nobody gets on before the last has got off."""
+    """Nobody gets on before the last has got off. (`budget` is for the third policy.)"""
     if running and not any(todo for _, todo in running.values()):
         return {}, list(running)  # all leave
     if not running:
@@ -304,8 +304,14 @@ p_paged.reveal(
 # %% sim-answers folded=true
 # @title The three moves, as text
 print(ServerMemory(every=40).to_table())
+print("1. The coach (static) most, the tram (continuous) a little.\n")
 print(ServerMemory(pages=256).to_table())
+print("2. Nothing: the tram makes as many tokens a second.\n")
 print(ServerMemory(pages=256, prompt=896).to_table())
+print(
+    "3. The tram's: it computes a prompt whole while others wait for a token. (The coach computes"
+)
+print("   prompts whole, too, but then nobody on board waits for a token.)")
 
 # %% sim-own [markdown]
 # When 12.3 is done, `ServerMemory(next_batch)` gives your own policy a lane.
@@ -336,6 +342,7 @@ print(ServerMemory(pages=256, prompt=896).to_table())
 
 # %% absorb
 rng = np.random.default_rng(12)
+# h: a head, d: a number of the head (4), r: a number of the row (8), n: a token
 c = rng.normal(size=(6, 8))  # what is kept: 6 tokens, 8 numbers each
 w = rng.normal(size=(3, 4, 8))  # a matrix for each of 3 heads
 q = rng.normal(size=(3, 4))  # one query in 3 heads
@@ -376,15 +383,15 @@ p_scale.reveal(
 # numbers for scores and 512 for values: 128 · 2 · (576 + 512) FLOPs for 1,152 bytes.
 
 # %% dial-run
-for name, queries in (("one query", 1), ("with one draft", 2)):
+for name, queries in (("one query", 1), ("two queries", 2)):
     print(f"{name:15} {model.latent_intensity(128 * queries):4.0f} FLOP/byte")
 print(f"ridge of an H100, nominal: {GPUS['H100'].ridge:.0f}")
 
 # %% dial-say [markdown]
-# One query stands at 242, below the nominal 295: still memory, but barely. With one draft (two
-# queries, lesson 10) it is 484, and arithmetic is the wall. FlashMLA's authors call even one query
+# One query stands at 242, below the nominal 295: still memory, but barely. With two, the newest
+# token's and one draft's, it is 484, and arithmetic is the wall. FlashMLA's authors call even one query
 # **compute-bound** (write-up, April 2025): they estimate about 2 · 128 = 256, and their H800 holds
-# 865 TFLOP/s under load, a ridge at 258. That is a tie, not a crossing.
+# 865 TFLOP/s under load, a ridge at 258: nearly the same number.
 
 # %% flashmla [markdown]
 # ## FlashMLA, in a page
@@ -513,7 +520,8 @@ p_int8.reveal(
 # against what is asked, take the first that passes; if none does, say the reasons.* So what matters
 # is what each kernel supports. In the columns: *gpu*, the oldest and the newest (80 A100, 89 L4, 90
 # H100, 100 B200); *dtype*, of q, k and v; *cache*, what K and V are kept in; *d*, head dimensions (576
-# is a latent row); *page*, slots of a page; *mixed*, prefill and decode in one launch; *backward*,
+# is a latent row: the list has one kernel for it, and the libraries above have others, under the
+# names of the table); *page*, slots of a page; *mixed*, prefill and decode in one launch; *backward*,
 # gradients.
 
 # %% checklist

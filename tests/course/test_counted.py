@@ -78,7 +78,7 @@ COMPUTED = [  # lesson, a piece of its prose, the numbers in it
     ("08", "a thread for {:.0f} KiB", 64 * 128 * 2 / K),
     ("08", "are {:.0f} MiB; this L2 holds {:.0f}.", k_and_v(131072, 1), PLACES["L2"] / M),
     ("09", "5 / 2 = {:.1f} times the forward's", 5 / 2),
-    ("09", "seven products, {:.1f} times the forward", 7 / 2),
+    ("09", "seven, {:.1f} times the forward", 7 / 2),
     ("10", "**{:.0f} KiB**. 8192 tokens make {:.0f} GiB", 2 * 32 * 8 * 128 * 2 / K,
      8192 * 2 * 32 * 8 * 128 * 2 / G),
 ]  # fmt: skip

@@ -259,17 +259,17 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("08", "a factor of {:.1f} (d = 64) to {:.1f} (d = 128)", peer("cuDNN", 64) / peer("FA2", 64),
      peer("cuDNN", 128) / peer("FA2", 128)),
     ("09", "cost a {} of the speed or more", {25: "quarter"}.get(5 * round(twice_walked() / 5))),
-    ("09", "of both groups need {} of a tile's cycles", {2.0: "two thirds"}.get(
+    ("09", "of both groups need {} of this tile's cycles", {2.0: "two thirds"}.get(
         round(3 * loop_share("gradients"), 1))),
-    ("09", "longest step, about {}, lasts", {1: "a quarter"}.get(
-        round(4 * backward_share("S, dQ")))),
+    ("09", "longest step, {}, lasts", {True: "a quarter or a little more"}.get(
+        0.25 < backward_share("S, dQ") < 0.29)),
     ("09", "For nearly {} a group waits", {0.9: "a third"}.get(
         round(3 * backward_share("waits"), 1))),
     ("09", "and {} of that is for dV, dK and dQ", {2.0: "two thirds"}.get(round(
         3 * backward_share("waits for dV", "waits for dQ") / backward_share("waits"), 1))),
     ("09", "More than {} of the time both groups are at the same step", {True: "half"}.get(
         0.5 < at_the_same_step() < 0.65)),
-    ("10", "4 times the keys take about {:.0f} times as long",
+    ("10", "are 4 times 65,536, and they take about {:.0f} times as long",
      decode("flash_decode", 16, 16384) / decode("flash_decode")),
     ("10", "needs its keys split ({:.0f} times faster",
      decode("flash_decode 1") / decode("flash_decode")),
