@@ -113,7 +113,10 @@ p_flash.reveal(
 
 # %% predict-reserved
 p_reserved = Predict(
-    "11-reserved", "1024 slots for each of the four. What share of them is empty?", unit="%"
+    "11-reserved",
+    "1024 slots for each of the four. What share of them is empty?",
+    unit="%",
+    most=100,
 )
 p_reserved
 
@@ -348,8 +351,9 @@ p_paged.reveal(
 # %% predict-gather
 p_gather = Predict(
     "11-gather",
-    "Copy K's pages into one piece, then read that. How many times the bytes of K travel?",
+    "Copy K's pages into one piece, then read that. How many times do the bytes of K travel?",
     unit="times",
+    least=1,
 )
 p_gather
 
