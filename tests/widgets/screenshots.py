@@ -108,7 +108,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "TileStepper-midway": lambda: at_step(widgets.TileStepper(), 12),
     "TileStepper-rescale": lambda: at_step(widgets.TileStepper.by_hand(*_BY_HAND), 11),
     "TileSchedule": lambda: widgets.TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4),
-    "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6),
+    "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6, guess=2),
     "SramBudget": lambda: widgets.SramBudget(),
     "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
     "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
