@@ -136,7 +136,7 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log)");
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ measured" : ", at most"}`);
   }
 
