@@ -436,8 +436,8 @@ p_fork.reveal(
 # *loaded* by each request's program for itself.)
 #
 # Below are the four, before they write. Let A append [a
-# token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D. Who has to
-# copy? Then end A: which of its pages are free again?
+# token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D (press a
+# row to choose it). Who has to copy? Then end A: which of its pages are free again?
 
 # %% fork-widget
 PageTable.example("fork")

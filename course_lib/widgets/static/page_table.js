@@ -179,7 +179,7 @@ function render({ model, el }) {
   function drawTables(add, now, name, width, top, fs, roomy) {
     const row = 2 * fs, left = 10.4 * fs, chips_ = roomy ? ["fork: share its pages", "end: free its pages"] : ["fork", "end"], each = chips_.map((text) => (roomy ? wide(text, 0.87 * fs) + 0.6 * fs : 3.2 * fs)), tools = replayed ? 0 : each[0] + each[1] + 2.4 * fs, cell = 2.3 * fs, plate = cell - 0.5 * fs;
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
-    [["request", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
+    [[replayed || Object.keys(now.tables).length < 2 ? "request" : "request: press one", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
     Object.entries(now.tables).forEach(([x, table], i) => {
       const y = top + 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
