@@ -47,11 +47,12 @@ class Comparison:
         options: Sequence[str] = (),
         question: str = "",
         sizes: Mapping[str, float] = MappingProxyType({}),
+        ends: tuple[int, int] = (-1, 4),
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
-        self.options, self.question, self.sizes = options, question, sizes
+        self.options, self.question, self.sizes, self.ends = options, question, sizes, ends
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -174,8 +175,8 @@ class Comparison:
             return ""
         if min(known) <= 0:
             return ""
-        low = min(-1, *(math.floor(math.log10(x)) for x in known))
-        high = max(4, *(math.ceil(math.log10(x)) for x in known))
+        low = min(self.ends[0], *(math.floor(math.log10(x)) for x in known))
+        high = max(self.ends[1], *(math.ceil(math.log10(x)) for x in known))
         names = ["You"] if len(guesses) == 1 else ["You at last", "You first"]
         flags = [(self.answers[0], guesses[-1], f"{label}: {truth}", _TRUTH, "")] + [
             (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
@@ -193,8 +194,11 @@ class Comparison:
         line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
         factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.2g} ×"
         truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
-        sense = zip((low, 0, high), ("less", "the same", "more"), strict=True)
-        words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense]
+        sense = {low: "less", high: "more"} if low < 0 else {}  # at 1 the rest of the line is more
+        sense[0] = "the same"
+        words = [
+            _sense(100 * (p - low) / (high - low), foot, text, low < 0) for p, text in sense.items()
+        ]
         gap = _gap(truth_at, guess_at, factor, foot)
         return (
             f'<div style="position:relative;height:{foot + 36 + 20 * (self.unit == "×")}px;'
@@ -247,9 +251,10 @@ def _small_ticks(low: int, high: int, foot: int) -> str:
     )
 
 
-def _sense(at: float, foot: int, words: str) -> str:
-    """Return what an end of the line means."""
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{_ON_ITS_TICK}"
+def _sense(at: float, foot: int, words: str, centred: bool) -> str:
+    """Return what a place of the line means; at its very beginning the words stand inside."""
+    look = _ON_ITS_TICK if centred else "margin-left:-5px;font-size:0.87em"
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{look}"
     return f'<div style="{place};opacity:0.75">{words}</div>'
 
 

@@ -98,7 +98,7 @@ class PageTable(CourseWidget):
         if lengths is not None:
             settings = _in_order(list(lengths), settings)
         elif "frame" not in settings and "frames" not in settings:
-            settings = {**EXAMPLES["start"], "chosen": "B", **settings}
+            settings = {**EXAMPLES["start"], "chosen": "D", **settings}
         super().__init__(**settings)
 
     @classmethod
@@ -238,6 +238,7 @@ def _in_order(lengths: list[int], settings: dict[str, Any]) -> dict[str, Any]:
         "reserve": reserve,
         "operations": operations,
         "frame": frame,
+        "chosen": operations[-1][1],
         **settings,
     }
 

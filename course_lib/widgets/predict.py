@@ -47,9 +47,11 @@ class Predict(CourseWidget):
         question: the text; `backticks` mark code.
         options: what to choose from; without options the prediction is a number.
         unit: shown behind the number.
+        least, most: what the number cannot pass; the line of numbers begins and ends with them.
 
     Raises:
-        ValueError: for an empty key or question, or options that are not distinct texts.
+        ValueError: for an empty key or question, or options that are not distinct texts, or where
+            not 0 < least < most.
 
     Example:
         >>> p = Predict("1-dearest", "Which is dearest?", options=["q @ k.T", "softmax"])
@@ -64,6 +66,8 @@ class Predict(CourseWidget):
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List(traitlets.Unicode()).tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
+    least = traitlets.Float(None, allow_none=True).tag(sync=True)
+    most = traitlets.Float(None, allow_none=True).tag(sync=True)
     answer = traitlets.Any(None, allow_none=True).tag(sync=True)
 
     def __init__(
@@ -73,6 +77,8 @@ class Predict(CourseWidget):
         options: Sequence[str] = (),
         *,
         unit: str = "",
+        least: float | None = None,
+        most: float | None = None,
         presenter: bool = False,
     ) -> None:
         if not isinstance(key, str) or not key.strip():
@@ -81,10 +87,13 @@ class Predict(CourseWidget):
         options = [options] if isinstance(options, str) else [str(option) for option in options]
         if options and len(set(options)) < max(2, len(options)):
             raise ValueError(f"options must be two or more different texts, got {options!r}.")
+        if not 0 < (least or 0.1) < (most or math.inf):
+            raise ValueError(f"least and most must be 0 < least < most, got {least} and {most}.")
         unit = "×" if unit == "x" else unit  # as the course writes it everywhere
         super().__init__(
-            key=key, question=question, options=options, unit=unit, presenter=presenter
-        )
+            key=key, question=question, options=options, unit=unit, least=least, most=most,
+            presenter=presenter,
+        )  # fmt: skip
         earlier = self._predictions()
         if earlier:  # shown again after a restart, not stored twice
             self.answer = earlier[-1]
@@ -96,10 +105,22 @@ class Predict(CourseWidget):
         if value is None or self._fits(value):
             return value
         wanted = f"one of {', '.join(self.options)}" if self.options else "a finite number"
+        if is_number(value):
+            wanted += f" from {self.least:g}" if self.least is not None else ""
+            wanted += f", at most {self.most:g}" if self.most is not None else ""
         raise traitlets.TraitError(f"answer must be {wanted}, got {value!r}.")
 
-    def _fits(self, value: object) -> bool:
-        return value in self.options if self.options else is_number(value)
+    def _fits(self, value: Any) -> bool:
+        if self.options:
+            return value in self.options
+        low = -math.inf if self.least is None else self.least
+        return is_number(value) and low <= value <= (self.most or math.inf)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The ends of the line of numbers before any guess, as powers of ten."""
+        low, high = math.log10(self.least or 0.1), math.log10(self.most or 1e4)
+        return math.floor(low), math.ceil(high)
 
     def _keep(self, change: Any) -> None:
         if change["new"] is None:
@@ -147,7 +168,7 @@ class Predict(CourseWidget):
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        asked = (self.options, self.question, sizes or {})
+        asked = (self.options, self.question, sizes or {}, self.ends)
         return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:

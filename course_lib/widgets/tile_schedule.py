@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_TILES = 1024
+MAX_GUESS = 64  # times
 _LIMITS = {
     "n_q": 4096, "n_k": 4096, "block_q": 1024, "block_k": 1024, "window": 4096,
     "heads": 8, "kv_heads": 8, "splits": 64, "at_once": 64,
@@ -65,6 +66,7 @@ class TileSchedule(CourseWidget):
             ``window`` keys.
         schedule: ``"flash"``, ``"naive"`` or ``"split_k"`` with ``splits`` programs a query tile.
         at_once: programs that run side by side. step: steps done.
+        guess: how many times each row of K is read, guessed before the first step; 0: no guess.
 
     Raises:
         ValueError: for an unknown setting. traitlets.TraitError: for a bad count, for more than
@@ -91,10 +93,11 @@ class TileSchedule(CourseWidget):
     mask = traitlets.Enum(["everything", "causal", "window"], "everything").tag(sync=True)
     schedule = traitlets.Enum(["flash", "naive", "split_k"], "flash").tag(sync=True)
     step = traitlets.Int(0, min=0).tag(sync=True)
-    limits = traitlets.Dict({**_LIMITS, "tiles": MAX_TILES}).tag(sync=True)
+    guess = traitlets.Float(0.0, min=0.0, max=MAX_GUESS).tag(sync=True)
+    limits = traitlets.Dict({**_LIMITS, "tiles": MAX_TILES, "guess": MAX_GUESS}).tag(sync=True)
 
     def __init__(self, *, presenter: bool = False, **settings: Any) -> None:
-        unknown = set(settings) - {*_LIMITS, "mask", "schedule", "step"}
+        unknown = set(settings) - {*_LIMITS, "mask", "schedule", "step", "guess"}
         if unknown:
             raise ValueError(f"TileSchedule has no setting {sorted(unknown)[0]!r}.")
         super().__init__(presenter=presenter, **settings)

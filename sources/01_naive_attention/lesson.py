@@ -47,6 +47,7 @@ double = Predict(
     "1-double",
     "N doubles. How many times as many numbers does `scores` hold?",
     unit="times",
+    least=1,
 )
 double
 
@@ -483,6 +484,7 @@ peak = Predict(
     "1-peak",
     "N doubles. By what factor does the peak memory of the fused one grow?",
     unit="times",
+    least=1,
 )
 peak
 

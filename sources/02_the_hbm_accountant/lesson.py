@@ -200,8 +200,9 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128: naive's four trips move how many times the least?",
+    "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?",
     unit="x",
+    least=1,
 )
 p_factor
 
@@ -213,7 +214,7 @@ factor = four_trips / once_each
 p_factor.reveal(
     factor,
     f"N / d + 1 = 4096 / 128 + 1 = {factor:.0f}: the scores' four trips are {factor - 1:.0f} times "
-    "Q, K, V and O, and these come on top. "
+    "Q, K, V and O; + 1 for Q, K, V and O themselves. "
     f"With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
 )
 
@@ -311,7 +312,6 @@ work = {
     "naive, 4 trips": intensity(flops, naive_four_trips.bytes(**shape_8192)),
 }
 rows = [*work.items(), ("ridge of H100", H100.ridge)]  # the least: N/2, work it out yourself
-work["the least"] = intensity(flops, least)
 regimes = load_measurements("h100_regimes")  # times, for the answer and for the chart
 at_8192 = next(row for row in regimes["rows"] if row["n"] == 8192)
 Table(("", "FLOP/byte"), rows, {"FLOP/byte": ",.0f"}, {"FLOP/byte": "flash"})
@@ -332,10 +332,10 @@ p_speed.reveal(
 # ridge, 295.
 #
 # The diamonds are **measured** times turned into TFLOP/s (H100, N = 8192,
-# 8 heads, d = 128, bf16). Their horizontal places come from the models. Hardware
-# counters agree with both: 6.48 GB for eager (six trips predict 6.51), 0.065 GB
-# for the fused kernel (the least is 0.067; a counter may miss what still lies in L2
-# when the kernel ends).
+# 8 heads, d = 128, bf16). Their horizontal places are measured too: FLOPs divided by the
+# bytes that hardware counters saw. These agree with the models: 6.48 GB for eager (six trips
+# predict 6.51), 0.065 GB for the fused kernel (the least is 0.067; a counter may miss what
+# still lies in L2 when the kernel ends).
 #
 # Drag the mark of the least along the roof: that is N. Which marks stay where they are?
 # (Some of them belong to later lessons.)
@@ -343,12 +343,15 @@ p_speed.reveal(
 # %% plot-roofline folded=true
 # @title The roofline, with two measured marks
 chart = RooflineChart(n=8192, d=128, heads=8)
-for label, name, key in (
-    ("eager, measured", "eager, 6 trips", "eager_us"),
-    ("flash, measured", "the least", "flash_us"),
+counters = load_measurements("h100_dram_traffic")  # bytes, by hardware counters
+rows = [row for part in ("naive", "sweep") for row in counters[part] if row["n"] == 8192]
+counted_gb = {row["kernel"]: row["dram_gb"] for row in rows if not row["causal"]}
+for label, kernel, key in (
+    ("eager, measured", "eager naive", "eager_us"),
+    ("flash, measured", "SDPA flash", "flash_us"),
 ):
     tflops = flops / at_8192[key] / 1e6  # FLOPs per µs -> TFLOP/s
-    chart.add_measurement(label, intensity=work[name], tflops=tflops)
+    chart.add_measurement(label, intensity=flops / counted_gb[kernel] / 1e9, tflops=tflops)
 chart
 
 # %% plot-roofline-say [markdown]
@@ -617,6 +620,7 @@ p_amdahl = Predict(
     "Attention is a quarter of a model's time and becomes 4 times faster. How "
     "many times faster is the model?",
     unit="x",
+    least=1,
 )
 p_amdahl
 

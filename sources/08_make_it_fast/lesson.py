@@ -113,6 +113,7 @@ p_timeline = Predict(
     "Rung 4 on an H100, d = 128, N = 4096, all keys: which share of the tensor cores' peak "
     "does it reach?",
     unit="%",
+    most=100,
 )
 p_timeline
 
@@ -250,6 +251,7 @@ p_masked = Predict(
     "8-masked",
     "Causal, N = 4096, tiles of 64 × 64. Of the tiles that are loaded, how many need a mask?",
     unit="%",
+    most=100,
 )
 p_masked
 
@@ -759,6 +761,7 @@ p_heads = Predict(
     "8-heads",
     "32 heads, batch 1, one program per head, an H100 with 132 SMs. Which share of the SMs works?",
     unit="%",
+    most=100,
 )
 p_heads
 

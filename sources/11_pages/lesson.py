@@ -113,7 +113,10 @@ p_flash.reveal(
 
 # %% predict-reserved
 p_reserved = Predict(
-    "11-reserved", "1024 slots for each of the four. What share of them is empty?", unit="%"
+    "11-reserved",
+    "1024 slots for each of the four. What share of them is empty?",
+    unit="%",
+    most=100,
 )
 p_reserved
 
@@ -347,8 +350,9 @@ p_paged.reveal(
 # %% predict-gather
 p_gather = Predict(
     "11-gather",
-    "Copy K's pages into one piece, then read that. How many times the bytes of K travel?",
+    "Copy K's pages into one piece, then read that. How many times do the bytes of K travel?",
     unit="times",
+    least=1,
 )
 p_gather
 
@@ -431,8 +435,8 @@ p_fork.reveal(
 # *loaded* by each request's program for itself.)
 #
 # Below are the four, before they write. Let A append [a
-# token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D. Who has to
-# copy? Then end A: which of its pages are free again?
+# token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D (press a
+# row to choose it). Who has to copy? Then end A: which of its pages are free again?
 
 # %% fork-widget
 PageTable.example("fork")

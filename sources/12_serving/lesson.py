@@ -124,6 +124,7 @@ p_prompt = Predict(
     "All 60 wait for the step that takes the whole prompt along. How many times as long as a usual "
     "step is it?",
     unit="times",
+    least=1,
 )
 p_prompt
 

@@ -32,7 +32,7 @@ _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two 
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
 _LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
 _MOST = "At large N, which line moves the most bytes?"
-_FACTOR = "N = 4096, d = 128: naive's four trips move how many times the least?"
+_FACTOR = "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?"
 _TIME = "N = 128, H = 8, d = 128, on an H100. Which change would help most?"
 _QUIZ = [
     ("A kernel that moves half of the bytes.", False, "The bytes take under 1 µs of some 20 µs."),
@@ -60,11 +60,11 @@ def guessed_line() -> Any:
 
 def guessed_factor() -> Any:
     """Return what lesson 02 shows of the factor after a guess that is too low."""
-    predict = widgets.Predict("shots-factor", _FACTOR, unit="x")
+    predict = widgets.Predict("shots-factor", _FACTOR, unit="x", least=1)
     predict.answer = 8
     says = (
-        "N / d + 1 = 4096 / 128 + 1 = 33: the scores' four trips are 32 times Q, K, V and O, and "
-        "these come on top."
+        "N / d + 1 = 4096 / 128 + 1 = 33: the scores' four trips are 32 times Q, K, V and O; "
+        "+ 1 for Q, K, V and O themselves."
     )
     return predict.comparison(4096 / 128 + 1, says)
 
@@ -88,8 +88,8 @@ def measured() -> widgets.RooflineChart:
 def timed() -> widgets.RooflineChart:
     """Return the chart of lesson 02: two measured marks under the roof."""
     chart = widgets.RooflineChart(n=8192, d=128, heads=8)
-    chart.add_measurement("eager, measured", intensity=42.2, tflops=75)
-    chart.add_measurement("flash, measured", intensity=4096, tflops=345)
+    chart.add_measurement("eager, measured", intensity=42.4, tflops=75)
+    chart.add_measurement("flash, measured", intensity=4218, tflops=345)
     return chart
 
 
@@ -108,7 +108,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "TileStepper-midway": lambda: at_step(widgets.TileStepper(), 12),
     "TileStepper-rescale": lambda: at_step(widgets.TileStepper.by_hand(*_BY_HAND), 11),
     "TileSchedule": lambda: widgets.TileSchedule(n_q=16, n_k=16, block_q=4, block_k=4),
-    "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6),
+    "TileSchedule-midway": lambda: widgets.TileSchedule(mask="causal", step=6, guess=2),
     "SramBudget": lambda: widgets.SramBudget(),
     "SramBudget-over": lambda: widgets.SramBudget(block_q=256, block_k=256, d=128),
     "RooflineChart": lambda: widgets.RooflineChart(n=8192, d=128, heads=8),
@@ -119,7 +119,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),
     "PageTable-small": lambda: widgets.PageTable(),
     "ServerMemory": lambda: widgets.ServerMemory(),
-    "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x"),
+    "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x", least=1),
     "Predict-number-after": guessed_factor,
     "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_LINES),
     "Predict-cards-after": guessed_line,

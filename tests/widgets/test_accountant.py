@@ -338,7 +338,7 @@ def test_equal_strips_are_drawn_equal(mount):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_where_launches_set_the_pace_they_are_drawn(mount, width):
-    """One block a launch at one scale, on no area; the handle hangs from S, named."""
+    """One block a launch at one scale, on no area; the handle is S's own corner, named below."""
     page = mount(HBMAccountant(n=16), width=width)
     blocks = page.locator(".fac-bar").evaluate_all(
         "lanes => lanes.map((l) => [...l.querySelectorAll('.fac-launch')]"
@@ -346,6 +346,12 @@ def test_where_launches_set_the_pace_they_are_drawn(mount, width):
     )
     assert [len(lane) for lane in blocks] == [1, 1, 3, 4]
     assert len({round(w, 2) for lane in blocks for w in lane}) == 1
+    side = page.evaluate(AREAS)[2][4][2]
+    knob = page.locator(".fac-knob").first
+    assert knob.evaluate("n => [n.cx, n.cy].map((c) => c.baseVal.value)") == pytest.approx(
+        [side] * 2
+    )
+    assert page.inner_text(".fac").count("≥ 15 µs") == 1, "its time is said once"
     assert page.locator('[data-names="n"]').text_content() == "drag: N = 16"
     overlap = page.evaluate(
         """() => { const all = (what) => [...document.querySelectorAll(what)]

@@ -193,14 +193,17 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     press(page, "press: a token more for B; drag: more of them")
     assert frame_of(page)["tables"] == {"A": [0], "B": [1, 2, 3]}
     assert "The newest token of B went to slot 0 of page 3" in page.inner_text(".fac")
+    press(page, "choose A")
     press(page, "fork A")
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
     title = page.inner_text(".fac-pages-title")
     assert title == "Page 0 was shared: C writes to a copy, page 4"
     assert page.locator(".fac-pages-copy").count() == 1
+    press(page, "choose A")
     press(page, "end A")
     assert set(frame_of(page)["tables"]) == {"B", "C"}
+    press(page, "choose C")
     before = frame_of(page)["lengths"]["C"]
     press(page, "press: a token more for C; drag: more of them", right=60)
     assert frame_of(page)["lengths"]["C"] > before + 3
@@ -210,7 +213,7 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
 @pytest.mark.browser
 def test_another_page_size_lays_the_same_operations_anew(mount):
     """Python is told, so its words and numbers follow the picture."""
-    page = mount(PageTable(lengths=LENGTHS, reserve=1024), reduced=True)
+    page = mount(PageTable(lengths=LENGTHS, reserve=1024, chosen="A"), reduced=True)
     for size, pages, empty in ((1, 754, 0), (64, 14, 142)):
         box = page.get_by_label("slots of a page").nth(1)
         box.fill(str(size))
@@ -236,7 +239,7 @@ def test_the_edge_of_a_page_is_its_size(mount):
 
 @pytest.mark.browser
 def test_a_full_memory_says_so_and_changes_nothing(mount):
-    page = mount(PageTable(lengths=(32, 32), reserve=32), reduced=True)
+    page = mount(PageTable(lengths=(32, 32), reserve=32, chosen="A"), reduced=True)
     page.get_by_text("more: ").click()
     page.get_by_role("button", name="Append a token").click()
     assert "No page is free" in page.inner_text(".fac")
@@ -269,7 +272,7 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_arrow_of_a_copy_goes_from_slot_0_to_slot_0(mount, width):
     """B's 17th token, the one in the shared page, is what was copied: slot 0, of 16."""
-    page = mount(PageTable(), width=width, reduced=True)
+    page = mount(PageTable(chosen="B"), width=width, reduced=True)
     path = page.locator(".fac-pages-copy").get_attribute("d")
     ends = [float(x) for x in re.findall(r"[MH]([\d.]+)", path)]
     pages = page.locator(".fac-pages-mine").get_attribute("d")  # B's: 1 and 2
@@ -284,15 +287,15 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     """The letters stand outside the slots, which are few; what is free says how much."""
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=480, reduced=True)
     letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 2], "in its block; above its pages"
-    assert "… 207 free pages …" in letters
+    assert [letters.count(name) for name in "ABCD"] == [3, 3, 3, 3], "in both bars; above its pages"
+    assert "… 207 free pages in all …" in letters
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert min(narrow) >= 3
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
     assert {"page", "0", "4", "8", "32", "64"} <= set(numbers)
     letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 2], "and above its pages"
+    assert [letters.count(name) for name in "ABCD"] == [3, 3, 3, 3], "and above its pages"
 
 
 @pytest.mark.browser

@@ -255,3 +255,36 @@ def test_a_prediction_reaches_the_model(mount, check_page):
     page.get_by_label("b").check()
     page.get_by_role("button", name="Keep").click()
     assert page.evaluate("facModel.get('answer')") == "`b`"
+
+
+def test_what_cannot_be_has_no_place_on_the_line():
+    """A ratio to the least began a decade below it, and asked for a guess that could not be."""
+    p = Predict("1-least", "How many times the least?", unit="x", least=1)
+    with pytest.raises(TraitError, match=r"number from 1, got 0\.5"):
+        p.answer = 0.5
+    p.answer = 10
+    shown = p.comparison(100)._repr_html_()
+    assert p.ends == (0, 4)
+    assert "the same" in shown
+    assert ">less<" not in shown
+    share = Predict("1-share", "What share?", unit="%", most=100)
+    with pytest.raises(TraitError, match="number, at most 100, got 120"):
+        share.answer = 120
+    assert share.ends == (-1, 2)
+    with pytest.raises(ValueError, match="0 < least < most"):
+        Predict("1-bad", "How many?", least=5, most=2)
+
+
+@pytest.mark.browser
+def test_a_guess_that_cannot_be_is_refused_with_a_reason(mount):
+    page = mount(Predict("1-least", "How many times the least?", unit="x", least=1), width=480)
+    ticks = page.locator(".fac-ticks span").all_inner_texts()
+    assert ticks == ["1", "10", "100", "1,000", "10,000", "the same"]
+    box = page.get_by_label("Your guess:")
+    box.fill("0.5")
+    box.press("Enter")
+    assert "It cannot be less than 1." in page.inner_text(".fac")
+    assert page.evaluate("facModel.get('answer')") is None
+    box.fill("33")
+    box.press("Enter")
+    assert page.evaluate("facModel.get('answer')") == 33

@@ -261,3 +261,39 @@ def test_the_edges_of_tiles_are_dragged_and_a_part_opens_its_fold(mount):
         page.mouse.up()
     got = page.evaluate("['block_k', 'block_q', 'step'].map((name) => facModel.get(name))")
     assert got == [8, 2, 0]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
+    """Dragged on the axis of the rows loaded before the first step; then it stands at the bars."""
+    page = mount(TileSchedule(), width=width, height=1300, reduced=True)
+    ticks = page.locator(".fac-tile-rail").evaluate_all("ns => ns.map(n => n.getBBox().x)")
+    knob = page.locator(".fac-knob-guess").bounding_box()
+    x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
+    once = ticks[1] - page.locator(".fac-tile-guess").evaluate("n => n.getBBox().x")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 3 * once, y)
+    page.mouse.up()
+    assert page.evaluate("facModel.get('guess')") == 3
+    assert "your guess, 3 times" in page.text_content(".fac-stage")
+    check_page(page)
+    page.evaluate("facModel.set('step', 16)")
+    assert page.locator(".fac-knob-guess").count() == 0, "it is kept"
+    assert page.locator(".fac-tile-guess").count() == 1
+    assert "is read 4 times; you guessed 3" in page.inner_text(".fac-finding")
+    page.evaluate("facModel.set('schedule', 'naive')")
+    assert page.locator(".fac-tile-guess").count() == 0, "that question is another"
+
+
+@pytest.mark.browser
+def test_a_guess_is_made_without_a_mouse(mount):
+    page = mount(TileSchedule(), reduced=True)
+    page.get_by_text("more: ").first.click()
+    box = page.get_by_label("your guess, times").nth(1)
+    box.fill("2.5")
+    box.press("Enter")
+    assert page.evaluate("facModel.get('guess')") == 2.5
+    page.get_by_role("button", name="Next").click()
+    assert not box.is_visible()

@@ -100,7 +100,7 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${ms.toPrecision(3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
-const SMALL = 60; // pixels: an S below this has its handle under its block, not on it
+const SMALL = 60; // pixels: an S below this has the words of its handle under its block, not on it
 const SCALED = "S′"; // S/√d in a tile that has no room for its name
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
@@ -163,11 +163,11 @@ function render({ model, el }) {
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
-  const lead = s("path", { class: "fac-around" }); // from a small S to its handle
+  const lead = s("path", { class: "fac-lead" }); // from a small S to the words of its handle
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
-  const knob = grip(handled.svg, s("circle", { class: "fac-knob fac-corner", r: 8, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later());
+  const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later()));
   const arrows = s("path");
-  handled.svg.append(ghost, around, lead, drag, knob, arrows);
+  handled.svg.append(ghost, around, lead, drag, reach, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 12 }), ruler = s("g", { class: "fac-bar-of-scale" }, bar, barText);
@@ -184,11 +184,11 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), launched = s("g", {}), paced = h("span", {});
-    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, h("small", {}, "time"), paced);
+    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), launched = s("g", {}), paced = h("span", {}), timed = h("small", {});
+    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, timed, paced);
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, launched);
     const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, value, heads, rest, ratio, says, moved, time, paced, svg, marks, launched: scene(launched) };
+    return { node, value, heads, rest, ratio, says, moved, time, timed, paced, svg, marks, launched: scene(launched) };
   }
 
   function modelLane(m) {
@@ -297,14 +297,16 @@ function render({ model, el }) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
     hurried = paces.every((p) => p.limit === "overhead");
     lanes.forEach((l, i) => {
-      const { limit } = paces[i], { launches } = l.model, blocks = limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
+      const { limit } = paces[i], { launches } = l.model, blocks = !hurried && limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
       if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
       const count = `${launches * get("layers")} launch${launches * get("layers") === 1 ? "" : "es"}`;
       if (hurried) write(l.says, `${count} × ${milliseconds(1000 * data.launch_s)}`);
       write(l.rest, hurried ? l.often : "");
-      write(l.paced, `≥ ${milliseconds(1000 * least[i])}: ${limit === "overhead" ? count : limit}`);
+      const own = hurried ? paces[i].traffic : least[i]; // the launches' time stands at the lane's head
+      write(l.timed, hurried ? "bytes alone" : "time");
+      write(l.paced, `≥ ${milliseconds(1000 * own)}${hurried ? "" : `: ${limit === "overhead" ? count : limit}`}`);
       l.time.style.setProperty("--blocks", blocks);
-      l.time.style.setProperty("--fac-share", `${(100 * least[i]) / most}%`);
+      l.time.style.setProperty("--fac-share", `max(5px, ${(100 * own) / most}%)`);
     });
   }
 
@@ -394,13 +396,13 @@ function render({ model, el }) {
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
     const corner = px(shape.n), small = corner < SMALL;
-    const foot = px(extent(trips(handled, values), "y")); // of all that lies there
-    const held = small ? { cx: 9, cy: foot + 0.9 * line } : { cx: corner, cy: corner };
+    const below = px(extent(trips(handled, values), "y")) + 0.9 * line, held = { cx: corner, cy: corner }; // below all that lies there
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small ? `M0 ${corner}V${held.cy}` : "" });
-    renew(drag, small ? { x: 22, y: held.cy + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
+    renew(lead, { d: small ? `M${corner} ${corner}V${below}h5` : "" });
+    renew(drag, small ? { x: corner + 9, y: below + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
     write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 9, `N = ${shape.n}`, `N ${shape.n}`, `N`));
-    renew(knob, held);
+    renew(reach, held);
+    renew(knob, { ...held, r: small ? 6 : 8 });
     renew(arrows, way({ ...held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
@@ -416,20 +418,18 @@ function render({ model, el }) {
     barText.setAttribute("x", long + 8);
     drawLaunches();
     write(legend, `${values.H > 1 || get("layers") > 1 ? "The areas are of one head of one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers each, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
-    /** Where launches set the pace and there is room below the areas: a block a launch, all of one scale. */
+    /** Where launches set the pace and there is room below the areas: a block a launch, all of one scale, one after the other. */
     function drawLaunches() {
-      const many = lanes.map((l) => l.model.launches * get("layers")), across = (column - 6) / Math.max(...many), room = (i) => tallOf(i) - rowOf(talls, i) - 2 * line;
-      const high = Math.min(3.8 * line, ...lanes.map((_, i) => room(i))), there = hurried && high > line && across > 2.2 * line;
+      const many = lanes.map((l) => l.model.launches * get("layers")), room = (i) => tallOf(i) - rowOf(talls, i) - 2 * line;
+      const high = Math.min(3 * line, ...lanes.map((_, i) => room(i) / many[i])), there = hurried && high > 1.2 * line, wide_ = Math.min(column - 6, 12 * line);
       lanes.forEach((l, i) => {
-        const y = rowOf(talls, i) + Math.min(2, room(i) / line - 1) * 0.5 * line + 1.4 * line, each = milliseconds(1000 * data.launch_s);
-        l.time.classList.toggle("fac-drawn", there);
+        const y = rowOf(talls, i) + 1.4 * line, each = milliseconds(1000 * data.launch_s);
         l.launched((add) => {
           if (!there) return;
           add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, i ? "time: a block a launch" : "a launch starts a kernel: " + each);
           for (let k = 0; k < many[i]; k += 1) {
-            add(`launch ${k}`, "rect", { class: "fac-launch", x: k * across, y, width: across - 3, height: high });
-            const lines = across > 4.2 * line && high > 2.4 * line ? [`launch ${k + 1}`, each] : [each];
-            lines.forEach((text, row) => add(`launch ${k} ${row}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * across - 1.5, y: y + high / 2 + (0.35 + 1.1 * (row - (lines.length - 1) / 2)) * line }, text));
+            add(`launch ${k}`, "rect", { class: "fac-launch", x: 0, y: y + k * high, width: wide_, height: high - 3 });
+            add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: wide_ / 2, y: y + (k + 0.5) * high + 0.25 * line }, `launch ${k + 1}: ${each}`);
           }
         });
       });

@@ -17,6 +17,7 @@ export function requestsThatFit(variant, s, data) {
 /** What a variant says of itself; the model's own counts stand in braces. */
 export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name) => s[name]);
 
+const MARK = 8; // pixels at the right of the box, for what goes on in the next row
 const GIB = 1024, ROWS = 8, MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
@@ -69,8 +70,8 @@ function render({ model, el }) {
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     words.classList.toggle("fac-hear", free >= 0 && now.batch <= fit); // then the picture says it all
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
-    const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
-    const place = { x: 1 + slab, w: width - 2 - slab, y: top, row };
+    const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2 - MARK) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
+    const place = { x: 1 + slab, w: wall - slab, y: top, row };
     let torn = false;
     brickAt = free > 0 && brick < free / ROWS ? { x: place.x, w: (brick / free) * ROWS * place.w } : null;
     box((add) => {
@@ -119,7 +120,7 @@ function render({ model, el }) {
   function bricks(add, place, free, brick, fit, fs) {
     ribbon(add, "k", "fac-fill-k", place, 0, fit * brick, free, [0, 0.5]);
     ribbon(add, "v", "fac-fill-v", place, 0, fit * brick, free, [0.5, 1]);
-    let edges = "", tears = 0;
+    let edges = "", turns = "";
     const step = (brick / free) * ROWS;
     if (fit <= MOST_EDGES && step * place.w > 2.5) {
       for (let i = 1; i <= fit; i += 1) {
@@ -128,12 +129,12 @@ function render({ model, el }) {
       }
     }
     for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
-    const tear = (x, line, by) => `M${x} ${place.y + line * place.row}` + `l${by} ${place.row / 4}l${-by} ${place.row / 4}`.repeat(2);
-    const seen = (i) => [i / step - Math.floor(i / step), Math.ceil(i / step) - i / step].every((piece) => piece * step * place.w >= 8); // of both pieces
-    for (let i = 1; i < Math.min(ROWS, fit * step); i += 1) if (seen(i)) [edges, tears] = [edges + tear(place.x + place.w, i - 1, -5) + tear(place.x, i, 5), tears + 1]; // the brick goes on in the next row
+    const head = (x, line) => `M${x} ${place.y + (line + 0.5) * place.row - 5}l5 5l-5 5z`, cut = (i) => Math.abs(i / step - Math.round(i / step)) > 1e-9;
+    for (let i = 1; i < Math.min(ROWS, fit * step); i += 1) if (cut(i) && step * place.w > 2.5) turns += head(place.x + place.w + 3, i - 1) + (place.x > MARK ? head(place.x - 7, i) : ""); // the brick goes on in the next row
     add("edges", "path", { class: "fac-kv-edges", d: edges });
+    add("turns", "path", { class: "fac-kv-turns", d: turns });
     numbers(add, place, step, fit, fs);
-    return tears > 0;
+    return Boolean(turns);
   }
 
   /** Requests by number: each, or as many as have room; the first brick says which half is K. */
@@ -154,7 +155,7 @@ function render({ model, el }) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
     const all = Object.entries(data.variants).sort(([, a], [, b]) => size(b) - size(a)), sizes = all.map(([, variant]) => size(variant)), most = sizes[0];
     const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
-    const names_ = narrow ? 0.6 * fs : 11.2 * fs, end = (narrow ? 6.5 : 22) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
+    const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 22) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
     const under = brickAt && brickAt.x >= names_ + count && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
@@ -169,13 +170,14 @@ function render({ model, el }) {
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
         const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
+        const fixed = change || own ? "" : narrow ? " (no setting of this model)" : " (no setting of this model, so nothing to press)";
         if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, `store it so: ${name}`, () => put(model, change));
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });
         add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
         add(`fit ${name}`, "text", { class: "fac-t-name", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}: ${what}`);
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? `${bytesText(sizes[i], GIB)}${fixed}` : `${bytesText(sizes[i], GIB)}: ${what}${fixed}`);
       });
     });
     return first + 0.4 * fs + sizes.length * line;

@@ -179,8 +179,7 @@ function render({ model, el }) {
   function drawTables(add, now, name, width, top, fs, roomy) {
     const row = 2 * fs, left = 10.4 * fs, chips_ = roomy ? ["fork: share its pages", "end: free its pages"] : ["fork", "end"], each = chips_.map((text) => (roomy ? wide(text, 0.87 * fs) + 0.6 * fs : 3.2 * fs)), tools = replayed ? 0 : each[0] + each[1] + 2.4 * fs, cell = 2.3 * fs, plate = cell - 0.5 * fs;
     const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
-    const end = left + (1 + Math.min(most, Math.max(0, ...Object.values(now.tables).map((table) => table.length)))) * cell;
-    [["request", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
+    [[replayed || Object.keys(now.tables).length < 2 ? "request" : "request: press one", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
     Object.entries(now.tables).forEach(([x, table], i) => {
       const y = top + 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
@@ -190,11 +189,11 @@ function render({ model, el }) {
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
-        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, ...bar });
+        if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, ...bar }, "", choose);
         add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + plate / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
       });
-      if (replayed) return;
-      const chips = [["+", left + shown.length * cell, plate, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], [chips_[0], end + 2 * fs, each[0], `fork ${x}`, once(() => fork(x))], [chips_[1], end + 2.4 * fs + each[0], each[1], `end ${x}`, once(() => change(["free", x]))]];
+      if (replayed || x !== name) return; // what can be done stands at the chosen one
+      const end = left + shown.length * cell, chips = [["+", end, plate, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], [chips_[0], end + cell + 0.6 * fs, each[0], `fork ${x}`, once(() => fork(x))], [chips_[1], end + cell + fs + each[0], each[1], `end ${x}`, once(() => change(["free", x]))]];
       for (const [says, at, w, title, does] of chips) {
         add(`${says} ${x}`, "rect", { class: `fac-pages-chip${says === "+" ? " fac-pages-plus" : ""}`, x: at, width: w, rx: 4, ...bar }, title, does);
         add(`says ${says} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
@@ -204,7 +203,7 @@ function render({ model, el }) {
 
   /** What is held by either way, to one scale: whose tokens they are, and what is held but empty. */
   function drawWaste(add, now, c, name, width, fs, roomy) {
-    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, tops = [1.5, 4.6].map((n) => n * fs);
+    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, tops = [1.5, 6].map((n) => n * fs), letters = [];
     const block = (key, who, slots, from, y) => who.forEach((x, i) => add(`${key} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: from, y: y + (i * tall) / who.length, width: slots * px, height: tall / who.length }, `${who.join(", ")}: ${plural(slots, "slot")}`));
     const empty = (key, slots, from, y) => {
       add(`${key} ground`, "rect", { class: slots * px < 8 ? "fac-waste fac-waste-thin" : "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
@@ -222,8 +221,14 @@ function render({ model, el }) {
     let from = 1;
     for (const who of [...own.keys()].sort()) {
       block(`held ${who}`, who.split(" "), own.get(who), from, tops[0]);
+      letters.push([who.replaceAll(" ", " + "), from + (own.get(who) * px) / 2]);
       from += own.get(who) * px;
     }
+    const places = spread(letters.map(([, x]) => x), letters.map(([who]) => wide(who, 0.87 * fs) + 0.5 * fs), 1, width);
+    letters.forEach(([who, x], i) => {
+      add(`part ${who}`, "path", { class: "fac-pages-lead", d: `M${x} ${tops[0] + tall + 1}L${places[i]} ${tops[0] + tall + 0.4 * fs}` });
+      add(`whose ${who}`, "text", { class: who === name ? "fac-t-name" : "fac-t-small", x: places[i], y: tops[0] + tall + 1.3 * fs, "text-anchor": "middle" }, who);
+    });
     empty("held", c.empty, from, tops[0]);
     outline("waste 0", c.slots, 1, tops[0]);
     let at = 1, slots = 0;
@@ -253,14 +258,15 @@ function render({ model, el }) {
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
   function drawPages(add, now, c, name, { left, top, tall, gap, slot, across }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), wide = Math.min(size, across) * slot;
-    const place = (page) => [left + (page % each) * wide, top + Math.floor(page / each) * (tall + gap)];
+    const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
+    const high = (row) => top + row * (tall + gap) - (row < used ? 0 : (row - used + Math.min(1, used)) * (gap - 2)); // rows without a page in use have no names
+    const place = (page) => [left + (page % each) * wide, high(Math.floor(page / each))];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), wide, tall)).join("") });
     const holding = {}, copyAt = (i) => now.copied && place(now.copied[i])[1];
     for (const [x, table] of Object.entries(now.tables)) for (const page of table) (holding[page] ??= []).push(x);
     // Of a large pool: the rows in use, and one more.
-    const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
     const rows = Math.min(whole, Math.max(2, used + 1)), shown = Math.min(pages(), rows * each);
-    const bottom = top + rows * (tall + gap) - gap;
+    const bottom = high(rows - 1) + tall;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
     let edges = "", free = "", ticks = "", stripes = "", wastes = "", thin = "", mine = "";
     for (let page = 0; page < shown; page += each) {
@@ -302,8 +308,8 @@ function render({ model, el }) {
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {
       const first = own.shift();
-      let many = 1; // pages too narrow for an outline each share one
-      while (wide < 8 && own[0] === first + many && own[0] % each) many += own.splice(0, 1).length;
+      let many = 1; // pages too narrow for a number share an outline
+      while (wide < 4 * fs && own[0] === first + many && own[0] % each) many += own.splice(0, 1).length;
       mine += box(...place(first), many * wide, tall);
     }
     add("slots", "path", { class: "fac-pages-ticks", d: ticks });
@@ -314,7 +320,7 @@ function render({ model, el }) {
     add("thin wastes", "path", { class: "fac-waste fac-waste-thin", d: thin });
     add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
-    if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")}${rows < whole ? " …" : ""}`, left + (each * wide) / 2, top + ((used + rows - 1) / 2) * (tall + gap) + tall / 2, fs); // rows without any page in use
+    if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")} in all${rows < whole ? " …" : ""}`, left + (each * wide) / 2, (high(used) + bottom) / 2, fs); // rows without any page in use
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
       add("wrote", "rect", { class: wide / size > 5 ? "fac-pages-wrote" : "fac-pages-tip", x: x + at * (wide / size), y, width: Math.max(3, wide / size), height: tall });

@@ -29,7 +29,7 @@ function render({ model, el }) {
 
   entry.onEnter(keep);
   model.on("change:answer", tell);
-  root(model, el, h("fieldset", { class: "fac-quiz fac-predict", oninput: ready, onkeyup: ready },
+  root(model, el, h("fieldset", { class: "fac-quiz fac-predict", oninput: ready },
     h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), entry.node, h("div", { class: "fac-row fac-acts" }, button, said)));
   ready();
   tell();
@@ -56,7 +56,7 @@ function choice(model, options) {
 
 /** A line of numbers on which the guess is planted, and a box for the exact one. Its ends tell nothing of the answer. */
 function number(model, say) {
-  const id = freshId("predict"), unit = model.get("unit"), near = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const id = freshId("predict"), unit = model.get("unit"), [least, most] = [model.get("least"), model.get("most")], near = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
   const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", oninput: () => place(parseNumber(input.value)) });
   const line = h("input", { type: "range", step: "any", "aria-label": "The guess on a line of numbers", oninput: () => plant(nearest(10 ** line.value)), onkeydown: (event) => {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
@@ -96,16 +96,17 @@ function number(model, say) {
 
   /** Put the flag at a value; where it is beyond an end the line grows. Only what is above 0 has a place. */
   function place(value) {
-    const power = value > 0 ? Math.log10(value) : -1, [low, high] = [Math.min(-1, Math.floor(power)), Math.max(4, Math.ceil(power))];
+    const [first, last] = [Math.floor(Math.log10(least ?? 0.1)), Math.ceil(Math.log10(most ?? 1e4))];
+    const fits = value > 0 && value >= (least ?? 0) && value <= (most ?? Infinity), power = fits ? Math.log10(value) : first, [low, high] = [Math.min(first, Math.floor(power)), Math.max(last, Math.ceil(power))];
     if (low !== ends()[0] || high !== ends()[1] || !ticks.childNodes.length) rules(low, high);
     [line.min, line.max] = [low, high];
     line.value = power;
-    rule.classList.toggle("fac-unset", !(value > 0));
-    parked.hidden = value > 0;
+    rule.classList.toggle("fac-unset", !fits);
+    parked.hidden = fits;
     const at = (power - low) / (high - low);
     rule.style.setProperty("--at", at);
     rule.classList.toggle("fac-flip", at > 0.6); // room for its words
-    flag.textContent = value > 0 ? `${short(value)} ${unit}`.trim() : "";
+    flag.textContent = fits ? `${short(value)} ${unit}`.trim() : "";
     line.setAttribute("aria-valuetext", flag.textContent || "no guess yet");
   }
 
@@ -114,14 +115,15 @@ function number(model, say) {
     const d = powers.flatMap((p) => (p < high ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1]).map((x) => `M${at(p + Math.log10(x)).toFixed(2)} 0v${x === 1 ? 8 : 4}`)).join("");
     const named = powers.filter((p) => (p - low) % every === 0);
     ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p < 6 && p > -5 ? tidy(10 ** p).toLocaleString("en", { maximumFractionDigits: 6 }) : ["10", h("sup", {}, short(p))])));
-    if (unit === "×") ticks.append(...[[low, "less"], [0, "the same"], [high, "more"]].map(([p, words]) => h("span", { class: "fac-sense", style: `left:${at(p)}%` }, words)));
+    if (unit === "×") ticks.append(...[[0, "the same"], ...(low < 0 ? [[low, "less"], [high, "more"]] : [])].map(([p, words]) => h("span", { class: "fac-sense", style: `left:${at(p)}%${low < 0 ? "" : ";transform:translateX(-5px)"}` }, words)));
   }
 
   const read = () => {
     const value = parseNumber(input.value);
-    input.setAttribute("aria-invalid", Number.isNaN(value));
-    if (!Number.isNaN(value)) return value;
-    say("Type a number, such as 8192, 1.5e9 or 2^13.");
+    const wrong = Number.isNaN(value) ? "Type a number, such as 8192, 1.5e9 or 2^13." : value < (least ?? -Infinity) ? `It cannot be less than ${least}.` : value > (most ?? Infinity) ? `It cannot be more than ${most}.` : "";
+    input.setAttribute("aria-invalid", Boolean(wrong));
+    if (!wrong) return value;
+    say(wrong);
     return null;
   };
   const show = (answer) => {

@@ -24,7 +24,7 @@ function tried(model, solved, what) {
 
 function verdict(right, ...text) {
   const word = right ? "Right." : "Not this one.";
-  return h("div", { class: `fac-why ${right ? "fac-right" : "fac-wrong"}` }, h("b", {}, word), " ", ...text);
+  return h("div", { class: `fac-why ${right ? "fac-right" : "fac-wrong"}` }, h("b", {}, word), " ", ...text.filter(Boolean));
 }
 
 function choices(model) {
@@ -48,6 +48,7 @@ function choices(model) {
   function clear() {
     ready();
     result.textContent = button.hidden ? HINT : "";
+    result.classList.remove("fac-hear");
     for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
   }
 
@@ -67,7 +68,7 @@ function choices(model) {
     button.hidden = true; // until another is chosen
     for (const row of rows) {
       row.why.replaceChildren();
-      if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation)));
+      if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation), !several && !row.option.right && h("b", { class: "fac-again" }, "Try another.")));
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
     for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, "✗ ", rich(row.option.explanation)));
@@ -75,7 +76,8 @@ function choices(model) {
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {
       result.textContent = `Right so far; ${missed} more ${missed === 1 ? "is" : "are"} true.`;
-    } else result.textContent = "Try again.";
+    } else result.textContent = several ? "Try again." : "Not this one: try another.";
+    result.classList.toggle("fac-hear", !several && !done); // the card says it, beside what was wrong
   }
 
   model.on("change:tries", show);

@@ -51,7 +51,7 @@ function render({ model, el }) {
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.75 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
     // the bill
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
-    nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)));
+    nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
     if (get("caches")) {
       const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
@@ -106,9 +106,8 @@ function render({ model, el }) {
     lane.flagText = null;
     const says = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", null, { "text-anchor": left ? "end" : "start" }, (node) => (lane.flagText = node));
     renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
-    const aside = !clock || planted; // the flag's row: the name at the end where it is not, if there is room
-    renew(lane.nameText, { display: clock && planted && tw < 600 ? "none" : "inline" });
-    renew(lane.nameText, aside && !left ? { x: race.box.tw, "text-anchor": "end", y: y - 0.75 * fs } : { x: 0, "text-anchor": "start", y: y - 0.45 * fs });
+    lane.led = (!clock || planted) && (left ? tw < 600 : x < 9 * fs); // the flag stands on the tape's name: its words say it
+    renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
       v("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}` }), grab,
       v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
@@ -127,8 +126,9 @@ function render({ model, el }) {
       write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : given ? `ends at ${bytesText(lane.total)}` : "");
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
+      write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${bytesText(lane.total)}` : "");
       write(lane.outText, writtenOf(lane));
-      if (lane.flagText) write(lane.flagText, verdict(race, lane, mark, over));
+      if (lane.flagText) write(lane.flagText, verdict(race, lane, mark, over, data().titles[lane.name]));
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
       write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");

@@ -179,11 +179,12 @@ function raceSays(race, clock, get) {
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 /** What the flag asks for, and what has come of the prediction so far. */
-function verdict({ box: { tw } }, lane, mark, over) {
-  if (mark < 0) return tw < 600 ? "drag to this tape's end" : "drag it to where this tape will end";
+function verdict({ box: { tw }, axis }, lane, mark, over, title) {
+  const whose = lane.led && mark < (tw < 600 ? 0 : axis / 2) ? `${title}: ` : "";
+  if (mark < 0) return `${whose}drag ${tw < 600 ? "to this tape's end" : "it to where this tape will end"}`;
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
   const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
-  return tw < 600 ? `${bytesText(flag)}${came && `: ${came}`}` : `your flag: ${bytesText(flag)}${came && `, ${came}`}`;
+  return whose + (tw < 600 ? `${bytesText(flag)}${came && `: ${came}`}` : `your flag: ${bytesText(flag)}${came && `, ${came}`}`);
 }
 
 /** The name of S's corner: inside S, or right of a small one, where room is. */

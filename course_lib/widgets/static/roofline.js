@@ -68,7 +68,7 @@ function render({ model, el }) {
     const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs, and near
     if (faster) axes = { left: Math.floor(Math.min(...marks.map((m) => Math.log2(m.intensity))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...marks.map((m) => Math.log2(m.intensity)))) + (width < ROOMY ? 1 : 0), low: Math.floor(Math.min(...marks.map((m) => Math.log10(Math.min(m.tflops, attainable(m.intensity, chip)))))), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = (marks.length && !faster && width < 700 ? 3.6 : 2.3) * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -81,7 +81,7 @@ function render({ model, el }) {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots
+      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : top > 3 * fs ? 2.3 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : (left + Math.log2(ridge)) / 2 - 1); // between the stems
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if HBM sent every byte" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
@@ -108,7 +108,11 @@ function render({ model, el }) {
         if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
         add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
         if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
-        if (above) add(`alone ${i}`, "text", { class: "fac-t-small", x: x + 0.9 * fs, y: roofed + 0.9 * fs }, `◇ HBM alone: ${short(attainable(m.intensity, chip), 3)}`);
+        if (!above) return;
+        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}if HBM alone`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
+        const far = near < balance && near + 7 * alone.length > balance, level = roofed + (far ? 0.3 : 0.9) * fs;
+        if (far) add(`lead ${i}`, "path", { class: "fac-roof-lead fac-roof-other", d: `M${x + 0.6 * fs} ${roofed}H${balance + 0.2 * fs}` });
+        add(`alone ${i}`, "text", { class: "fac-t-small", x: far ? balance + 0.5 * fs : near, y: level }, alone);
       });
       name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
@@ -132,7 +136,7 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log)");
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ measured" : ", at most"}`);
   }
 
@@ -167,7 +171,7 @@ function render({ model, el }) {
     for (const l of laid(points, marks, at)) {
       if (l.lead) add(`lead ${l.key}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
       add(`name ${l.key}`, "text", { class: l.cls, ...(l.handle && !l.under && { "data-names": l.handle }), ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
-      if (l.under && !l.handle) add(`share ${l.key}`, "text", { class: "fac-t-soft", x: l.left, y: l.row + 1.5 * fs }, l.under);
+      if (l.under && !l.handle) add(`share ${l.key}`, "text", { class: l.ends ? "fac-t-name fac-t-small" : "fac-t-soft", ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + (l.ends ? 1.3 : 1.5) * fs }, l.under);
       else if (l.under) handleName(add, picture.svg, l.handle, { x: l.left, y: l.row + 1.45 * fs }, l.under);
     }
   }
@@ -175,42 +179,46 @@ function render({ model, el }) {
   function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
     const point = (p) => {
-      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p);
-      return { key: p.label, handle, under: own && !long && view === VIEWS.kernels ? own.quantity : "", text: own && (long || view === VIEWS.dial) ? own.text : says(p, long), colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
+      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p), wholly = long || (marks.length && p.x >= ridge);
+      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
     };
     const timed = (m) => {
-      const short_ = `: ${short(m.tflops, 3)}`, roof = attainable(m.intensity, chip), [own, bare] = [m.label.replace(", ", " "), m.label.replace(/^(flash|eager|naive), /, "")], near = [own, bare].find((text) => wide(text + short_, 0.87 * fs) < end - beyond) ?? bare;
-      return { key: m.label, text: (long ? m.label : near) + short_, under: long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof, ${short(roof, 3)}` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above: aboveSlope(m, chip) };
+      const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, narrow = above && !long;
+      return { key: m.label, text: narrow ? m.label : `${long ? m.label : m.label.replace(/, measured$/, "")}: ${speed}`, under: narrow ? speed : long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof (${short(roof, 3)} TFLOP/s)` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above };
     };
     const size = (l) => ({ ...l, size: Math.max(wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs), l.bold && l.under ? wide(l.under, 0.8 * fs) : 0) });
     const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
-      if (l.flat) return { ...l, left: !long ? beyond : l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs) ? Math.max(beyond, l.x - 0.8 * fs - l.size) : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long ? Math.max(l.y, peak) : peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
+      if (l.over) return { ...l, left: end - l.size, ends: true, y: peak - 1.2 * fs };
+      if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) return { ...l, left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs };
+      if (l.flat) return { ...l, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
       const x = l.x + 1.1 * fs;
-      if (x + l.size < X(ridge) - 4) return { ...l, left: x, y: l.y + 0.45 * fs };
+      if (x + l.size < X(ridge) - (long ? 4 : 2 * fs)) return { ...l, left: x, y: l.y + 0.45 * fs };
+      if (l.bold && long) return { ...l, left: X(ridge) - 8 - 1.05 * l.size, y: l.y + 1.7 * fs };
       return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + (l.handle ? 0.55 : 0.2) * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
     });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - 1.2 * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
+    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - (l.under ? 2.4 : 1.2) * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
     const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
     const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && Math.abs(m.y - row) < 1.1 * fs);
     let edge = 0;
-    for (const l of right.sort((a, b) => a.y - b.y)) {
+    for (const l of right.sort((a, b) => (long ? 0 : b.flat - a.flat) || a.y - b.y)) {
       if (l.lead || l.flat) for (l.y = Math.max(l.y, edge); hits(l, l.y); l.y += 0.2 * fs);
       if (l.lead || l.flat) edge = l.y + (l.under ? 2.4 : 1.3) * fs;
       l.row = l.y;
     }
-    const rows = spread(left.map((l) => l.y), left.map(() => 1.35 * fs), 0, floor);
+    const rows = spread(left.map((l) => l.y), left.map((l) => (l.under ? 2.6 : 1.35) * fs), 0, floor);
     left.forEach((l, i) => (l.row = rows[i]));
     return [...right, ...left];
   }
 
-  /** What stands beside a point: a name and its FLOPs per byte. Beside what was measured it is short. */
+  /** What stands beside a point: a name and its FLOPs per byte. */
   function says(p, long) {
     const known = {
       "you are here": "", "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best",
       "eager, 6 trips": long ? p.label : "eager", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
     };
-    return `${known[p.label] ?? p.label}: ${short(p.x, 3)}${view === VIEWS.dial && long ? " FLOP/byte" : ""}`;
+    const name = known[p.label] ?? p.label; // beside measured speeds a number of another unit would be read as a speed
+    return get("marks").some((m) => m.n === get("n")) ? name : `${name}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
   }
 
   /** What a handle's name says: of flash's bounds which it is, of the dial where it stands. */

@@ -83,22 +83,21 @@ function render({ model, el }) {
     // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
     if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.2 * fs, tall = 5.2 * fs, low = narrow ? 8.5 : 6.3, y = top + tall + low * fs;
+    const top = 3.2 * fs, tall = 5.2 * fs, low = narrow ? 7.8 : 5.8, y = top + tall + low * fs;
     block((add) => hands((over) => {
-      axis(add, room, px, top + tall, fs);
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
       const excess = `${bytesText(total - most, KIB)} too much`;
       if (total > most && px(total) - px(most) > 9 * excess.length) over("spilled", "text", { class: "fac-t-name", x: px(most) + 0.7 * fs, y: top + tall - 0.55 * fs }, excess);
       if (perThread) registerFile(add, over, now, px, y, fs);
-      handles(over, spans, now, px, top, tall, fs, width, narrow);
+      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow));
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
       const titles = walls.map(({ limit, names: all }) => {
-        const sign = total <= limit ? "✓" : "✗", short_ = all.map((name) => name.split("-")[0]), says = `${sign} ${(narrow ? short_ : all).join(", ")}`;
-        return narrow && px(limit) + wide(says, 1.08 * fs) > width ? `${sign} ${short_[0]}` : says; // a name stands at its wall; the title has them all
+        const sign = total <= limit ? "✓" : "✗";
+        return `${sign} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`;
       });
       const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
@@ -152,14 +151,14 @@ function render({ model, el }) {
     return spans;
   }
 
-  /** KiB, right under the block. */
-  function axis(add, room, px, y, fs) {
+  /** KiB, right under the block; a number makes room for the names of the handles. */
+  function axis(add, room, px, y, fs, taken) {
     add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${y}H${px(room)}` });
     const every = 2 ** Math.max(6, Math.ceil(Math.log2(room / KIB / 6))); // KiB
     for (let kib = 0; kib * KIB <= room; kib += every) {
       const x = px(kib * KIB);
       add(`grid ${kib}`, "path", { class: "fac-outline", d: `M${x} ${y}v${0.4 * fs}` });
-      add(`tick ${kib}`, "text", { class: "fac-t-soft", x, y: y + 1.5 * fs, "text-anchor": kib ? "middle" : "start" }, kib ? String(kib) : "0 KiB");
+      if (taken.every(([a, b]) => x < a - 2 * fs || x > b + fs)) add(`tick ${kib}`, "text", { class: "fac-t-soft", x, y: y + 1.5 * fs, "text-anchor": kib ? "middle" : "start" }, kib ? String(kib) : "0 KiB");
     }
   }
 
@@ -173,20 +172,21 @@ function render({ model, el }) {
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
-      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: top + tall + 0.2 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
+      add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
     says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
-      const row = narrow && !i ? 4.4 : 3, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
-      add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 0.75 * fs}V${base + (row - 0.9) * fs}` : "" });
+      const row = narrow && !i ? 3.5 : 2.15, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
+      add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 1.15 * fs}V${base + (row - 0.9) * fs}` : "" });
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it: a brace below, and what the sliver at its end is.
-    const foot = base + (narrow ? 5.7 : 4.3) * fs, gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
+    const foot = base + (narrow ? 4.9 : 3.7) * fs, gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
     add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
-    const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : width - 2 * half - 2;
-    if (marks && beside) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);
+    const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);
+    if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${base}V${foot + 1.2 * fs}h${-0.5 * fs}` });
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, "text-anchor": narrow || beside ? "start" : "end", y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);
+    return says.map((_, i) => [narrow ? ends[i] - fs : places[i] - sizes[i] / 2, narrow ? ends[i] + sizes[i] : places[i] + sizes[i] / 2]).slice(narrow ? 1 : 0);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

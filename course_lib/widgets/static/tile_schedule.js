@@ -121,6 +121,10 @@ function render({ model, el }) {
     heads: count("heads", "query heads"), kv_heads: count("kv_heads", "K/V heads"), at_once: count("at_once", "programs at once"),
     window: count("window", "window, keys kept"), splits: count("splits", "splits of the keys"),
   };
+  fields.guess = field("your guess, times each row of K is read", Array.from({ length: 2 * limits.guess + 1 }, (_, i) => i / 2), () => model.get("guess"), (value) => {
+    if (!(value >= 0 && value <= limits.guess)) return `A number from 0 to ${limits.guess}, please.`;
+    put(model, { guess: value });
+  });
   const change = (trait) => (value) => put(model, { [trait]: value, step: 0 });
   const schedule = select("Schedule", [["flash", "flash"], ["naive", "naive, three kernels"], ["split_k", "split-K decoding"]], change("schedule"));
   const mask = select("Mask", [["everything", "none"], ["causal", "causal"], ["window", "sliding window"]], change("mask"));
@@ -151,6 +155,7 @@ function render({ model, el }) {
     schedule.node.value = now.schedule;
     mask.node.value = now.mask;
     fields.window.node.hidden = now.mask !== "window";
+    fields.guess.node.hidden = model.get("step") > 0 || now.schedule === "naive";
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
     marks.lastChild.hidden = !kinds.has("partial");
@@ -169,7 +174,7 @@ function render({ model, el }) {
     const pairs = now.n_q * now.n_k * now.heads, moved = last ? end : loads(now, step, all()), times = naive ? moved.scores / pairs : moved.k / (now.kv_heads * now.n_k);
     const often = { 1: "once", 2: "twice" }[short(times, 2)] ?? `${short(times, 2)} times`, mean = !Number.isInteger(times) || (!naive && now.mask !== "everything") ? " on average" : "";
     if (naive) return `S and P go through HBM: ${last ? "each score crossed" : "so far a score has crossed"} it ${often}${mean}`;
-    return `S is never in HBM; ${last ? "each row of K and V is" : "so far a row of K and V was"} read ${often}${mean}`;
+    return `S is never in HBM; ${last ? "each row of K and V is" : "so far a row of K and V was"} read ${often}${mean}${last && guessed(now) ? `; you guessed ${short(model.get("guess"), 3)}` : ""}`;
   }
 
   /** The naive kernels skip nothing: they mask. */
@@ -352,9 +357,10 @@ function render({ model, el }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", tick = left + guess * there.k * unit, seam = y + 6.05 * fs; // of K and V
     add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : "0";
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : asks && "kv".includes(t) ? "" : "0";
       const at = left + Math.max(step ? end[t] : rows, rows) * unit + 0.6 * fs; // where it ends is not shown before the first step
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
@@ -364,9 +370,15 @@ function render({ model, el }) {
       add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${step < all().length ? "by the end " : ""}${short(end[t] / rows, 2)} ×` : "");
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
-    const key_ = left + there.q * unit + 4 * fs;
-    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step && key_ + 8.5 * fs < x + w ? "dashed: by the end" : "");
+    const key_ = left + there.q * unit + 4 * fs, says = ["dashed: by the end", ...(guessed(now) ? ["violet: your guess"] : [])];
+    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step ? [says.join("; "), says.at(-1)].find((text) => key_ + wide(text, 0.8 * fs) < x + w) ?? "" : "");
+    if (guess ? now.schedule !== "naive" : asks) add("guess", "path", { class: guess ? "fac-tile-guess" : "fac-tile-guess fac-tile-unset", d: `M${tick} ${seam - 2.1 * fs}v${4.2 * fs}` });
+    if (!asks) return;
+    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, `your guess, ${short(guess, 3)} times`);
+    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.5 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
+
+  const guessed = (now) => now.schedule !== "naive" && model.get("guess");
 
   function sentence(now, step) {
     const n = all().length;
@@ -405,7 +417,7 @@ function render({ model, el }) {
     );
   }
 
-  onChanges(model, [...COUNTS, "mask", "schedule", "step"], draw);
+  onChanges(model, [...COUNTS, "mask", "schedule", "step", "guess"], draw);
   draw();
   return bar.stop;
 }

@@ -46,11 +46,13 @@ function stepperPicture(model, data, now, says) {
       x += size * unit + gaps[i];
       return box;
     });
-    const goes = places[0].x + places[0].w / 2;
+    if (two) [places[0].x, places[0].w] = [places[0].x + 2.3 * fs, places[0].w - 2.3 * fs]; // its axis is at its left
+    at.tied = tied(at);
+    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / all.right.p[place].length : 0.5);
     drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}v${0.7 * fs}m-4 -5l4 5l4 -5` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}v${-0.5 * fs}m-4 5l4 -5l4 5` }); // to the heading of the weights, never through it
     // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
     const scaleL = scaleOf(all, "l", at.tall);
-    desk((add) => drawDesk(add, { ...at, ...places[0], ...(two && { x: places[0].x + 2.3 * fs, w: places[0].w - 2.3 * fs }), scale: scaleL })); // its axis is at its left
+    desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
     notes((add) => {
       drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleL });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
@@ -71,6 +73,13 @@ function stepperPicture(model, data, now, says) {
     return { unit: tall / (1.12 * (high + deep)), deep };
   }
 
+  /** The key of the tile here that is followed from its score to its weight: the highest one under m; -1 where there is none. */
+  function tied({ all: { scores, sequence, right }, place, line }) {
+    if (line !== DONE.p || !data.tiles[sequence[place]]) return -1;
+    const [first, stop] = data.tiles[sequence[place]], under = scores.slice(first, stop).map((s) => (s < right.m[place] ? s : -Infinity)), best = Math.max(...under);
+    return best > -Infinity ? under.indexOf(best) : -1;
+  }
+
   /** The highest and the lowest value of a column: between them every average lies. */
   const bounds = (column) => [Math.max(...values.map((v) => v[column])), Math.min(...values.map((v) => v[column]))];
 
@@ -88,7 +97,7 @@ function stepperPicture(model, data, now, says) {
   const outline = (add, key, x, y, width, height) => add(`${key} to come`, "rect", { class: "fac-step-ghost fac-step-wait", x, y, width, height });
 
   /** The scores tile by tile in the order visited, and the line of the maximum so far. */
-  function drawPiles({ all, place, line, fs, x, w, y, tall, end, link }) {
+  function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
     const label = 5.1 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
     const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
@@ -107,11 +116,11 @@ function stepperPicture(model, data, now, says) {
           if (score === -Infinity) add(`key ${tile} ${k}`, "rect", { class: "fac-step-masked", x: bx, y, width: bw, height: tall }, `key ${key}: masked`);
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
-            add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
+            add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
             const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
             if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * (bw > 24 ? 8 : 0) });
             if (numbers) labels.push(() => small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
-            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, from: left, long: lengths[i] * unit });
+            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, tied: k === tied });
           }
           if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
@@ -126,7 +135,7 @@ function stepperPicture(model, data, now, says) {
             if (to >= 0) moveTile(tile, to);
           });
         }
-        if (here) add("link", "path", { class: "fac-step-link", d: link(left + long / 2, y + tall + 2.7 * fs) });
+        if (here) add("link", "path", { class: "fac-step-link", d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, y + tall + 2.7 * fs) });
         left += long + apart * unit;
       });
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
@@ -139,12 +148,12 @@ function stepperPicture(model, data, now, says) {
         if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, fits([`m was ${short(old, 3)}`, `was ${short(old, 3)}`], label - 0.4 * fs, 0.87 * fs));
       }
       // what the weights are made of: how far each score lies under m
-      const under = unders.filter(({ score }) => score < m), least = under.find(({ score }) => score === Math.max(...under.map((u) => u.score)));
-      under.forEach(({ at, end }, i) => end > level(m) && add(`under ${i}`, "path", { class: "fac-step-under", d: `M${at} ${level(m)}V${end}m-2.5 0h5` }));
-      for (const [i, { score, at, end, from, long }] of under.entries()) {
-        const text = short(score - m, 3), says = numbers ? text : fits([`s − m = ${text}`, text], long, 0.87 * fs);
-        if (numbers) add(`under says ${i}`, "text", { class: "fac-t-small fac-t-name", x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs }, says);
-        else if (under[i] === least) add(`under says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(from + wide(says, 0.87 * fs) / 2, Math.min(from + long - wide(says, 0.87 * fs) / 2, at)), y: level(m) - 0.5 * fs, ...middle }, says);
+      const under = unders.filter(({ score }) => score < m);
+      under.forEach(({ at, end, tied }, i) => end > level(m) && add(`under ${i}`, "path", { class: `fac-step-under ${tied || numbers ? "" : "fac-step-quiet"}`, d: `M${at} ${level(m)}V${end}m-2.5 0h5` }));
+      for (const [i, { score, at, end, tied }] of under.entries()) {
+        const text = short(score - m, 3), says = (i_, words, place_) => add(`under says ${i} ${i_}`, "text", { class: "fac-t-small fac-t-name", ...place_ }, words);
+        if (numbers) says(0, text, { x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs });
+        else if (tied) ["s − m", `= ${text}`].forEach((words, row) => says(row, words, { x: at, y: level(m) - (1.55 - 1.1 * row) * fs, ...middle }));
       }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
@@ -194,9 +203,9 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
-  function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale }) {
+  function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale, tied }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
-    const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.8 * tall).at(-1) ?? 1; // small ones would be lines
+    const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.7 * tall).at(-1) ?? 1; // small ones would be lines
     heading(add, "desk", fits(["weights p", "weights"], w), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
@@ -208,9 +217,14 @@ function stepperPicture(model, data, now, says) {
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
       if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
-      add(`p ${tile} ${k}`, "rect", { class: "fac-edge fac-step-bar", style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
+      const named = wide(text, 0.87 * fs) < unit - 2, here_ = k === tied && !named;
+      add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
-      if (wide(text, 0.87 * fs) < unit - 2) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
+      if (here_) {
+        const says = fits([`exp(${short(Math.log(value), 3)}) = ${short(value, 3)}`, short(value, 3)], w, 0.87 * fs), half = wide(says, 0.87 * fs) / 2;
+        add("tied says", "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half, Math.min(x + w - half, bx + bw / 2)), y: base - up - 0.4 * fs, ...middle }, says);
+      }
+      if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
   }
 
@@ -229,7 +243,7 @@ function stepperPicture(model, data, now, says) {
       add("o band edge", "path", { class: "fac-step-rim", d: `M${x} ${high}V${deep}M${x + w} ${high}V${deep}${overs ? "" : `M${x} ${high}h${w}`}${unders ? "" : `M${x} ${deep}h${w}`}` }); // open where it goes on
       const lies = ["must lie", overs || unders ? `in ${least} to ${most}` : "in here"];
       const filled = Math.max(0, ...[right, slip].map((run) => sum((run?.parts.o[last_] ?? []).filter((v) => v > 0)))) * scale.unit; // no words on a stack
-      if (!slip && base - filled - high > 2.9 * fs) lies.forEach((text, i) => add(`o can ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: high + (1.2 + 1.1 * i) * fs, ...middle }, text));
+      if (!slip && (fresh || shrinks) && base - filled - high > 2.9 * fs) lies.forEach((text, i) => add(`o can ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: high + (1.2 + 1.1 * i) * fs, ...middle }, text));
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
@@ -288,13 +302,14 @@ function stepperPicture(model, data, now, says) {
     const later = end ? "" : "fac-step-later", axis = [a, ...levels(a, b), b]; // the line that divides runs once, at the end
     heading(add, "mean", end ? "the answer" : fits(["the answer so far", "answer so far"], box.w + 0.6 * fs), { x: box.x, y, fs });
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
+    const digits = Math.max(0, 1 - Math.floor(Math.log10(band))); // as many decimals at each of its ends
     const path = (key, run, cls, many) => {
       const seen = run.means.slice(0, many);
       if (seen.some(Number.isFinite)) add(`${key} path`, "path", { class: cls, d: seen.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(seen[i - 1]) ? "L" : "M"}${across(i)} ${level(v)}` : "")).join("") });
     };
     for (const v of axis) {
       add(`tick ${v}`, "path", { class: "fac-step-base", d: `M${x - 5} ${level(v)}h5` });
-      add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(v, w < 7 * fs ? 2 : 3));
+      add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(Number(v.toFixed(digits)), 6));
     }
     if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
     if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
