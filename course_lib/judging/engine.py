@@ -380,8 +380,10 @@ def _cut(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Begin with a capital letter, unless the first word is code (m, np.exp, lse)."""
+    """Begin with a capital letter, unless the first word is code (m, np.exp, lse, dS)."""
     text = _cut(text)
-    first = text.split(" ", 1)[0]
-    code = not first.isalpha() or first == "lse" or (len(first) == 1 and first != "a")
-    return text if code else text[:1].upper() + text[1:]
+    first = text.split(" ", 1)[0].rstrip(",")
+    word = (
+        first.isalpha() and first.islower() and first != "lse" and (len(first) > 1 or first == "a")
+    )
+    return text[:1].upper() + text[1:] if word else text

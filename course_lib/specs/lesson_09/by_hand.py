@@ -21,10 +21,11 @@ Q, K, V, DO = (
 
 def _sheet(
     *, transposed: bool = True, delta: bool = True, each: bool = False, power: int = 1,
-    own: bool = False,
+    own: bool = False, of: str = "qk",
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Return what somebody writes on paper; each keyword is one thing to get wrong.
 
+    ``power``: of the scale on the way back to ``of``, and once to the other.
     ``each``: a softmax of every tile of one key. ``own``: each weight's derivative by its own
     score alone.
     """
@@ -37,8 +38,8 @@ def _sheet(
     ds = p * (1 - p) * dp if own else p * (dp - row[:, None] * delta)
     dq, dk = ds @ K, (ds.T if transposed else ds) @ Q
     dv = (p.T if transposed else p) @ DO
-    scale = SCALE**power
-    sheet = {"delta": row, "dv": dv, "ds": ds, "dq": scale * dq, "dk": scale * dk}
+    scale_q, scale_k = (SCALE ** (power if x in of else 1) for x in "qk")
+    sheet = {"delta": row, "dv": dv, "ds": ds, "dq": scale_q * dq, "dk": scale_k * dk}
     return {name: numbers.tolist() for name, numbers in sheet.items()}
 
 
@@ -106,15 +107,15 @@ BY_HAND = Exercise.of(
             "rows. P = exp(S - lse).",
             each=True,
         ),
-        _mistake(
+        *Mistake.ways(
             "the last scale is missing",
             "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
-            power=0,
+            *(partial(_sheet, power=0, of=of) for of in ("qk", "q", "k")),
         ),
-        _mistake(
+        *Mistake.ways(
             "scaled twice on the way back",
             "dQ and dK are multiplied by the scale once: in dS, or at the end.",
-            power=2,
+            *(partial(_sheet, power=2, of=of) for of in ("qk", "q", "k")),
         ),
         _mistake(
             "the softmax is derived number by number",

@@ -60,7 +60,7 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
         f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
         f"`{largest.op}` ({largest.n_bytes:,} bytes): the cache is copied, at each token.",
         look="index and slice it: a view costs nothing. Nothing that is repeated, concatenated, "
-        "padded or converted is a view.",
+        "padded or converted is a view, and each of these may be a `clone` inside.",
     )
 
 

@@ -59,7 +59,7 @@ def _cases(rng: Generator) -> list[Case]:
                    2, 64, 16, heads=(3, 2), tiles=(ROWS, 64)), 16, 40, 64, 33, shared=2),
         pages(case("strides: heads behind slots, gaps between pages, part of a wider table",
                    2, 50, 32, heads=(2, 4), tiles=(ROWS, 32)), 16, 50, 37, strided=True),
-        pages(case("lengths 33 and 70, pages of 10, all scores near -20, strides as before",
+        pages(case("lengths 33 and 70, pages of 10, all scores near -20, heads behind slots",
                    4, 70, 16, near=-20, heads=(2, 2), tiles=(ROWS, 32)), 10, 33, 70, strided=True),
         pages(case("the scores climb along the row, tiles as tall as d",
                    3, 96, 32, rise=120, heads=(2, 1), tiles=(ROWS, 32)), 16, 90, 40),
