@@ -30,6 +30,7 @@ from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 
 from course_lib.accounting.autotune import first_config
+from course_lib.accounting.compiler_hints import held_to_promises
 from course_lib.accounting.interpreter_repairs import constexprs, mended
 from course_lib.accounting.interpreter_shortcuts import shortened
 from course_lib.accounting.ledger import LedgerUnavailable
@@ -228,7 +229,7 @@ def observed(observer: Observer) -> Iterator[None]:
     interpreter._patch_lang_tensor = patch_tensor_too
     Autotuner.run = first_config(run_tuned)
     try:
-        with mended(), shortened():
+        with mended(), shortened(), held_to_promises():
             yield
     finally:
         interpreter._interpreter = memory

@@ -23,6 +23,11 @@ _BLOCK = r"<\[(?P<shape>.*?)\], (?P<dtype>\w+)>"
 # (pattern in the message, sentence with the pattern's groups); the first match wins
 _RULES: tuple[tuple[str, str], ...] = (
     (
+        r"is a promise to the compiler, and here it is not kept",
+        "the compiler takes a hint for true, and on a GPU loads other addresses where it is false: "
+        "promise only what holds in every call, or nothing",
+    ),
+    (
         r"'int' object is not iterable(?=[\s\S]*boundary_check)",
         "`boundary_check` wants a tuple, and (1) is a number: write (1,), with a comma",
     ),
@@ -134,6 +139,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 
 # name of a mistake -> a piece of its sentence
 _NAMES = {
+    "a false hint to the compiler": "takes a hint for true",
     "the inner sizes of tl.dot differ": "the inner sizes of `tl.dot` differ",
     "two dtypes meet in tl.dot": "`tl.dot` got",
     "another dtype where float32 is wanted": "takes float32 only",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -100,6 +101,36 @@ def _alike(one: Any, wanted: Any) -> bool:
     return torch.allclose(one, wanted, rtol=1e-2, atol=1e-3, equal_nan=True)
 
 
+def _no_mask(function: Any, case: Case, held: int) -> None:
+    """Raise RuntimeError if more is kept than twice what half as many rows and keys need.
+
+    So what grows with rows times keys is seen, however small it is: a mask, as bits even. (What is
+    more than a few copies of the inputs, `keeps_little` tells.)
+    """
+    import torch
+
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    (*heads, n_q, _), n_k = case.args[0].shape, case.args[1].shape[-2]
+    leaves = [x.detach()[..., : x.shape[-2] // 2, :].contiguous() for x in case.args]
+    before = _outside_torch(function)
+    with EagerLedger() as ledger:
+        answer = function.apply(*(x.requires_grad_() for x in leaves), *case.kwargs.values())
+        half = ledger.live_bytes
+    o = answer[0] if isinstance(answer, tuple) else answer
+    if isinstance(o, torch.Tensor):
+        half += _outside_torch(function, o) - before
+    bits = math.prod(heads) * n_q * n_k
+    copies = sum(x.numel() * x.element_size() for x in case.args)
+    if held <= 2 * copies and held - 2 * half > bits / 32:
+        raise RuntimeError(
+            f"forward keeps {held:,} bytes for the way back, and {half:,} where there are half as "
+            "many queries and keys: that is not linear in N. Is it the mask? One bit for each "
+            f"weight is {bits // 8:,} bytes. It is not to be stored: whoever knows seed and place "
+            "draws it again."
+        )
+
+
 def _outside_torch(function: Any, o: Any = None) -> int:
     """Return the bytes that no EagerLedger sees: arrays, bytes, lists of numbers.
 
@@ -135,8 +166,8 @@ def _shown(x: Any) -> int:
 
 
 def another_seed(seed: int) -> int:
-    """Return a seed that is one bit of it away, as a sum: the first, fifth, ninth or 17th."""
-    return seed + (1, 1 << 4, 1 << 8, 1 << 16)[seed % 4]
+    """Return a seed that is 1, a bit or a number with many divisors away: 10, 60, 1000, 7 ..."""
+    return seed + (1, 5_040_000, 1 << 8, 1 << 16)[seed % 4]
 
 
 def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
@@ -201,6 +232,8 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
     o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     held += _outside_torch(function, o) - before
     _no_circle(o)
+    if case.counted:
+        _no_mask(function, case, held)
     do, eyes = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor) or not isinstance(lse, torch.Tensor):
         return Observed((lse,))

@@ -248,9 +248,9 @@ def hard_rows(
 _FAR_APART_NAME = f"{FARTHEST_NAME}, or of 2**30 and far above"
 
 
-def _far_apart(rng: Generator, n: int) -> np.ndarray:
+def _far_apart(rng: Generator, n: int, turns: tuple[int, ...] = (1, -1, 1)) -> np.ndarray:
     steps = APART * rng.permuted(np.tile(np.arange(n), (3, 1)), axis=1)
-    return np.array([[1], [-1], [1]]) * (FARTHEST - steps)
+    return np.array(turns)[:, None] * (FARTHEST - steps)
 
 
 def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarray]]:
@@ -258,7 +258,8 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
 
     In each row one score lies ``by`` above the others, from the first place to the last, so that
     a maximum of some places only is far off. The long ones all but fill blocks, of 1024 too. The
-    last ones fill one: what is wrong with them is not wrong with places past the end.
+    one before the last fills one: what is wrong with it is not wrong with places past the end.
+    Above the last lies what stands for -inf in other people's programs, -1e38 too.
     """
     n, many = 1024 * int(rng.integers(3, 5)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
     shapes = {
@@ -267,7 +268,12 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
         "3 rows of a single score": (3, 1),
     }
     whole = f"3 rows of 64 scores: {_FAR_APART_NAME}", _far_apart(rng, 64)
-    return [*((name, _peaked(rng, *shape, by)) for name, shape in shapes.items()), whole]
+    # the largest is a power of two: exact in base 2 as well, however a GPU fuses what is done to it
+    lowest = (
+        "3 rows of 33 scores of -2**127 and far below, near the end of float32",
+        2.0**97 * _far_apart(rng, 33, (1, 1, 1)),
+    )
+    return [*((name, _peaked(rng, *shape, by)) for name, shape in shapes.items()), whole, lowest]
 
 
 def _peaked(rng: Generator, rows: int, n: int, by: float) -> np.ndarray:

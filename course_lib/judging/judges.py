@@ -128,6 +128,13 @@ def array_finding(
     return Finding("the values", says, _where(got, truth, wrong, axes, block_q), picture)
 
 
+def nan_as_0(got: Any, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both with 0 where both are NaN: to a judge NaN is wrong, whatever is wanted."""
+    got = as_float64(got)
+    meant = np.isnan(got) & np.isnan(truth)
+    return np.where(meant, 0, got), np.where(meant, 0, truth)
+
+
 def _what(got: np.ndarray, truth: np.ndarray, wrong: np.ndarray, name: str, rows: bool) -> str:
     for strange, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
         bad = strange(got) & ~strange(truth)

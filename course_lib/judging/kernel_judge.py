@@ -12,7 +12,7 @@ import numpy as np
 from course_lib.accounting.races import NO_LOCKS, READ
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import Judge, array_finding
+from course_lib.judging.judges import Judge, array_finding, nan_as_0
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Observed
 from course_lib.judging.tolerance import as_float64, far_apart
 from course_lib.sandbox.inputs import is_tensor
@@ -77,8 +77,7 @@ def float32_judge(
         score = 0.0 if far_apart(scores) else float(np.abs(scores).max())
         biggest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
         return formal_fault(observed.result, expected, torch.float32) or array_finding(
-            observed.result,
-            expected,
+            *nan_as_0(observed.result, expected),
             allowed=(relative + 2.0**-23 * score) * max(biggest, _OF_A_LOGARITHM * logarithm)
             + 1e-12,
             name=name,

@@ -46,6 +46,8 @@ class Least:
     made in another way; 0: they may be. idle: loads may be masked whole. properties: what it is
     called if too much of an input is loaded, where that is not `MOVES`. share: what one program
     owns, in words, and the most numbers that it stores then; None: programs share as they like.
+    whole: what the call says ("block_rows=4") and how many numbers a program stores whose tile is
+    not short. dotted: what the call says, and the size that each ``tl.dot`` has on some side.
     """
 
     rule: str
@@ -57,6 +59,8 @@ class Least:
     idle: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     share: tuple[str, int] | None = None
+    whole: tuple[str, int] | None = None
+    dotted: tuple[str, int] | None = None
 
 
 def counted(least: Callable[[Case], Least]) -> Judge:
@@ -72,7 +76,8 @@ def counted(least: Callable[[Case], Least]) -> Judge:
         finding = _loads(runs, wanted) or _stores(books, wanted)
         if own and wanted.stores is not None:
             finding = replace(finding or _read_back(own[0], wanted), look=_ADDED.format(own[0]))
-        return _tiles(runs, wanted) or finding or _share(runs, wanted) or _work(books, runs, wanted)
+        finding = _tiles(runs, wanted) or finding or _share(runs, wanted)
+        return finding or _other_tiles(books, runs, wanted) or _work(books, runs, wanted)
 
     return judge
 
@@ -123,6 +128,7 @@ def attention_least(case: Case, *, with_lse: bool, tiles: bool = True) -> Least:
         flops=4 * heads * counts["visited_tiles"] * block_q * block_k * d,
         dots=4 * heads * counts["visible_pairs"] * d,
         share=("a tile of queries of one head", block_q * (d + with_lse)) if tiles else None,
+        dotted=None if tiles or "block_k" not in case.kwargs else (f"block_k={block_k}", block_k),
     )
 
 
@@ -246,6 +252,25 @@ def _share(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
             look=f"let each program do {owned}, and none go through what belongs to another.",
         )
     return None
+
+
+def _other_tiles(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
+    """Ask that tiles have the call's sizes, where loads may have any."""
+    call, most = wanted.whole or ("", 0)
+    own = [run for run, called in runs if _holds_inputs(called, wanted)]
+    stored = max((n for run in own for n in run.stored.values()), default=most)
+    says = ""
+    if stored < most:
+        says = f"no program stores more than {stored:,} numbers, and a tile has {most:,}"
+    if wanted.dotted and (odd := [sizes for sizes in books.dots if wanted.dotted[1] not in sizes]):
+        call, says = wanted.dotted[0], "a tl.dot has the sizes {}, {} and {}".format(*odd[0])
+    if not says:
+        return None
+    return _finding(
+        TILES,
+        f"the numbers are right, but {says} with {call}: the tiles are not those of the call.",
+        look="let the tiles of the kernel have the sizes that the launcher is called with.",
+    )
 
 
 def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:

@@ -440,7 +440,7 @@ check(rebuild_weights)
 #   query head `h` uses key/value head `h // (H // H_kv)`.
 #
 # Counted as in 7.4: one launch; Q is loaded once, K and V once per visited tile, `o` and `lse` are
-# stored once. And `input_precision="ieee"`, as before.
+# stored once. Tiles have the call's sizes, `block_q` and `block_k`. And `input_precision="ieee"`, as before.
 
 # %% ex-7-star
 ### BEGIN SOLUTION

@@ -115,6 +115,7 @@ def _once(case: Case) -> Least:
         stores=rows * (cols + 1),
         idle=False,
         share=("a tile of rows", block * (cols + 1)),
+        whole=(f"block_rows={block}", min(block, rows) * (cols + 1)),
     )
 
 

@@ -297,7 +297,7 @@ LONG_LOGSUMEXP = Exercise.of(
         *_long(
             ALL_NAN,
             "Each entry of a block keeps notes of its own, and the m of one that has seen no score "
-            "yet is -inf: -inf - (-inf) is NaN. Let it start at a large negative number, with no "
+            "yet is -inf: -inf - (-inf) is NaN. Let it start below all, at -3.4e38, without "
             "weight.",
             lanes=True,
         ),

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding
+from course_lib.judging.judges import array_finding, nan_as_0
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
@@ -75,14 +75,12 @@ def _judge_copies(case: Case, observed: Observed, expected: Any) -> Finding | No
     if fault := formal_fault(observed.result, expected, case.args[0].dtype):
         return fault
     for got, wanted, name in zip(observed.result, expected, _COPIES, strict=True):
-        got = as_float64(got)
-        copied = np.isnan(got) & np.isnan(wanted)  # to a judge NaN is wrong, whatever is wanted
-        got, wanted = np.where(copied, 0, got), np.where(copied, 0, wanted)
+        got, wanted = nan_as_0(got, wanted)
         if finding := array_finding(got, wanted, allowed=0.0, name=name, axes=("row", "column")):
             return finding
         inside = tuple(map(slice, case.args[0].shape))  # whatever a 0 past the ends is
         lost = (np.signbit(got) != np.signbit(wanted))[inside] & (wanted == 0)[inside]
-        if lost.any() and not copied.all():
+        if lost.any():
             row, column = np.argwhere(lost)[0]
             says = f"{name} has another 0 than x in {lost.sum()} entries: -0.0 keeps its sign"
             return Finding("the values", f"{says}.", f"first at row {row}, column {column}")

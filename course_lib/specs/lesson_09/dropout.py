@@ -48,7 +48,7 @@ def _case(
     """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later.
 
     ``level``: do is 0, as in 9.4. ``groups``: they show the keys from these on only, as many of
-    each. ``turn``, 0 to 3: which bit is another in the other seed, see `another_seed`.
+    each. ``turn``, 0 to 3: how far away the other seed is, see `another_seed`.
     """
     import torch
 
@@ -82,7 +82,8 @@ def _cases(rng: Generator) -> list[Case]:
         case(0.0, "rate 0: nothing is dropped; causal, 40 queries, 65 keys",
              40, 65, 16, tiles=(32, 64), causal=True, eyes=False),
         # so many more queries than keys that heads which share numbers are found out
-        case(0.25, "rate 1/4, 2 x 2 heads, 80 queries, 64 keys in tiles of 64 and 32, "
+        # (and whose rate lies between two 16ths)
+        case(0.22, "rate 0.22, 2 x 2 heads, 80 queries, 64 keys in tiles of 64 and 32, "
                    "strided memory",
              80, 64, 64, heads=(2, 2), tiles=(64, 32), strided="all"),
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide

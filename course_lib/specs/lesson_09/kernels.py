@@ -22,7 +22,7 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.spec import Case, Exercise, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_09.delta_and_dv import (
     drawn_gradient,
@@ -203,6 +203,13 @@ _OF_KEYS = mistakes_of(
 )
 _KEYS = _of_kernel(Slip(), which=slice(1, 3))
 
+
+def _in_one(which: int, *args: Any, **how: Any) -> Any:
+    """Return dk (0) or dv (1) twice: what was stored last, where both have the same memory."""
+    last = _KEYS(*args, **how)[which]
+    return last, last
+
+
 DK_AND_DV = Exercise.of(
     "9.4",
     cases=partial(_cases, walks="queries"),
@@ -215,7 +222,16 @@ DK_AND_DV = Exercise.of(
         partial(stands, keys_first=True),
     ),
     kind="kernel",
-    mistakes=(*_OF_KEYS, exchanged(_KEYS, "dK", "dV", "return dk, dv, in this order.")),
+    mistakes=(
+        *_OF_KEYS,
+        exchanged(_KEYS, "dK", "dV", "return dk, dv, in this order."),
+        *Mistake.ways(
+            "dK and dV are one tensor",
+            "Both results are the same numbers, of which what was stored last is left: give each "
+            "a tensor of its own.",
+            *(partial(_in_one, which) for which in (1, 0)),
+        ),
+    ),
 )
 DQ = Exercise.of(
     "9.5",

@@ -73,4 +73,5 @@ def least(variant: Variant, case: Case) -> Least:
         loads=loads,
         stores=heads * rows * (d + 1),
         properties=dict.fromkeys("kv", LOADS),
+        dotted=(f"block_k={block_k}", block_k),
     )
