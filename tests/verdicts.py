@@ -17,10 +17,10 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; one process for each core
 
+import argparse
 import contextlib
 import io
 import json
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -82,17 +82,25 @@ def at_seeds(samples: list[Sample], seeds: int) -> Iterator[str]:
 
 
 def main() -> None:
-    asked = [word for word in sys.argv[1:] if not word.startswith("--")] or ["*"]
-    seeds = next((int(word[8:]) for word in sys.argv if word.startswith("--seeds=")), 0)
+    text = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=text)
+    parser.add_argument("exercises", nargs="*", metavar="exercise")
+    parser.add_argument("--names", action="store_true")
+    parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--wrong", action="store_true")
+    options = parser.parse_args()
+    if unknown := {*options.exercises} - {"numpy", *(one.id for one in EXERCISES)}:
+        parser.error(f"no exercise: {', '.join(sorted(unknown))}")
+    asked = options.exercises or ["*"]
     if "numpy" in asked:
         asked = [one.id for one in EXERCISES if one.kind not in ("kernel", "question")]
-    only = {"--wrong", "--names"} & {*sys.argv}
-    kinds = ("wrong",) if only else ("right",) if seeds else ("right", "wrong")
+    only = options.wrong or options.names
+    kinds = ("wrong",) if only else ("right",) if options.seeds else ("right", "wrong")
     samples = [sample for one in asked for kind in kinds for sample in corpus(kind, one)]
     samples.sort(key=lambda sample: sample.id)
-    if seeds:
-        lines = at_seeds(samples, seeds)
-    elif "--names" in sys.argv:
+    if options.seeds:
+        lines = at_seeds(samples, options.seeds)
+    elif options.names:
         lines = shares(samples)
     else:
         lines = (json.dumps(one, ensure_ascii=False) for one in rows(samples))
