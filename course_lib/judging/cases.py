@@ -364,7 +364,10 @@ def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any)
 
 
 def _farthest(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any) -> Triple:
-    return farthest(rng, n_q, n_k, d, **kwargs)
+    """Return `farthest`, whose rows lie far above 0 and far below, in turns."""
+    q, k, v = farthest(rng, n_q, n_k, d, **kwargs)
+    q[..., ::2, 0] *= -1
+    return q, k, v
 
 
 _DRAWN: dict[str, Callable[..., Triple]] = {
@@ -433,7 +436,7 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
     return [
         launch(rng, jump, *shape, jump=150, **how),
         launch(rng, far, *shape, far=FAR_BELOW, **how),
-        launch(rng, prefix + FARTHEST_NAME, *shape, farthest=True, **how),
+        launch(rng, prefix + _FAR_APART_NAME, *shape, farthest=True, **how),
     ]
 
 
