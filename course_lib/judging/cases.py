@@ -260,7 +260,7 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
     a maximum of some places only is far off. The long ones all but fill blocks, of 1024 too. The
     last ones fill one: what is wrong with them is not wrong with places past the end.
     """
-    n, many = 1024 * int(rng.integers(3, 5)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
+    n, many = 1024 * int(rng.integers(5, 7)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
     shapes = {
         f"3 rows of {n} scores, one of them far above": (3, n),
         f"{many} rows of 10 scores": (many, 10),

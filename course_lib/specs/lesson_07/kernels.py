@@ -96,6 +96,8 @@ def _ragged(rng: Generator) -> list[Case]:
         *_level_scores(rng),
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        case("float16, 100 keys of equal weight, values near 2000",
+             16, 100, 16, values_near=2000, dtype="float16", tiles=(16, 64)),
         *draw.half_launches(rng),
         *tiled_launches(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
