@@ -66,6 +66,11 @@ class _Memory:
 
     def __init__(self, real: Any, observer: Observer) -> None:
         self._real, self._observer = real, observer
+        self.alone = False  # what is atomic now is so within a program only, scope="cta"
+
+    def _atomic(self, ptrs: Any, mask: Any, width: int) -> None:
+        for kind in ("load", "store") if self.alone else ("atomic",):
+            self._observer.access(kind, ptrs, mask, width)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -82,12 +87,12 @@ class _Memory:
 
     def atomic_rmw(self, op: Any, ptrs: Any, value: Any, mask: Any, sem: Any) -> Any:
         ptrs, mask = _addresses(ptrs), _lanes(mask)
-        self._observer.access("atomic", ptrs, mask, value.itemsize)
+        self._atomic(ptrs, mask, value.itemsize)
         return self._real.atomic_rmw(op, ptrs, value, mask, sem)
 
     def atomic_cas(self, ptrs: Any, compare: Any, value: Any, sem: Any) -> Any:
         ptrs, value = _addresses(ptrs), value.astype(compare.dtype, copy=False)
-        self._observer.access("atomic", ptrs, None, compare.itemsize)
+        self._atomic(ptrs, None, compare.itemsize)
         return self._real.atomic_cas(ptrs, compare, value, sem)
 
 
@@ -172,6 +177,8 @@ def observed(observer: Observer) -> Iterator[None]:
     dot, masked_load = builder_class.create_dot, builder_class.create_masked_load
     block_load: Any = getattr(builder_class, "create_tensor_pointer_load", None)  # not in 3.9
     binary, ternary = builder_class.binary_op, builder_class.ternary_op
+    change, exchange = builder_class.create_atomic_rmw, builder_class.create_atomic_cas
+    told = _Memory(memory, observer)
     run_tuned, call = Autotuner.run, interpreter.InterpretedFunction.__call__
     semantic_class = type(interpreter.interpreter_semantic)
     load = semantic_class.load
@@ -203,6 +210,13 @@ def observed(observer: Observer) -> Iterator[None]:
         observer.dot(a.data.shape, b.data.shape, dtype, named)
         return dot(builder, a, b, acc, precision, *rest)
 
+    def scoped(operation: Callable) -> Callable:
+        def create(builder: Any, *operands: Any) -> Any:
+            told.alone = operands[-1] == interpreter._ir.MEM_SYNC_SCOPE.CTA
+            return operation(builder, *operands)
+
+        return create
+
     def load_too(semantic: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
         nonlocal other_given
         other_given = other is not None  # Triton asks `if other`: a single 0 goes missing
@@ -216,11 +230,14 @@ def observed(observer: Observer) -> Iterator[None]:
             other = _poison(ptrs)
         return masked_load(builder, ptrs, mask, other, *rest, **options)
 
-    interpreter._interpreter = _Memory(memory, observer)
+    interpreter._interpreter = told
     interpreter.GridExecutor.__call__ = launch
     interpreter.InterpretedFunction.__call__ = call_too
     builder_class.create_dot = create_dot
     builder_class.create_masked_load = create_masked_load
+    builder_class.create_atomic_rmw, builder_class.create_atomic_cas = map(
+        scoped, (change, exchange)
+    )
     semantic_class.load = load_too
     if block_load:
         builder_class.create_tensor_pointer_load = create_block_load
@@ -237,6 +254,7 @@ def observed(observer: Observer) -> Iterator[None]:
         interpreter.InterpretedFunction.__call__ = call
         builder_class.create_dot = dot
         builder_class.create_masked_load = masked_load
+        builder_class.create_atomic_rmw, builder_class.create_atomic_cas = change, exchange
         semantic_class.load = load
         if block_load:
             builder_class.create_tensor_pointer_load = block_load

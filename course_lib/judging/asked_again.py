@@ -3,12 +3,15 @@
 Once at once, once with new numbers, which a call before found otherwise in the same arrays, and
 once after all other inputs: what a function keeps from one call to the next (a buffer, a counter,
 answers by some of the arguments, or by where they lie) shows in the second answer or in the first.
-Kernels are asked again in ways of their own, and each of their cases takes long.
+Kernels are asked again in ways of their own, and each of their cases takes long; only whether they
+keep strides is asked here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +20,10 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host
 from course_lib.judging.spec import Case, Exercise
 from course_lib.judging.walks import is_walk
-from course_lib.sandbox.inputs import holds_floats
+from course_lib.sandbox.inputs import holds_floats, is_tensor
 
 REWRITTEN = "with other numbers in the same arrays"
+LAID_OUT = "with the same numbers in other strides"
 THE_SAME = "answers the same call alike"
 _LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
 _OR_NUMBERS = " If nothing does, these other numbers are what it is wrong on."
@@ -39,11 +43,33 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
         case = replace(exercise.cases(np.random.default_rng(2**32))[0], rewritten=True)
         if not holds_floats([*case.args, *case.kwargs.values()]):
             return None
+    return _asked(exercise, host, case, when)
+
+
+def laid_out_again(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Finding | None:
+    """Return what is wrong with a kernel's answer if its strided inputs come without gaps.
+
+    A launcher that keeps strides by some of the arguments, their shapes say, is off then.
+    """
+    strided = [case for case in cases if not case.refused and any(map(_has_gaps, case.args))]
+    if exercise.kind != "kernel" or exercise.play or exercise.later or not strided:
+        return None
+    case = min(strided, key=lambda case: sum(x.numel() for x in case.args if is_tensor(x)))
+    args = tuple(x.contiguous() if is_tensor(x) else x for x in case.args)
+    return _asked(exercise, host, replace(case, args=args, counted=False), LAID_OUT)
+
+
+def _has_gaps(x: Any) -> bool:
+    return is_tensor(x) and not x.is_contiguous()
+
+
+def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | None:
     ran = host.run(replace(case, compiled=False))
     if ran.found or is_walk(case):  # whose other cases tell which of its calls goes wrong
         return ran.found
     if ran.observed is None:
         kinds, text = (ran.failure.kinds, ran.failure.text) if ran.failure else (("Error",), "")
+        text = text.partition(f"{kinds[0]}: ")[2] or text
         return _otherwise(when, f"it ends in {kinds[0]}: {text}" if text else kinds[0])
     expected = exercise.truth(*case.args, **case.kwargs)
     result = as_meant(ran.observed.result, exercise.answer(expected))

@@ -261,7 +261,7 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
     one before the last fills one: what is wrong with it is not wrong with places past the end.
     Above the last lies what stands for -inf in other people's programs, -1e38 too.
     """
-    n, many = 1024 * int(rng.integers(3, 5)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
+    n, many = 1024 * int(rng.integers(5, 7)) - int(rng.integers(1, 9)), int(rng.integers(36, 48))
     shapes = {
         f"3 rows of {n} scores, one of them far above": (3, n),
         f"{many} rows of 10 scores": (many, 10),
@@ -370,7 +370,10 @@ def _sized(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any)
 
 
 def _farthest(rng: Generator, n_q: int, n_k: int, d: int, _: float, **kwargs: Any) -> Triple:
-    return farthest(rng, n_q, n_k, d, **kwargs)
+    """Return `farthest`, whose rows lie far above 0 and far below, in turns."""
+    q, k, v = farthest(rng, n_q, n_k, d, **kwargs)
+    q[..., ::2, 0] *= -1
+    return q, k, v
 
 
 _DRAWN: dict[str, Callable[..., Triple]] = {
@@ -439,7 +442,7 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
     return [
         launch(rng, jump, *shape, jump=150, **how),
         launch(rng, far, *shape, far=FAR_BELOW, **how),
-        launch(rng, prefix + FARTHEST_NAME, *shape, farthest=True, **how),
+        launch(rng, prefix + _FAR_APART_NAME, *shape, farthest=True, **how),
     ]
 
 

@@ -20,7 +20,7 @@ from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
-from course_lib.judging.asked_again import REWRITTEN, asked_again
+from course_lib.judging.asked_again import REWRITTEN, asked_again, laid_out_again
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
@@ -79,6 +79,8 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
     later = "after other inputs"
     if len(cases) > 1 and not named and (found := asked_again(exercise, host, cases[0], later)):
         yield Judged(cases[0], incorrect(exercise, cases[0], found), None)
+    if not named and (found := laid_out_again(exercise, host, cases)):
+        yield Judged(cases[0], incorrect(exercise, replace(cases[0], name=""), found), None)
     for case in (case for case in cases if case.refused):  # after which nobody may be left
         ran = host.run(case)
         yield Judged(case, _built_after_all(exercise, case, ran), None, ran.fatal)

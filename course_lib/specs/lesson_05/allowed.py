@@ -36,8 +36,10 @@ def _allowed(x: Any, *, limit: float, block_rows: int = 0) -> tuple[np.ndarray, 
 def _cases(rng: Generator) -> list[Case]:
     def case(name: str, x: Any, block: int, limit: float | None = None, **flags: Any) -> Case:
         x = draw.tensor(x)
-        if limit is None:  # a score that is just allowed
-            limit = float(np.sort(as_float64(x).ravel())[int(0.7 * (x.numel() - 1))])
+        if limit is None:  # a score that is just allowed, and one that just is not
+            allowed, above = np.argsort(x.numpy().ravel())[int(0.7 * (x.numel() - 1)) :][:2]
+            limit = float(x.view(-1)[allowed])
+            x.view(-1)[above] = float(np.nextafter(np.float32(limit), np.float32(np.inf)))
         kwargs = {"limit": limit, "block_rows": block}
         return Case(f"{name}, in tiles of {block}", (x,), kwargs, **flags)
 
@@ -55,7 +57,7 @@ def _cases(rng: Generator) -> list[Case]:
     )
     return [
         case("8 rows of 8 scores", some, 8),  # whole, and axis 0 is as long as axis 1
-        case("12 rows of 16 scores", drawn(12, 16), 4),
+        case("12 rows of 16 scores, limit 0", drawn(12, 16), 4, 0.0),
         case("10 rows of 21 scores, and all that are allowed are negative", below, 4, 0.5),
         case("9 rows of 12 scores; in row 4 none is allowed", none, 4),
         case("17 rows of 33 scores: one row more than whole tiles",

@@ -63,6 +63,9 @@ def _long_cases(rng: Generator) -> list[Case]:
           for name, x, shows in draw.hard_rows(rng, 65, by=150)),
         *(case(f"{name}, in blocks of {block}", draw.tensor(x), block)
           for block in (64, 1024) for name, x in draw.sized_rows(rng)),
+        # 184 exponentials of 84 are more than float32 holds
+        case("3 rows of 200 scores in blocks of 16: all but the first block higher by 84",
+             draw.tensor(np.where(np.arange(200) < 16, 0, 84) + np.array([[0], [5], [-90]])), 16),
         case("2048 scores far below the largest, which count by their number; it is first, or last",
              draw.tensor(_many_below(rng)), 64),
     ]  # fmt: skip

@@ -54,6 +54,7 @@ def _strange(rng: Generator, rows: int, cols: int) -> np.ndarray:
     x[rows // 2, ::4], x[::4, cols // 2] = np.nan, np.inf
     x[2::5, 1::4] = -0.0
     x[3::5, 2::4] *= 1e-14  # float16 has none between 0 and 6e-8
+    x[3::5, 3::4], x[1::5, 3::4] = 3e38, 2.0**-149  # float32 has no double of one, no half
     return x
 
 

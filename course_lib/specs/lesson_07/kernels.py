@@ -35,7 +35,7 @@ def _one_tile(rng: Generator) -> list[Case]:
              64, 32, 16, heads=(2, 3), strided="q"),
         case("16 queries, 16 keys, d = 16: all alike", 16, 16, 16, heads=(1, 2)),
         case("large scores (q and k times 4)", 16, 64, 32, size=4),
-        case("16 queries, 128 keys", 16, 128, 16),
+        case("16 queries, 128 keys, d = 128", 16, 128, 128),
         # to subtract 0, or nothing, does no harm there; twice the maximum, or minus that, does
         case("all scores near -60", 16, 64, 16, near=-60),
         case("all scores near +110", 32, 16, 64, near=110),
@@ -96,12 +96,15 @@ def _ragged(rng: Generator) -> list[Case]:
         *_level_scores(rng),
         case("float16, 100 queries, 200 keys, d = 64",
              100, 200, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
+        case("float16, 100 keys of equal weight, values near 2000",
+             16, 100, 16, values_near=2000, dtype="float16", tiles=(16, 64)),
         *draw.half_launches(rng),
         *tiled_launches(rng),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16)),
         case("256 queries and keys in tiles of 128 and 64, counted",
              256, 256, 16, tiles=(128, 64), counted=True),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32)),
+        _one_tile_higher(rng),
     ]  # fmt: skip
 
 

@@ -119,6 +119,7 @@ def _backward_cases(rng: Generator) -> list[Case]:
         case(draw.FINE_NAME, 16, 64, 16, fine=0.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),
         case(draw.hard_names(150)[0], 33, 65, 16, jump=150, tiles=(32, 16), **apart),
+        case("scores near -150", 20, 40, 16, near=-150, tiles=(16, 32), **apart),
         case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), tiles=(16, 32), strided="room"),
         loud_case(case),
     ]  # fmt: skip

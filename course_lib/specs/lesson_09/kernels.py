@@ -79,7 +79,7 @@ def _cases(rng: Generator, *, walks: str) -> list[Case]:
         # what is past the end scores 0, so that exp(S - lse) is infinite there; and who makes
         # it finite has a dS that float16 does not hold, which dQ alone is made of
         case(f"{of_dq}scores near -150, short last tiles",
-             20, 40, 16, near=-150, dtype="float16" if of_dq else "float32", tiles=(16, 32),
+             20, 48, 16, near=-150, dtype="float16" if of_dq else "float32", tiles=(16, 32),
              **apart),
         case(draw.FINE_NAME, 16, 64, 16, fine=64.0, tile=1,
              dtype="float16", tiles=(16, 16), **apart),

@@ -71,7 +71,8 @@ def _cases(rng: Generator) -> list[Case]:
             shows=frozenset({FAR})),
         one("6 splits, 4 heads, d = 128, compiled", [1, -1, 2, EMPTY, 0, 1], 128, heads=4,
             compiled=True, counted=True),
-        one("130 splits, one head: the last two weigh most", [*[0] * 128, 5, 6], heads=1),
+        one("130 splits, one head: the last two weigh most, the others by their number",
+            [*[0] * 128, 11, 12], heads=1),
         one("an empty part is filled with NaN", [0, EMPTY, 1, EMPTY], garbage=math.nan),
         one("an empty part is filled with infinity", [EMPTY, 1, 0], garbage=math.inf),
     ]  # fmt: skip

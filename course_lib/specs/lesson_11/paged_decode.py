@@ -51,8 +51,8 @@ def _cases(rng: Generator) -> list[Case]:
         # 31: one key less than two tiles, so that a tile is whole but for its last key
         pages(case("lengths 17 and 31, pages of one token in tiles of 16",
                    1, 31, 32, heads=(2, 3), tiles=(ROWS, 16)), 1, 17, 31),
-        pages(case("lengths 130 and 65, pages of 64 tokens in tiles of 16, 8 heads share one",
-                   8, 130, 16, heads=(2, 1), tiles=(ROWS, 16)), 64, 130, 65),
+        pages(case("lengths 130 and 65, pages of 40 tokens in tiles of 16, 8 heads share one",
+                   8, 130, 16, heads=(2, 1), tiles=(ROWS, 16)), 40, 130, 65),
         pages(case("one sequence has no key yet: lengths 0 and 40, pages of 16",
                    3, 40, 16, heads=(2, 2), tiles=(ROWS, 16)), 16, 0, 40),
         pages(case("3 sequences begin with the same 2 pages of 16, lengths 40, 64 and 33",
