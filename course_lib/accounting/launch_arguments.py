@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from course_lib.accounting.pointer_tables import PointerTable
@@ -39,6 +39,19 @@ def refuse_bfloat16(tensors: dict[str, Any]) -> None:
             raise TypeError(
                 f"`{name}` is bfloat16, which Triton's interpreter gets silently wrong (it "
                 "multiplies the raw bits as integers): use float16 or float32 to count."
+            )
+
+
+def refuse_constant_tensors(tensors: dict[str, Any], constants: Collection[str]) -> None:
+    """Raise a TypeError that names the first tensor of a launch that is given as a constant.
+
+    The interpreter hands constants over as they are: a kernel would compute in PyTorch with it.
+    """
+    for name in tensors:
+        if name.partition("[")[0] in constants:
+            raise TypeError(
+                f"`{name}` is given to a `tl.constexpr`, and a tensor is no constant: leave the "
+                "annotation out, and load its numbers."
             )
 
 
