@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 from course_lib.accounting.pointer_tables import PointerTable
@@ -89,6 +90,15 @@ def from_plain(value: Any) -> Any:
         targets, offsets, shape = value["pointers"]
         return PointerTable.of(tuple(targets), tuple(offsets), shape)
     return value
+
+
+def in_order(given: dict[str, Any], names: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a kernel with parameters ``names`` by place, the rest by name.
+
+    By name Triton takes some for its own: ``device`` and ``stream`` are options of a launch.
+    """
+    first = list(takewhile(given.__contains__, names))
+    return [given[name] for name in first], {k: v for k, v in given.items() if k not in first}
 
 
 def described(value: Any) -> Any:
