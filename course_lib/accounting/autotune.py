@@ -13,7 +13,7 @@ from typing import Any
 def first_config(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``Autotuner.run`` such that it sees one configuration, which is not benchmarked."""
 
-    def run_first(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_first(tuner: Any, /, *args: Any, **kwargs: Any) -> Any:
         configs = tuner.configs
         tuner.configs = configs[:1]
         try:

@@ -184,11 +184,11 @@ def observed(observer: Observer) -> Iterator[None]:
     load = semantic_class.load
     other_given = False
 
-    def launch(executor: Any, *args: Any, **kwargs: Any) -> Any:
+    def launch(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
         executor.constexprs = constexprs(executor)
         return observer.launch(executor, args, kwargs, run)
 
-    def call_too(function: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_too(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if function.fn.__module__.startswith("triton."):
             observer.borrow(function.fn.__name__)
         return call(function, *args, **kwargs)

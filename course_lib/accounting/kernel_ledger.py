@@ -31,6 +31,7 @@ from course_lib.accounting.launch_arguments import (
     plain_value,
     refuse_bfloat16,
     refuse_bfloat16_dot,
+    refuse_constant_tensors,
     tensors_in,
     unwrapped,
 )
@@ -214,6 +215,7 @@ class KernelLedger(Ledger):
             self._tables = {n for n, value in named.items() if isinstance(value, PointerTable)}
             self._note_launch(executor, named, tensors)
             refuse_bfloat16(tensors)
+            refuse_constant_tensors(tensors, getattr(executor, "constexprs", ()))
             try:
                 self._enter_launch(tensors)
                 args = tuple(self._guarded(value) for value in args)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 from course_lib.accounting.pointer_tables import PointerTable
@@ -42,6 +43,19 @@ def refuse_bfloat16(tensors: dict[str, Any]) -> None:
             )
 
 
+def refuse_constant_tensors(tensors: dict[str, Any], constants: Collection[str]) -> None:
+    """Raise a TypeError that names the first tensor of a launch that is given as a constant.
+
+    The interpreter hands constants over as they are: a kernel would compute in PyTorch with it.
+    """
+    for name in tensors:
+        if name.partition("[")[0] in constants:
+            raise TypeError(
+                f"`{name}` is given to a `tl.constexpr`, and a tensor is no constant: leave the "
+                "annotation out, and load its numbers."
+            )
+
+
 def refuse_bfloat16_dot(dtype: str) -> None:
     """Raise a TypeError if Triton's name of the dtype of what ``tl.dot`` is given is bfloat16's."""
     if dtype == "bf16":
@@ -76,6 +90,15 @@ def from_plain(value: Any) -> Any:
         targets, offsets, shape = value["pointers"]
         return PointerTable.of(tuple(targets), tuple(offsets), shape)
     return value
+
+
+def in_order(given: dict[str, Any], names: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a kernel with parameters ``names`` by place, the rest by name.
+
+    By name Triton takes some for its own: ``device`` and ``stream`` are options of a launch.
+    """
+    first = list(takewhile(given.__contains__, names))
+    return [given[name] for name in first], {k: v for k, v in given.items() if k not in first}
 
 
 def described(value: Any) -> Any:

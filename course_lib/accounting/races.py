@@ -96,7 +96,7 @@ class RaceLedger(KernelLedger):
         self._touched = {"load": {}, "store": {}, "atomic": {}}
         self._steps = {}
 
-        def run_and_judge(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        def run_and_judge(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
             copies = list(self._copies.values())
             before = [guarded.copy.clone() for guarded in copies]
             result = run(executor, *args, **kwargs)

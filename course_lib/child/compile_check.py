@@ -230,7 +230,7 @@ def _watch_launches() -> SimpleNamespace:
     watched = SimpleNamespace(kernels=[], current="")
     run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages
 
-    def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+    def compile_only(kernel: Any, /, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         watched.current = kernel.fn.__name__
         compiled = run_kernel(kernel, *args, grid=grid, warmup=True, **kwargs)
         data = compiled.metadata

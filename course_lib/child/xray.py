@@ -256,7 +256,7 @@ def _launch_task(student: Any, job: dict[str, Any]) -> list[list[dict]]:
 
     run_kernel, seen = JITFunction.run, []
 
-    def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+    def compile_only(kernel: Any, /, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         compiled = run_kernel(kernel, *args, grid=grid, warmup=True, **kwargs)
         seen.append(compiled)
         return compiled

@@ -58,7 +58,9 @@ def compile_launch(
     def launcher() -> None:
         given = {key: launch_arguments.from_plain(value) for key, value in args.items()}
         given = {key: getattr(value, "table", value) for key, value in given.items()}
-        getattr(module, name)[tuple(grid)](**given, **options)
+        kernel = getattr(module, name)
+        by_place, by_name = launch_arguments.in_order(given, kernel.arg_names)
+        kernel[tuple(grid)](*by_place, **by_name, **options)
 
     vars(module)["launcher"] = launcher
     payload = {"archs": [arch], "call": encode_call([], {}), "name": "launcher", "origins": {}}

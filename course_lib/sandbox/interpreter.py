@@ -78,7 +78,7 @@ class _Interpreter:
         options: dict[str, Any],
     ) -> dict[str, Any]:
         """Run one launch; return the tensors that it stored to, or why it failed."""
-        from course_lib.accounting.launch_arguments import from_plain, tensors_in
+        from course_lib.accounting.launch_arguments import from_plain, in_order, tensors_in
 
         try:
             if (source, name) not in self._modules:
@@ -90,7 +90,8 @@ class _Interpreter:
             counted = dict(self._ledger.written)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                kernel[tuple(grid)](**given)
+                by_place, by_name = in_order(given, kernel.arg_names)
+                kernel[tuple(grid)](*by_place, **by_name)
             stored = {key for key, n in self._ledger.written.items() if n > counted.get(key, 0)}
             written = {  # zeros may be stored onto zeros
                 key: t for key, t in tensors.items() if key in stored or before[key] != _contents(t)

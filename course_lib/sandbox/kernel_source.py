@@ -19,6 +19,8 @@ import types
 from importlib import import_module
 from typing import Any
 
+from course_lib.accounting.launch_arguments import plain_value
+
 MAX_SOURCE = 64 << 10
 
 
@@ -52,12 +54,17 @@ _MODULES = {"triton.language.math", "triton.language.extra", "triton.language.ex
 _MODULES |= _LIBDEVICE
 _IMPORTABLE = {"triton", "triton.language", *_MODULES}
 _OF_TRITON = {"cdiv", "next_power_of_2"}
+# classes that a kernel calls or names; Triton's others are its own
+_TYPES = {"constexpr", "range", "static_range", "pointer_type", "block_type"}
+_TYPES |= {"tensor", "tuple", "dtype", "const"}
 # what decorates a kernel: replaced by a bare ``triton.jit``
 _DECORATORS = {"jit", "autotune", "heuristics", "Config"}
 _IGNORED = {"torch", "math"}  # imported beside a kernel, of no use inside
 _FORBIDDEN_TL = {"inline_asm_elementwise", "core", "standard", "semantic", "builtin"}
 _WITH_A_MESSAGE = {"static_assert", "device_assert", "static_print", "device_print"}
 _HEAD = {"triton": "triton", "tl": "triton.language"}
+_HELD = "__held"  # in a module of kernels, what a constexpr holds; no kernel can write the name
+_EQUAL = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}
 
 
 _gathered: dict[int, tuple[Any, dict[str, Any], tuple[str, str]]] = {}
@@ -102,6 +109,7 @@ def load(source: str, name: str, *, compiled: bool = False) -> Any:
     file = f"/kernels/{name}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     module.__file__ = file
+    vars(module)[_HELD] = plain_value
     sys.modules[module.__name__] = module
     exec(compile(text, file, "exec"), vars(module))  # the checked tree: see `clean`
     if not hasattr(getattr(module, name, None), "fn"):
@@ -119,7 +127,11 @@ def clean(source: str, *, compiled: bool = False) -> str:
     try:
         body = _File(ast.parse(source).body, compiled).clean()
         head = ast.parse("import triton\nimport triton.language as tl").body
-        return ast.unparse(ast.fix_missing_locations(ast.Module([*head, *body], []))) + "\n"
+        tree = ast.fix_missing_locations(ast.Module([*head, *body], []))
+        text = ast.unparse(tree) + "\n"
+        if ast.dump(ast.parse(text)) != ast.dump(tree):  # a name in other letters is printed `del`
+            raise NotTriton("the kernel's source means something else when it is printed.")
+        return text
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, NotTriton):
             raise
@@ -236,6 +248,9 @@ class _File:
         node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
         for statement in node.body:
             self._check(statement, local)
+        node.body = [_Identities().visit(statement) for statement in node.body]
+        if not self._compiled:
+            node.body = [_AsCompiled().visit(statement) for statement in node.body]
         node.decorator_list, node.returns = [_parsed("triton.jit")], None
         return node
 
@@ -329,6 +344,33 @@ class _Kept(ast.NodeTransformer):
         return ast.Tuple(node.elts, node.ctx)
 
 
+class _Identities(ast.NodeTransformer):
+    """Lets ``is`` ask for None, True and False alone: which other objects are one is chance."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
+        self.generic_visit(node)
+        for i, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            if type(op) in _EQUAL and not _is_single(right):
+                node.ops[i] = _EQUAL[type(op)]()
+        return node
+
+
+class _AsCompiled(_Kept):
+    """Writes what Python takes otherwise than Triton's compiler: there every list is a tuple, and
+    ``is`` asks what a constant holds. A kernel could tell by it that it is only interpreted."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
+        self.generic_visit(node)
+        if type(node.ops[0]) in _EQUAL:
+            node.left = ast.Call(ast.Name(_HELD, ast.Load()), [node.left], [])
+        return node
+
+
+def _is_single(node: ast.expr) -> bool:
+    """Return whether this is written as None, True or False."""
+    return isinstance(node, ast.Constant) and (node.value is None or type(node.value) is bool)
+
+
 def _dotted(node: ast.expr) -> tuple[str, list[str]]:
     """Return ("a", ["b", "c"]) for ``a.b.c``; the first is empty if ``a`` is no name."""
     chain: list[str] = []
@@ -372,7 +414,16 @@ def _check_path(path: str, chain: list[str], written: str) -> None:
 
 
 def _is_language(thing: Any) -> bool:
-    """Return whether this is one of Triton's own operations, functions, types or constants."""
+    """Return whether this is one of Triton's operations, jitted functions, types or constants.
+
+    A plain function is none of them: some run a text as Python (``tl.str_to_ty``).
+    """
+    from triton.language.core import is_builtin
+
+    if isinstance(thing, type) and thing.__name__ not in _TYPES:
+        return False
+    if isinstance(thing, types.FunctionType) and not is_builtin(thing):
+        return False
     home = getattr(getattr(thing, "fn", thing), "__module__", None) or type(thing).__module__
     return home.startswith("triton.language")
 

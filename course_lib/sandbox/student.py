@@ -177,7 +177,7 @@ def _intercept_launches(channel: Channel) -> None:
 
     interpret = InterpretedFunction.run
 
-    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    def run(kernel: Any, /, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if warmup:
             return
         with paused():

@@ -483,6 +483,14 @@ def test_two_ledgers_at_once_are_refused():
         pass
 
 
+@pytest.mark.parametrize(
+    "given", [torch.ones(1), (2.0, torch.ones(1))], ids=["alone", "in a tuple"]
+)
+def test_a_tensor_is_no_constant(given):
+    with pytest.raises(TypeError, match=r"`OTHER.*`tl.constexpr`, and a tensor"), KernelLedger():
+        load_one[(1,)](torch.ones(1), torch.ones(2), OTHER=given)
+
+
 def test_bfloat16_is_refused_with_the_reason():
     x = torch.zeros(16, dtype=torch.bfloat16)
     with pytest.raises(TypeError, match=r"`y` is bfloat16.*silently wrong"), KernelLedger():

@@ -1,4 +1,4 @@
-# tries: know by a list that outlives them whether launches are done for a second time; must: error
+# tries: know by a list that outlives them whether they are launched again; must: incorrect, error
 # without the sandbox: passed
 import torch
 import triton

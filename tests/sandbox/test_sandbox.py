@@ -624,6 +624,8 @@ def test_a_docstring_cannot_hide_a_kernel():
         "tl = x",
         "x.interpreter_builder",
         "tl.math.sys",
+        "tl.str_to_ty('tensordesc<fp32[1],open>', 0)",
+        "tl.tuple_type(x)",
     ],
 )
 def test_a_kernel_with_python_in_it_is_refused(line):
@@ -659,6 +661,9 @@ def test_a_kernel_with_python_in_it_is_refused(line):
         "from .triton import cdiv\n",
         "import triton.runtime\n",
         "import numpy as np\n",
+        "from triton.language import str_to_ty\n",
+        "\uff44el = triton.Config({})\n@triton.jit\ndef f(x):\n    \uff44el(x)\n",
+        "\uff4cambda = triton.Config({})\n@triton.jit\ndef f(x):\n    x[\uff4cambda:x]\n",
         "x" * (100 << 10),
         "-" * 20_000 + "1",
     ],
@@ -667,6 +672,33 @@ def test_a_kernel_with_python_in_it_is_refused(line):
 def test_a_file_with_python_in_it_is_refused(text):
     with pytest.raises(kernel_source.NotTriton):
         kernel_source.clean(HEAD + text)
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        "NOTHING is None",
+        "tl.constexpr(True) is True",
+        "not (tl.constexpr(1) is not 1)",
+        "tl.arange(0, 4).shape[0] is 4",
+        "(1, 2) == [1, 2]",
+        "absent is None",
+        "x.dtype is not tl.float32",
+    ],
+)
+def test_a_kernel_cannot_tell_that_it_is_interpreted(holds):
+    """Triton's compiler calls each of these true; Python, asked plainly, the first five false."""
+    body = f"""NOTHING = tl.constexpr(None)
+
+
+@triton.jit
+def kernel(x, out, absent):
+    if {holds}:
+        tl.store(out, 1.0)
+"""
+    out = torch.zeros(1)
+    kernel_source.load(HEAD + body, "kernel").kernel[(1,)](out, out, None)
+    assert out == 1
 
 
 def test_decorators_are_replaced_not_run():
