@@ -86,6 +86,7 @@ def _cases(rng: Generator) -> list[Case]:
         drawn("a scale of 0.3", 5, 8, 4, slice(3, 8), scale=0.3),
         drawn("large scores (q and k times 4)", 5, 8, 4, slice(3, 8), size=4),
         drawn("one query, one key of 3", 1, 3, 2, slice(1, 2)),
+        drawn("3 queries and a key of zeros: each lse is 0", 3, 1, 2, every, size=0.0),
         # nothing for five products; to move each number in turn, and ask f, takes minutes
         drawn("256 queries and keys, d = 32", 256, 256, 32, every),
         *(
@@ -97,7 +98,7 @@ def _cases(rng: Generator) -> list[Case]:
         *hard,
         *(
             _masked(rng, f"{n_q} queries, {n_k} keys, any mask{also}", n_q, n_k, 4, by)
-            for n_q, n_k in ((6, 9), (9, 5))
+            for n_q, n_k in ((6, 9), (9, 5), (7, 7))
             for also, by in (("", 1.0), (", and hidden scores of 5000 and -5000", 5000.0))
         ),
     ]  # fmt: skip
