@@ -36,6 +36,12 @@ def in_double(rng: Generator, arrays: Triple) -> Triple:
     return q, k, v
 
 
+def by_columns(arrays: Triple) -> Triple:
+    """Return the same arrays as they lie in memory column by column: in NumPy's words, order F."""
+    q, k, v = map(np.asfortranarray, arrays)
+    return q, k, v
+
+
 def shifted(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return inputs whose scores q·k/sqrt(d) all lie near ``by`` (-150: a max from 0 is NaN)."""
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)

@@ -94,6 +94,7 @@ def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
     answer is kept, nobody else can be given its memory.
     """
     before = {_memory(x) for x in _inside(earlier[:1])} - {0}
+    same = {id(x) for x in _lists(result)} & {id(x) for x in _lists(earlier[:1])}
     changed = len(earlier) > 1 and _differs(*earlier)
     earlier[:] = [result]
     with contextlib.suppress(Exception):  # a result that cannot be copied
@@ -101,6 +102,9 @@ def find_reuse(result: Any, earlier: list[Any]) -> tuple[str, str] | None:
     if any(_memory(x) in before for x in _inside(result)):  # a walk has thousands of them
         says = "shares its memory with your answer to the call before"
         return NEW, f"the result {says}: return an array of its own, a new one in every call."
+    if same:
+        says = "the result is the same list or dict as your answer to the call before"
+        return NEW, f"{says}: whoever changes one changes both. Return a new one every time."
     if changed:
         return NEW, "this call changed your answer to the call before: return a new one every time."
     return None
@@ -127,6 +131,15 @@ def _inside(x: Any) -> Iterator[Any]:
     elif isinstance(x, dict | list | tuple):
         for one in x.values() if isinstance(x, dict) else x:
             yield from _inside(one)
+
+
+def _lists(x: Any) -> Iterator[Any]:
+    """Yield the lists and dicts in ``x`` that hold anything."""
+    if isinstance(x, dict | list | tuple):
+        if x and not isinstance(x, tuple):
+            yield x
+        for one in x.values() if isinstance(x, dict) else x:
+            yield from _lists(one)
 
 
 def _differs(now: Any, before: Any) -> bool:

@@ -69,7 +69,8 @@ check(predict_doubling)
 #   queries and the number of keys may differ.
 # * The scores are divided by `sqrt(d)`.
 # * Each **row** of weights is positive and sums to 1.
-# * Inputs are float32 or float64: round to nothing coarser on the way.
+# * Inputs are float32 or float64, and lie in memory by rows or by columns: round to nothing
+#   coarser on the way.
 # * Large scores must work, and `np.exp(1000)` is infinite. Lesson 01 says what to
 #   subtract first.
 #

@@ -157,7 +157,8 @@ check(stream_average)
 #   `b` stay unchanged; where one of them is the answer, you may return it.
 # - The state of no keys at all is `(-np.inf, 0.0, zeros)`. A fully masked pile
 #   has this state. Merged with any state it changes nothing; merged with
-#   itself it gives itself. Nothing may become NaN.
+#   itself it gives itself. (Of any other state, merged with itself, each key
+#   counts twice.) Nothing may become NaN.
 #
 # The check merges many states: from the left, from the right, in pairs as a
 # tree, and shuffled.

@@ -19,7 +19,8 @@ from course_lib.accounting.memory import FlatMemory
 #
 # Cut the rows `0 .. n - 1` into tiles of `tile` rows. Return a list of pairs
 # `(start, stop)`, in order. Row `start` belongs to the tile, row `stop` does
-# not: this is how Python slices count. The last tile may be shorter.
+# not: this is how Python slices count. The last tile may be shorter. There may be
+# a thousand tiles and more, and each call returns a list of its own.
 #
 # Example: `tile_bounds(10, 4)` is `[(0, 4), (4, 8), (8, 10)]`.
 # Before you check: how many tiles do 300 rows make, if a tile has 64?

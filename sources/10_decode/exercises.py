@@ -70,7 +70,8 @@ check(attention_intensity)
 # of K and one of V.
 #
 # 1. Write `k_new` and `v_new` into the caches, *in place*, each sequence at its own position.
-# 2. Return what the newest query sees: all that its sequence has by now, the new row included.
+# 2. Return what the newest query sees, all that its sequence has by now, the new row included: `o`,
+#    a tensor of its own, no view of a cache.
 #
 # `lengths` stays as it is: the caller counts. Every query head has a key head of its own here.
 #

@@ -37,6 +37,11 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         *[Case(name, qkv, shows=shows) for name, qkv, shows in cases.hard(rng, 21, 33, 16)],
         Case("300 keys, head_dim 128", cases.draw(rng, 5, 300, 128)),
         Case("300 keys whose scores rise by 2000", cases.sloped(rng, 5, 300, 64, 2000)),
+        Case(cases.FARTHEST_NAME, cases.farthest(rng, 9, 20, 16)),
+        Case(
+            "q, k and v that lie in memory column by column",
+            cases.by_columns(cases.draw(rng, 9, 14, 16)),
+        ),
         Case("the example of the task", tuple(example)),
     ]
     related = [
@@ -293,6 +298,9 @@ def _judge_torch(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return hidden_finding(observed.ledger) or _trips_finding(observed.ledger, q, k)
 
 
+_MOST_ROWS = 24  # of the ledger: who loops has thousands
+
+
 def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     """Count the trips of the scores and the weights, whole or in parts, of 2 bytes or of 4.
 
@@ -317,7 +325,10 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
         says += " Use torch.softmax: it is one operation."
     elif trips == 6:
         says += " Which operation besides softmax still passes over all the scores?"
-    rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in ledger.crossings)
+    shown = ledger.crossings[:_MOST_ROWS]
+    rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in shown)
+    if len(shown) < len(ledger.crossings):
+        rows += f"\n... and {len(ledger.crossings) - len(shown)} more"
     bars = TrafficBars("N x N matrices read or written", (Bar("N x N", trips, 4),), "trips")
     return Finding("makes four trips", says, rows, picture=bars)
 

@@ -60,7 +60,7 @@ def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
     except (TypeError, ValueError):
         return Finding("legal inputs", "piles and values are lists of arrays of numbers.")
     if not 2 <= len(piles) <= 8 or len(values) != len(piles):
-        says = "give 2 to 8 piles, and one array of values for each; there are"
+        says = "give 3 to 8 piles, and one array of values for each; there are"
         return Finding("legal inputs", f"{says} {len(piles)} piles and {len(values)} values.")
     for j, (s, v) in enumerate(zip(piles, values, strict=True)):
         if s.ndim != 1 or not 1 <= s.size <= 8:

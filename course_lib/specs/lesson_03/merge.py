@@ -83,7 +83,12 @@ def _merge_unless(a: State, b: State, empty: Callable[[State], Any]) -> State:
 
 
 def _reduce(merge: Any, states: list[State], how: str) -> State:
-    """Merge all states into one: "left", "right" (from the last backwards) or as a "tree"."""
+    """Merge all states into one: "left", "right" (from the last backwards) or as a "tree".
+
+    "itself": the first with itself, the very same object.
+    """
+    if how == "itself":
+        return merge(states[0], states[0])
     if how == "right":
         return reduce(lambda done, state: merge(state, done), states[::-1])
     while how == "tree" and len(states) > 1:
@@ -122,7 +127,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         few, (m, l_sum, o) = states(0, -below, d=5)
         return [few, (m, np.exp(below) * l_sum, np.exp(below) * o)]
 
-    none = (-np.inf, 0.0, np.zeros(2))
+    none, one = (-np.inf, 0.0, np.zeros(2)), states(2)
     many = [*states(3, -2, 6), none, *states(0, 5, 1)]
     shuffled = [many[i] for i in rng.permutation(len(many))]
     hand = [_state(LOW, V_LOW), _state(HIGH, V_HIGH)]
@@ -143,6 +148,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("a and b hold one key each", (single, "left")),
         *_equal_in_part(),
         Case("both maxima are 0, d = 1", (states(0, 0, d=1), "left")),
+        Case("a state merged with itself: its keys count twice", (2 * one, "itself")),
         Case("the maxima are 0 and -2", (states(0, -2), "left")),
         Case("the maxima are 0.0005 and -1", (states(5e-4, -1), "left")),
         Case("the values of a are 0", ([unvalued(1), *states(2)], "left")),

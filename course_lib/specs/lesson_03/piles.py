@@ -281,6 +281,16 @@ def crowded(rng: Generator) -> Piles:
     return [np.zeros(1), *(rng.uniform(-below - 1, -below, 4000) for below in _BELOW[1:5])]
 
 
+def sudden(rng: Generator) -> Iterator[tuple[float, tuple[Piles]]]:
+    """Yield how far below, and one of those piles with the largest score behind it.
+
+    In `crowded` the maximum climbs in steps: none is so large that who drops a small alpha shows.
+    """
+    largest, *below = crowded(rng)
+    for s in below:
+        yield -round(s.min()), ([s, largest],)
+
+
 LOW, HIGH = np.array([1.0, 3.0]), np.array([2.0, 5.0])
 V_LOW, V_HIGH = np.array([[10.0], [20.0]]), np.array([[30.0], [40.0]])
 ORDERS = {

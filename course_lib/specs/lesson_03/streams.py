@@ -34,6 +34,7 @@ from course_lib.specs.lesson_03.piles import (
     hard_piles,
     judge_state,
     related,
+    sudden,
     together,
     walk,
 )
@@ -110,9 +111,10 @@ def _last_pile_only(piles: Piles) -> State:
     return m, float(np.exp(piles[-1] - m).sum())
 
 
-# so many piles that joining them shows in memory, and so many that notes of each of them do
+# so many piles that joining them shows in memory (beside what printing one takes), and so many that
+# notes of each of them do
 _MANY = {
-    f"{n} piles of {size} scores, memory measured": (n, size) for n, size in ((128, 64), (3000, 1))
+    f"{n} piles of {size} scores, memory measured": (n, size) for n, size in ((256, 64), (3000, 1))
 }
 
 
@@ -180,7 +182,6 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         Case("piles [1, 3] and [2, 5]", ([LOW, HIGH],)),
         Case("piles [2, 5] and [1, 3]", ([HIGH, LOW],)),
         *[Case(name, (drawn(rng, how, d=1)[0],)) for name, how in tops.items()],
-        *[Case(name, _many(rng, *how)[:1], counted=True) for name, how in _MANY.items()],
         *[Case(name, (piles,), shows=shows) for name, piles, shows in hard_piles(rng)],
         Case(FARTHEST_NAME, (_farthest((3, 2), (2,), (1, 2, 4)),)),
         *[
@@ -188,7 +189,10 @@ def _denominator_cases(rng: Generator) -> list[Case]:
             for piles in [crowded(rng)]
             for where, step in (("first", 1), ("last", -1))
         ],
-        Case(_SINGLE_NAME, (_SINGLE,)),
+        *[
+            Case(f"thousands of scores up to {below:g} below the largest, which comes at once", two)
+            for below, two in sudden(rng)
+        ],
         *[Case(name, (piles,)) for name, piles, _ in related(rng) if MASKED not in name],
         *[Case(name, (piles,)) for name, piles, _ in far_apart(rng)],
         Case("a thousand scores of 704 after a score of 0", ([np.zeros(1), np.full(1000, 704.0)],)),
@@ -198,6 +202,9 @@ def _denominator_cases(rng: Generator) -> list[Case]:
             Case(f"three scores of {top:g}, one far below", ([s, np.array([top, low]), s],))
             for s, top, low in ((np.full(1, x), x, x - abs(x)) for x in _FINITE)
         ],
+        # last: to tell a mistake from others on thousands of piles takes long
+        Case(_SINGLE_NAME, (_SINGLE,)),
+        *[Case(name, _many(rng, *how)[:1], counted=True) for name, how in _MANY.items()],
     ]
 
 
@@ -352,7 +359,6 @@ def _average_cases(rng: Generator) -> list[Case]:
         Case("three piles in which some keys are masked (score -inf)", holes),
         Case(f"masked keys, a pile without any at the front, scores near {FAR_BELOW:g}", below),
         Case("three piles, the values of the first two are 0", unvalued),
-        *[Case(name, _many(rng, *how), counted=True) for name, how in _MANY.items()],
         *[
             Case(name, (piles, [rng.uniform(10, 90, (len(s), 2)) for s in piles]), shows=shows)
             for name, piles, shows in hard_piles(rng)
@@ -366,7 +372,6 @@ def _average_cases(rng: Generator) -> list[Case]:
             for piles, values in [faint(rng)]
             for where, step in (("first", 1), ("last", -1))
         ],
-        Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
         Case("scores of -1e31 and far below", _below_1e30()),
         *[
             Case(name, (piles, values), blind_to=_blind(piles))
@@ -376,6 +381,9 @@ def _average_cases(rng: Generator) -> list[Case]:
                 ("a single key", [np.ones(1)], [rng.uniform(10, 90, (1, 3))]),
             )
         ],
+        # last: to tell a mistake from others on thousands of piles takes long
+        Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
+        *[Case(name, _many(rng, *how), counted=True) for name, how in _MANY.items()],
     ]
 
 

@@ -97,7 +97,7 @@ def _cases(rng: Generator) -> list[Case]:
         *hard,
         *(
             _masked(rng, f"{n_q} queries, {n_k} keys, any mask{also}", n_q, n_k, 4, by)
-            for n_q, n_k in ((6, 9), (9, 5))
+            for n_q, n_k in ((6, 9), (9, 5), (7, 7))
             for also, by in (("", 1.0), (", and hidden scores of 5000 and -5000", 5000.0))
         ),
     ]  # fmt: skip

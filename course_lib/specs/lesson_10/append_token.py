@@ -16,6 +16,7 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.calling import misfit, size_of_smallest
+from course_lib.sandbox.inputs import find_tampering
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
@@ -120,19 +121,22 @@ def _run(function: Any, case: Case) -> Observed:
 
     q, k_new, v_new, k, v, lengths = case.args
     if complaint := misfit(function, *case.args):
-        return Observed(complaint)
+        return Observed(("the signature", complaint))
     k, v = (x.detach().clone(memory_format=torch.preserve_format) for x in (k, v))
     given = q, k_new, v_new, k, v, lengths
     with EagerLedger() as ledger:
         ledger.follow(given, least=size_of_smallest(given))
         o = function(*given)
     ledger.look("the result", (o, k, v))
+    caches = {"k_cache": k, "v_cache": v}
+    if shared := find_tampering(caches, caches, o):
+        return Observed(shared)
     return Observed((o, k, v), ledger if case.counted else None)
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    if isinstance(observed.result, str):
-        return Finding("the signature", observed.result)
+    if isinstance(observed.result[0], str):
+        return Finding(*observed.result)
     q, _, _, k, v, _ = case.args
     o_true, k_true, v_true = expected
     o, *caches = observed.result
