@@ -61,7 +61,7 @@ def _report(exercise: Exercise, function: object):
 @pytest.mark.parametrize(
     ("made", "broken", "told"),
     [
-        (_keeps_one_list, NEW, "changed your answer to the call before"),
+        (_keeps_one_list, NEW, "the same list or dict as your answer to the call before"),
         (lambda: _right_at_first(1), THE_SAME, "again at once: "),
         (lambda: _right_at_first(4), THE_SAME, "again after other inputs: "),
         (_raises_the_second_time, THE_SAME, "ends in IndexError: "),
