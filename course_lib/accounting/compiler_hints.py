@@ -57,7 +57,9 @@ def held_to_promises() -> Iterator[None]:
 def _is_so(key: str, x: Any, values: list[Any]) -> bool:
     """Whether a hint is true, as the compiler reads it, along each axis.
 
-    max_contiguous(x, n): each n neighbours follow each other. max_constancy: are equal.
+    max_contiguous(x, n): each n neighbours follow each other, or begin again at 0 (the common
+    ``max_contiguous(rows % n_rows, BLOCK)``, whose rows past the end nobody stores).
+    max_constancy: are equal.
     multiple_of(x, n): n divides each number that does not follow its neighbour. (Where memory
     lies differs between machines, so of addresses that is not asked.)
     """
@@ -74,7 +76,10 @@ def _is_so(key: str, x: Any, values: list[Any]) -> bool:
             kept = n == 0 or not any((first % n).any() for first in begins)
         else:
             within = np.arange(1, lanes.shape[-1]) % max(1, n) != 0
-            kept = bool((apart[..., within] == (step if key == "tt.contiguity" else 0)).all())
+            fits = apart == (step if key == "tt.contiguity" else 0)
+            if key == "tt.contiguity" and not is_address:
+                fits |= lanes[..., 1:] == 0
+            kept = bool(fits[..., within].all())
         if not kept:
             return False
     return True

@@ -17,6 +17,8 @@ def hinted(x, n, HINT: tl.constexpr, BY: tl.constexpr):
     at = tl.arange(0, 8) * n
     if HINT == "follow":
         at = tl.max_contiguous(at, BY)
+    if HINT == "wraps":
+        at = tl.max_contiguous(tl.multiple_of(tl.arange(0, 8) % n, BY), BY)
     if HINT == "equal":
         at = tl.max_constancy(at, BY)
     if HINT == "multiple":
@@ -39,6 +41,7 @@ def launch(n, hint, by):
         (1, "follow", 8),
         (1, "follow", 16),
         (2, "follow", 1),
+        (5, "wraps", 8),
         (1, "equal", 1),
         (1, "multiple", 8),
         (4, "multiple", 4),
