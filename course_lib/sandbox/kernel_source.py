@@ -57,6 +57,7 @@ _OF_TRITON = {"cdiv", "next_power_of_2"}
 # classes that a kernel calls or names; Triton's others are its own
 _TYPES = {"constexpr", "range", "static_range", "pointer_type", "block_type"}
 _TYPES |= {"tensor", "tuple", "dtype", "const"}
+_CHOICES = {"PropagateNan.ALL", "PropagateNan.NONE"}  # of an enumeration, in triton.language
 # what decorates a kernel: replaced by a bare ``triton.jit``
 _DECORATORS = {"jit", "autotune", "heuristics", "Config"}
 _IGNORED = {"torch", "math"}  # imported beside a kernel, of no use inside
@@ -397,6 +398,8 @@ def _check_path(path: str, chain: list[str], written: str) -> None:
     if path == "triton" and len(chain) == 1 and chain[0] in _OF_TRITON:
         return
     if path in _LIBDEVICE and len(chain) == 1:
+        return
+    if path == "triton.language" and ".".join(chain) in _CHOICES:
         return
     thing: Any = None if path == "triton" else import_module(path)
     for name in chain:
