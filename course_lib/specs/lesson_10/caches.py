@@ -55,10 +55,11 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     if made <= most and not moved:
         return None
     largest = max(moved or new, key=lambda x: x.n_bytes)
+    says = "the cache is copied" if moved else "that is as much as a copy of the cache"
     return Finding(
         "makes no copy of the cache",
         f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
-        f"`{largest.op}` ({largest.n_bytes:,} bytes): the cache is copied, at each token.",
+        f"`{largest.op}` ({largest.n_bytes:,} bytes): {says}, at each token.",
         look="index and slice it: a view costs nothing. Nothing that is repeated, concatenated, "
         "padded or converted is a view, and each of these may be a `clone` inside.",
     )

@@ -194,7 +194,7 @@ _NAMES = ("`o_parts`", "`lse_parts`", "`o`", "`lse`")
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    q, k, v, _ = case.args
+    q, k, v, splits = case.args
     like = tuple(q.new_empty(truth.shape) for truth in expected)
     if fault := find_fault(observed.result, like):
         return fault
@@ -207,7 +207,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     if observed.ledger is None:
         return None
     cached = k.nbytes + v.nbytes
-    return copy_finding(observed.ledger, k.nbytes, k.nbytes) or read_finding(
+    parts = 4 * splits * q.numel()  # o_parts in float32, which may be made and merged in steps
+    return copy_finding(observed.ledger, k.nbytes, k.nbytes + 2 * parts) or read_finding(
         observed.ledger, cached, q.nbytes
     )
 
