@@ -31,7 +31,6 @@ from course_lib.accounting.format import bytes_decimal
 from course_lib.accounting.hardware import gpu
 from course_lib.accounting.measurements import load_measurements
 from course_lib.accounting.traffic import eager_six_trips, flash_compulsory, naive_four_trips
-from course_lib.attention.naive_eager import naive_eager_four_trips
 from course_lib.style.table import Table
 from course_lib.widgets import HBMAccountant, Race, RooflineChart
 
@@ -155,6 +154,8 @@ p_flops
 
 # %% counted folded=true
 # @title A table: what the ledger counts, beside the models
+from course_lib.attention.naive_eager import naive_eager_four_trips
+
 shape_512 = {"n": 512, "d": 64, "heads": 2, "b": 4}
 s_bytes = 2 * 512 * 512 * 4  # both heads, fp32
 fused, rows = F.scaled_dot_product_attention, []
