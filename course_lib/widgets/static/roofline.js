@@ -182,8 +182,8 @@ function render({ model, el }) {
   function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
     const point = (p) => {
-      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p), wholly = long || (marks.length && p.x >= ridge);
-      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
+      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p, long), dial = own && view === VIEWS.dial, wholly = long || (marks.length && p.x >= ridge);
+      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: dial ? "other" : p.colour, cls: dial ? "fac-t-name fac-roof-says-here" : marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
     };
     const timed = (m) => {
       const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, narrow = above && !long;
@@ -226,9 +226,9 @@ function render({ model, el }) {
   }
 
   /** What a handle's name says: of flash's bounds which it is, of the dial where it stands. */
-  function held(handle, p) {
+  function held(handle, p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}, ${short(p.x, 3)} FLOP/byte`) };
+    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${count(p.x)} FLOP/byte` : ""}`) };
     const quantity = `${handle === "n" ? "N" : "B_q"} = ${get(handle)}`;
     return { quantity, text: `${says(p, true)} (${handleSays(picture.svg, handle, Infinity, quantity)})` };
   }
