@@ -381,7 +381,7 @@ function render({ model, el }) {
     if (yours) add("yours", "text", { class: "fac-t-name fac-t-small", x: tick, y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
     if (guess ? now.schedule !== "naive" : asks) add("guess", "path", { class: guess ? "fac-tile-guess" : "fac-tile-guess fac-tile-unset", d: `M${tick} ${seam - 2.1 * fs}v${4.2 * fs}${yours ? `V${foot + 0.35 * fs}` : ""}` });
     if (!asks) return;
-    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, guess ? `your guess, ${short(guess, 3)} times` : "your guess");
+    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, guess ? `your guess, ${short(guess, 3)} times` : "your guess, from 1 up");
     add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.5 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
 
