@@ -53,7 +53,8 @@ class PeakMemory:
         naive, fused = last["naive"], last["fused"]
         at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
-            return f"{at} naive attention runs out of memory; fused does not"
+            ours = f" ({bytes_binary(self.limit_bytes)}, set by us)" if self.limit_bytes else ""
+            return f"{at} naive attention runs out of memory{ours}; fused does not"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
@@ -74,7 +75,8 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        key = "Areas at one scale; filled: measured; pale: needed, but could not be had."
+        key = "Areas at one scale; filled: measured; framed: needed, but could not be had"
+        key += "; hatched: over the limit." if self.limit_bytes else "."
         note = self.caption().replace("\n", "; ")
         return figure.says(self.finding(), f"{key} {note}", self.table())
 

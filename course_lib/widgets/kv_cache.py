@@ -54,8 +54,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "term": monomial(2, f"{_ROWS} kv_heads d b"),
         "says": "{kv_heads} K/V heads for {heads} query heads",
     },
-    "MHA": {"term": monomial(2, f"{_ROWS} heads d b"), "says": "every head keeps its own K and V"},
-    "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "one K/V head for all"},
+    "MHA": {
+        "term": monomial(2, f"{_ROWS} heads d b"),
+        "says": "multi-head: each keeps its own K and V",
+    },
+    "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "multi-query: one K/V head for all"},
     "MLA": {
         "term": monomial(MLA_ROW, f"{_ROWS} b"),
         "says": "one latent row of 576 numbers for all",

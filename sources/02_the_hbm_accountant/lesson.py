@@ -429,18 +429,19 @@ draw_regimes()
 
 # %% quiz-short
 Quiz(
-    "N = 128, 8 heads, d = 128, on an H100. Which change would help most?",
+    "Eager attention starts four kernels. Which change would help most at N = 128 "
+    "(8 heads, d = 128, on an H100)?",
     options=[
         (
             "A kernel that moves half of the bytes.",
             False,
-            "The bytes take under 1 µs of some 20 µs.",
+            "The bytes take under 1 µs of at least 20 µs.",
         ),
-        ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of some 20 µs."),
+        ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of at least 20 µs."),
         (
             "Fewer kernel launches.",
             True,
-            "They are what takes the time. One kernel for many small calls, by batching, or CUDA "
+            "Four launches of 5 µs: 20 µs. One kernel for many small calls, by batching, or CUDA "
             "graphs (many launches recorded and started as one) do exactly this.",
         ),
     ],

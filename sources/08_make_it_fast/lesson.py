@@ -732,14 +732,14 @@ chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 for block_q, way in ((64, "1 by_mask"), (192, "8 specialised")):
     same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
     intensity = same.intensity("flash prefill, tile loads")
-    chart.add_measurement(way[2:], intensity=intensity, tflops=tflops(way))
+    chart.add_measurement(f"rung {way.replace(' ', ', ')}", intensity=intensity, tflops=tflops(way))
 chart
 
 
 # %% roofline-say [markdown]
 # Both marks of a kernel stand at the bytes *counted*. The slope is HBM's: were every byte to
 # come from there, no kernel could be faster than its hollow mark. The solid marks are what was
-# *timed*, and they stand above the slope: caches sent the rest. From rung 1 to rung 8
+# *timed*, and they stand above the slope: not every load went to HBM. From rung 1 to rung 8
 # there is a factor of 1.8, and from rung 8 to the flat roof one of 1.3.
 
 # %% moves [markdown]

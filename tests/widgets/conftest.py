@@ -72,6 +72,24 @@ def mount(blank: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def touched(browser: Any) -> Iterator[Callable[[Any], Any]]:
+    """Return ``touched(widget) -> page``: the widget alone on a phone, which has no keyboard."""
+    from course_lib.widgets.base import standalone_page
+
+    phone = {"width": 480, "height": 800}
+    context = browser.new_context(offline=True, viewport=phone, has_touch=True, is_mobile=True)
+
+    def touched(widget: Any) -> Any:
+        page = context.new_page()
+        page.set_content(standalone_page(widget))
+        page.wait_for_selector(".fac")
+        return page
+
+    yield touched
+    context.close()
+
+
+@pytest.fixture
 def check_page() -> Callable[[Any], None]:
     """Return a check of what holds for every widget's page, whatever it shows."""
     return _check_page

@@ -287,7 +287,8 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     """The letters stand outside the slots, which are few; what is free says how much."""
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=480, reduced=True)
     letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [3, 3, 3, 3], "in both bars; above its pages"
+    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 3], "in a bar; above its pages"
+    assert "A, B, C" in letters, "thin pieces have one bracket: their lines had crossed"
     assert "… 207 free pages in all …" in letters
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
@@ -295,7 +296,7 @@ def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mou
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
     assert {"page", "0", "4", "8", "32", "64"} <= set(numbers)
     letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [3, 3, 3, 3], "and above its pages"
+    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 3], "and above its pages"
 
 
 @pytest.mark.browser

@@ -156,3 +156,19 @@ def test_an_answer_is_chosen_by_the_letter_that_stands_on_it(mount):
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('chosen')") == [0]
     assert "Right" in page.inner_text(".fac")
+
+
+@pytest.mark.browser
+def test_a_finger_is_told_of_no_keyboard(touched):
+    page = touched(Quiz("Which?", [("a", True, "A."), ("b", False, "B.")]))
+    assert "Tap one, and it is checked." in page.inner_text(".fac")
+    page.locator(".fac-card").first.tap()
+    assert page.evaluate("facModel.get('solved')") is True
+    page = touched(Quiz("Which?", [("a", True, "A."), ("b", True, "B."), ("c", False, "C.")]))
+    check = page.get_by_role("button", name="Check")
+    assert check.is_visible()
+    assert "Enter" not in page.inner_text(".fac")
+    for card in page.locator(".fac-card").all()[:2]:
+        card.tap()
+    check.tap()
+    assert page.evaluate("facModel.get('solved')") is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -16,7 +17,14 @@ from course_lib.accounting.kernel_ledger import KernelLedger
 from course_lib.accounting.memory import FlatMemory
 from course_lib.accounting.traffic import MODELS
 from course_lib.kernels.flash_forward import flash_attention_with_lse
+from course_lib.style.palette import HUES, MEANINGS
 from course_lib.widgets import Race
+
+
+def rgb(tensor: str) -> str:
+    """Return a tensor's colour as a canvas has it."""
+    colour = HUES[MEANINGS[tensor].hue].hex
+    return ",".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
 
 
 def counted(*, causal: bool = False, n: int = 96, tile: int = 32) -> KernelLedger:
@@ -522,3 +530,34 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
 def test_the_slider_of_the_bytes_has_a_name_at_every_width(mount, width):
     page = mount(Race(n=1024), width=width)
     assert page.get_by_text("bytes moved", exact=True).is_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1140, 480])
+def test_no_tape_shows_a_k_before_its_q_or_an_o_before_its_v(mount, width):
+    """Ten tiles had lain together, sorted by letter: K first, and O before the V that it is of."""
+    page = mount(Race(1024, 128, 128, 128, at=0.3), width=width)
+    pixels = """(lane) => { const canvas = document.querySelector('.fac-race-laid');
+      const edges = [...document.querySelectorAll('.fac-race-scrub')], b = edges[lane].getBBox();
+      const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), canvas.width, 1);
+      return Array.from({ length: canvas.width }, (_, i) => [...data.slice(4 * i, 4 * i + 4)])
+        .filter((c) => c[3] === 255).map((c) => c.slice(0, 3).join()); }"""
+    first: dict[str, int] = {}
+    for place, colour in enumerate(page.evaluate(pixels, 1)):
+        first.setdefault(colour, place)
+    q, k, v, o = sorted(first.values())  # one place each, in order of appearance
+    assert first[rgb("q")] == q == 0
+    assert [first[rgb(t)] for t in "kvo"] == [k, v, o]
+    runs = [c for c, _ in itertools.groupby(page.evaluate(pixels, 1))]
+    after = dict.fromkeys((rgb("q"), rgb("o")), 0)
+    for one, two in itertools.pairwise(runs):
+        if one == rgb("o"):
+            assert two == rgb("q"), "a program begins with its Q"
+            after[one] += 1
+        if two == rgb("o"):
+            assert one == rgb("v"), "O is stored after the last V"
+    assert after[rgb("o")] >= 2
+    assert "lies together" not in words(page)
+    page = mount(Race(2048, 128, 128, 128, at=0.3), width=width)
+    assert ("lies together" in words(page)) == (width == 480), "1,184 tiles on so many pixels"

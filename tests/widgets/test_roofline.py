@@ -187,9 +187,10 @@ def above_the_slope() -> RooflineChart:
 def test_what_was_timed_above_the_roof_stands_where_its_bytes_were_counted(mount, width):
     """On the slope it had stood at an intensity that nobody measured."""
     page = mount(above_the_slope(), width=width)
-    assert "Both run faster than HBM alone allows" in page.inner_text(".fac-finding")
+    assert "Both run faster than if every load went to HBM" in page.inner_text(".fac-finding")
     drawn = page.text_content(".fac svg")
-    assert "214 if HBM alone" in drawn.replace(" TFLOP/s", "")
+    alone = "214 TFLOP/s if every load went to HBM" if width > 700 else "214 by HBM alone"
+    assert alone in drawn
     assert all(f"{above} ×" in drawn for above in ("1.9", "1.6")), "400 of 214, 686 of 425"
     assert not {"naive", "decode"} & set(re.findall(r"[a-z]+", page.text_content(".fac svg")))
     slope = page.locator(".fac-roof-line").element_handle()
@@ -238,7 +239,8 @@ def test_beside_measured_marks_the_models_keep_their_names(mount, width):
     chart.add_measurement("eager, measured", intensity=42.4, tflops=75)
     chart.add_measurement("flash, measured", intensity=4218, tflops=345)
     page = mount(chart, width=width)
-    assert len(names(page)) == len(POINTS)
+    # a phone has room for one "eager": the mark's
+    assert len(names(page)) == len(POINTS) - (width == 480)
     drawn = page.text_content(".fac svg")
     for word in ("flash at best", "flash at worst", "naive", "eager", ": 345 TFLOP/s"):
         assert word in drawn

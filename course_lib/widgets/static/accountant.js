@@ -303,7 +303,7 @@ function render({ model, el }) {
       if (hurried) write(l.says, `${count} × ${milliseconds(1000 * data.launch_s)}`);
       write(l.rest, hurried ? l.often : "");
       const own = hurried ? paces[i].traffic : least[i]; // the launches' time stands at the lane's head
-      write(l.timed, hurried ? "bytes alone" : "time");
+      write(l.timed, hurried ? "bytes, same scale" : "time");
       write(l.paced, `≥ ${milliseconds(1000 * own)}${hurried ? "" : `: ${limit === "overhead" ? count : limit}`}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `max(5px, ${(100 * own) / most}%)`);
@@ -402,8 +402,9 @@ function render({ model, el }) {
     renew(drag, small ? { x: corner + 9, y: below + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
     write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 9, `N = ${shape.n}`, `N ${shape.n}`, `N`));
     renew(reach, held);
-    renew(knob, { ...held, r: small ? 6 : 8 });
+    renew(knob, { ...held, r: small ? Math.min(6, Math.max(3.5, corner / 5)) : 8 }); // over no letter of the tiles that meet there
     renew(arrows, way({ ...held, class: "corner" }));
+    renew(arrows, { visibility: corner < 28 ? "hidden" : "visible" });
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
@@ -417,19 +418,20 @@ function render({ model, el }) {
     write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
     barText.setAttribute("x", long + 8);
     drawLaunches();
-    write(legend, `${values.H > 1 || get("layers") > 1 ? "The areas are of one head of one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers each, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
-    /** Where launches set the pace and there is room below the areas: a block a launch, all of one scale, one after the other. */
+    const paired = lanes.some((l) => trips(l, values).some((at) => at.kind === "square" && !inside(at))); // their letters do not say which
+    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
+    /** Where launches set the pace and there is room below the areas: a block a launch, end to end, on the time line of the bytes. */
     function drawLaunches() {
-      const many = lanes.map((l) => l.model.launches * get("layers")), room = (i) => tallOf(i) - rowOf(talls, i) - 2 * line;
-      const high = Math.min(3 * line, ...lanes.map((_, i) => room(i) / many[i])), there = hurried && high > 1.2 * line, wide_ = Math.min(column - 6, 12 * line);
+      const many = lanes.map((l) => l.model.launches * get("layers")), high = 2 * line, unit = (column - 7) / Math.max(...many); // as wide as the lines below
+      const there = hurried && unit > 3 && lanes.every((_, i) => tallOf(i) - rowOf(talls, i) > 2 * line + high);
       lanes.forEach((l, i) => {
         const y = rowOf(talls, i) + 1.4 * line, each = milliseconds(1000 * data.launch_s);
         l.launched((add) => {
           if (!there) return;
-          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, i ? "time: a block a launch" : "a launch starts a kernel: " + each);
+          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, i ? "time: a block a launch" : `a launch starts a kernel: ${each}`);
           for (let k = 0; k < many[i]; k += 1) {
-            add(`launch ${k}`, "rect", { class: "fac-launch", x: 0, y: y + k * high, width: wide_, height: high - 3 });
-            add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: wide_ / 2, y: y + (k + 0.5) * high + 0.25 * line }, `launch ${k + 1}: ${each}`);
+            add(`launch ${k}`, "rect", { class: "fac-launch", x: k * unit, y, width: unit - Math.min(3, unit / 4), height: high });
+            if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit, y: y + 0.5 * high + 0.3 * line }, each);
           }
         });
       });

@@ -177,6 +177,9 @@ function select(label, options, act) {
 }
 
 /** What hears the letter that stands on a card: a, b, c … choose it. */
+/** Whether fingers point here, and no keyboard is at hand. */
+const byTouch = () => matchMedia("(pointer: coarse)").matches;
+
 const byLetter = (inputs) => (event) => {
   const input = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey ? inputs[event.key.toLowerCase().charCodeAt(0) - 97] : null;
   input?.focus();

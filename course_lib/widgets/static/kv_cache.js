@@ -147,7 +147,7 @@ function render({ model, el }) {
       const middle = Math.max(room / 2, Math.min(w - room / 2, ((a + b) / 2 - line) * w));
       add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.25) * row + 0.31 * fs, "text-anchor": "middle" }, String(n)); // in the half of K: not on the seam
     }
-    if (fit && step * w >= 4.5 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
+    if (fit && step * w >= 2.8 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
   }
 
   /** What would shrink a request's cache: bars of one scale, with what then fits. */

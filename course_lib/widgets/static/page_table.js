@@ -206,11 +206,11 @@ function render({ model, el }) {
     const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, tops = [1.5, 6].map((n) => n * fs), letters = [];
     const block = (key, who, slots, from, y) => who.forEach((x, i) => add(`${key} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: from, y: y + (i * tall) / who.length, width: slots * px, height: tall / who.length }, `${who.join(", ")}: ${plural(slots, "slot")}`));
     const empty = (key, slots, from, y) => {
-      add(`${key} ground`, "rect", { class: slots * px < 8 ? "fac-waste fac-waste-thin" : "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
-      add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: slots * px < 8 ? "" : hatching(from, y, slots * px, tall, 10) });
+      add(`${key} ground`, "rect", { class: "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
+      add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: hatching(from, y, slots * px, tall, slots * px < 8 ? 5 : 10) });
     };
     const outline = (key, slots, from, y) => add(key, "rect", { class: "fac-outline", x: from, y, width: slots * px, height: tall });
-    const says = (i, held, none, words) => add(`waste ${i} says`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - 0.4 * fs }, words.map((what) => `${what}: ${roomy ? plural(held, "slot") : held} held, ${none} empty (${percent(none, held)})`).find((text) => wide(text, 0.93 * fs) < width || !roomy));
+    const says = (i, held, none, words) => add(`waste ${i} says`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - 0.4 * fs }, words.map((what) => `${what}: ${roomy ? plural(held, "slot") : held} held, ${none} empty (${percent(none, held)})`).find((text, i) => wide(text, 0.87 * fs) < width || i === words.length - 1));
     if (roomy) add("a slot", "text", { class: "fac-t-soft", x: width - 1, y: tops[0] - 0.4 * fs, "text-anchor": "end" }, "a slot holds one token’s K and V");
     says(0, c.slots, c.empty, ["in pages"]);
     const own = new Map(); // whose the filled slots are, shared ones once
@@ -221,12 +221,14 @@ function render({ model, el }) {
     let from = 1;
     for (const who of [...own.keys()].sort()) {
       block(`held ${who}`, who.split(" "), own.get(who), from, tops[0]);
-      letters.push([who.replaceAll(" ", " + "), from + (own.get(who) * px) / 2]);
-      from += own.get(who) * px;
+      const to = from + own.get(who) * px, last = letters.at(-1), thin = to - from < fs; // thin ones that lie side by side have one bracket
+      if (thin && last?.thin) [last.who, last.to] = [`${last.who}, ${who.replaceAll(" ", " + ")}`, to];
+      else letters.push({ who: who.replaceAll(" ", " + "), from, to, thin });
+      from = to;
     }
-    const places = spread(letters.map(([, x]) => x), letters.map(([who]) => wide(who, 0.87 * fs) + 0.5 * fs), 1, width);
-    letters.forEach(([who, x], i) => {
-      add(`part ${who}`, "path", { class: "fac-pages-lead", d: `M${x} ${tops[0] + tall + 1}L${places[i]} ${tops[0] + tall + 0.4 * fs}` });
+    const places = spread(letters.map(({ from, to }) => (from + to) / 2), letters.map(({ who }) => wide(who, 0.87 * fs) + 0.5 * fs), 1, width), under = tops[0] + tall + 1;
+    letters.forEach(({ who, from, to }, i) => {
+      add(`part ${who}`, "path", { class: "fac-pages-lead", d: `${who.includes(",") ? `M${from} ${under}v3H${to}v-3M${(from + to) / 2} ${under + 3}` : `M${(from + to) / 2} ${under}`}L${places[i]} ${under + 0.4 * fs}` });
       add(`whose ${who}`, "text", { class: who === name ? "fac-t-name" : "fac-t-small", x: places[i], y: tops[0] + tall + 1.3 * fs, "text-anchor": "middle" }, who);
     });
     empty("held", c.empty, from, tops[0]);
@@ -243,7 +245,7 @@ function render({ model, el }) {
       add(`block ${x} name`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: Math.min(tag, at + room * px - 0.7 * fs), y: tops[1] + 0.75 * fs + 0.32 * fs, "text-anchor": "middle" }, x);
       at += room * px;
     }
-    says(1, c.reserved, c.unused, [`one block of ${reserve} each`, "one block each"]);
+    says(1, c.reserved, c.unused, [`one block of ${reserve} each, room for the longest text`, `${reserve} each, the longest text`, "one block each"]);
     if (without.length) add("without", "text", { class: "fac-t-bad", x: width - 1, y: tops[1] - 0.4 * fs, "text-anchor": "end" }, `${without.join(", ")}: no room`);
     return tops[1] + tall + 0.5 * fs;
   }
@@ -268,7 +270,7 @@ function render({ model, el }) {
     const rows = Math.min(whole, Math.max(2, used + 1)), shown = Math.min(pages(), rows * each);
     const bottom = high(rows - 1) + tall;
     const every = nearest(SIZES, (8 * fs) / wide); // pages from one number to the next, where not all have room
-    let edges = "", free = "", ticks = "", stripes = "", wastes = "", thin = "", mine = "";
+    let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), wide, tall);
       if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
@@ -284,8 +286,7 @@ function render({ model, el }) {
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
       const rest = many * wide - full;
-      if (rest >= 8) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, 10), wastes + box(x + full, y, rest, tall)];
-      else if (rest > 1) thin += box(x + full, y, rest, tall); // no stripe would be seen
+      if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
       if (wide > 4 * fs) {
         const text = wide > 10 * fs ? `page ${page}: ${who.join(", ").replace(/, (?=\w$)/, " and ")}${who.length > 1 ? " share it" : ""}` : `${page}: ${who.join(" + ")}`, passed = now.copied?.[y > copyAt(1) ? 0 : 1] === page && copyAt(0) !== copyAt(1); // the arrow of a copy goes through here
         add(`number ${page}`, "text", { class: "fac-t-small", x: x + (passed ? slot / 2 + 0.8 * fs : 1), y: y - 0.35 * fs }, text);
@@ -317,7 +318,6 @@ function render({ model, el }) {
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     add("wastes", "path", { class: "fac-waste", d: wastes });
-    add("thin wastes", "path", { class: "fac-waste fac-waste-thin", d: thin });
     add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
     drawSize(add, bottom, left, wide, slot, across, fs);
     if (used < rows) chip(add, "unused", `${rows < whole ? "… " : ""}${plural(pages() - c.pages, "free page")} in all${rows < whole ? " …" : ""}`, left + (each * wide) / 2, (high(used) + bottom) / 2, fs); // rows without any page in use

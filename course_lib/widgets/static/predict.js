@@ -4,7 +4,7 @@ function render({ model, el }) {
   const options = model.get("options");
   const said = h("div", { role: "status", "aria-live": "polite" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", class: "fac-act", onclick: keep, hidden: true }, "Keep my prediction");
+  const button = h("button", { type: "button", class: "fac-act", onclick: keep }, "Keep my prediction");
 
   function keep() {
     const answer = entry.read();
@@ -14,8 +14,8 @@ function render({ model, el }) {
   }
 
   const ready = () => {
-    button.hidden = entry.empty();
-    if (model.get("answer") == null) write(said, button.hidden ? entry.hint : "");
+    button.disabled = entry.empty();
+    if (model.get("answer") == null) write(said, button.disabled ? entry.hint : "");
   };
 
   function tell() {
@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: "Press one, or its letter; Enter keeps it.",
+    hint: byTouch() ? "Tap one, then keep it." : "Press one, or its letter; keep it here, or by Enter.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -132,7 +132,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: "Drag the flag, or type a number and press Enter. Each step of the line is ten times more.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : "; Enter keeps it"}. Each step of the line is ten times more.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

@@ -30,7 +30,7 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz"), HINT = several ? "More than one is right: press them, or their letters; Enter checks." : "Press one, or its letter; Enter checks it.";
+  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or their letters; Enter checks, too." : "Press one, and it is checked; or its letter, then Enter.";
   let moving = false;
   const moves = () => {
     moving = true;
@@ -43,16 +43,19 @@ function choices(model) {
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
   const result = h("div", { role: "status", "aria-live": "polite" }, HINT);
-  const button = h("button", { type: "button", class: "fac-act", onclick: check, hidden: true }, "Check");
+  const button = h("button", { type: "button", class: "fac-act", onclick: check, hidden: !several, disabled: true }, "Check");
 
   function clear() {
     ready();
-    result.textContent = button.hidden ? HINT : "";
+    result.textContent = button.disabled ? HINT : "";
     result.classList.remove("fac-hear");
     for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
   }
 
-  const ready = () => (button.hidden = !rows.some((row) => row.input.checked));
+  const ready = () => {
+    button.disabled = !rows.some((row) => row.input.checked);
+    button.hidden = !several && button.disabled;
+  };
 
   function check() {
     const chosen = rows.filter((row) => row.input.checked);

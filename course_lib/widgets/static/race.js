@@ -83,7 +83,7 @@ function render({ model, el }) {
       if (t === "Q" && get("decode")) continue;
       const tall = Math.min(p.h, get(trait) * scale);
       nodes.push(v("path", { class: "fac-race-tile", d: `M${p.x - 5} ${p.y + tall}h${p.w + 10}` }));
-      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`, trait), ...tileName(text, over, race, p, p.y + tall, trait, get(trait)));
+      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`, trait), ...tileName(text, over, race, p, p.y + tall, trait, get));
     }
     if (!get("caches")) return nodes;
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
@@ -100,8 +100,8 @@ function render({ model, el }) {
     const lane = race.lanes.at(-1), planted = get("flag") >= 0;
     stage.classList.toggle("fac-race-fresh", !clock);
     if (!lane.flagged) return;
-    const { tw, fs } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
-    const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${far}l${-0.16 * far} ${tall / 2}l${0.16 * far} ${tall / 2}h${-far}z` };
+    const { tw, fs, tape } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
+    const cloth = { class: "fac-race-grab", d: `M${x} ${top}l${far} ${tall / 2}l${-far} ${tall / 2}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
     const says = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", null, { "text-anchor": left ? "end" : "start" }, (node) => (lane.flagText = node));
@@ -109,8 +109,8 @@ function render({ model, el }) {
     lane.led = (!clock || planted) && (left ? tw < 600 : x < 9 * fs); // the flag stands on the tape's name: its words say it
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
-      v("path", { class: "fac-race-flag", d: `M${x} ${y - 1}V${top}` }), grab,
-      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.46 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
+      v("path", { class: "fac-race-flag", d: `M${x} ${y + (planted ? tape : 0)}V${top}` }), grab,
+      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.36 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
   }
   race.again = () => draw();
   function draw() {

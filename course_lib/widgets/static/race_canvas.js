@@ -78,11 +78,12 @@ function raceCanvas(get) {
     race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
   }
 
-  /** The first event of each one's group: moves too thin to be told apart on the tape lie in one. */
+  /** The first event of each one's group: moves thinner than a pixel lie in one. It begins with a Q and ends with an O: no K comes before its Q. */
   function groups({ events, from }) {
-    const first = [], thin = race.axis / 120;
+    const first = [], thin = race.axis / race.box.tw;
     events.forEach((e, i) => {
-      const before = first[i - 1], joins = i && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 4 * thin;
+      const before = first[i - 1], last = events[i - 1]?.tensor, cut = e.tensor !== last && (e.tensor === "q" || last === "o");
+      const joins = i && !cut && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 6 * thin;
       first.push(joins ? before : i);
     });
     return first;
@@ -189,7 +190,7 @@ function raceCanvas(get) {
       if (again) paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
     }
   }
-  /** Lay what is over onto both tapes, from event `start` on; the bytes of a group sorted by tensor. */
+  /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
   function ink(lane, start) {
     const { tape, thin } = race.box;
     for (let i = lane.group[start], j; i < lane.done; i = j) {
@@ -202,11 +203,12 @@ function raceCanvas(get) {
   function strip(lane, group, what, from, y, tall) {
     const g = layer.getContext("2d"), px = race.box.tw / race.axis, sums = {};
     for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
-    let x = from * px;
-    g.clearRect(x, y, Object.values(sums).reduce((all, sum) => all + sum, 0) * px, tall);
-    for (const tensor of Object.keys(sums).sort()) {
-      paint(g, tensor, x, y, Math.max(0.3, sums[tensor] * px), tall);
-      x += sums[tensor] * px;
+    const k = pixels(), edge = (byte) => Math.round(byte * px * k) / k; // else thin tiles blend
+    let end = from;
+    for (const [tensor, sum] of Object.entries(sums)) {
+      const x = edge(end), w = edge((end += sum)) - x;
+      g.clearRect(x, y, w, tall);
+      paint(g, tensor, x, y, w, tall);
     }
   }
   /** An outline that is seen on every colour. */

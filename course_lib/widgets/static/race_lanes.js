@@ -169,7 +169,8 @@ function raceTitle(race, clock, get) {
 function raceSays(race, clock, get) {
     const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
   const asked = "Tape: every load and store, by size", [badge] = race.badges;
-  if (!clock || clock < race.end) return `${asked}, in order${race.badges.length > 1 ? "" : `; ${badge}`}.`;
+  const thin = clock && race.lanes.some((lane) => lane.group.some((first, i) => first !== i));
+  if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thinner than a pixel lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.`;
   if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
   const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
@@ -194,11 +195,13 @@ function cornerName(text, over, { box }, S, lane) {
   return text(S.x + S.w + (inside ? -0.7 : 0.8) * fs, S.y + S.h + (inside ? -0.6 : 0.3) * fs, "fac-t-hand", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
 }
 
-/** The name of a tile's edge, right of its strip; that it can be dragged is asked before the first move. */
-function tileName(text, over, { box: { fs }, lanes }, p, y, trait, rows) {
-  const next = Math.min(...Object.values(lanes.at(-1).at).map((at) => at.x).filter((x) => x > p.x)), x = p.x + p.w / 2 + Math.max(p.w / 2 + 7, 0.85 * fs), beside = Math.max(y, p.y + 1.1 * fs), room = next - x - 9, says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
+/** The name of a tile's edge, between the strips of Q and K, as K's fringe grows at its right; that it can be dragged is asked before the first move. */
+function tileName(text, over, { box: { fs, scale }, lanes }, p, y, trait, get) {
+  const { q, k } = lanes.at(-1).at, rows = get(trait), far = (at) => Math.max(at.w / 2 + 7, 0.85 * fs), right = q.x + q.w / 2 + far(q), left = k.x + k.w / 2 - far(k), ofK = trait === "block_k";
+  const low = (y) => Math.max(y, p.y + 1.1 * fs), other = low(q.y + Math.min(q.h, get("block_q") * scale)), near = ofK && !get("decode") && Math.abs(low(y) - other) < 2 * fs;
+  const x = ofK ? left : right, beside = near ? other + 2 * fs : low(y), room = left - right, says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
   const name = says ? [["B"], [trait.at(-1), { dy: "0.3em", "font-size": "75%" }], [says, { dy: "-0.225em" }]] : [[7 * String(rows).length < room ? rows : ""], [""], [""]];
-  return [text(x, beside - 0.25 * fs, "fac-t-hand fac-race-ask", over.facDragged?.has(trait) || room < 2.4 * fs ? "" : "drag:"), text(x, beside + 0.75 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait })];
+  return [text(x, beside - 0.25 * fs, "fac-t-hand fac-race-ask", over.facDragged?.has(trait) || room < 2.4 * fs ? "" : "drag:", { "text-anchor": ofK ? "end" : "start" }), text(x, beside + 0.75 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait, "text-anchor": ofK ? "end" : "start" })];
 }
 
 // What the picture asks for, as plain objects; nodes that are there are changed, for to make one takes longer.

@@ -12,6 +12,9 @@ export function intensity(point, shape) {
 /** TFLOP/s under the roof. */
 export const attainable = (x, chip) => Math.min((x * chip.hbm_gb_per_s) / 1e3, chip.tflops_half);
 
+/** FLOPs per byte, whole where they have four digits: 4096 stands on the tick 4k. */
+const count = (x) => short(x, x >= 1000 ? 4 : 3);
+
 /** The middle of the widest gap between places. */
 const widest = (places) => places.sort((a, b) => a - b).slice(1).map((b, i) => [b - places[i], (b + places[i]) / 2]).reduce((a, b) => (b[0] > a[0] ? b : a))[1];
 
@@ -78,12 +81,12 @@ function render({ model, el }) {
     if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
-      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length);
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, faster);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : top > 3 * fs ? 2.3 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : (left + Math.log2(ridge)) / 2 - 1); // between the stems
-      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if HBM sent every byte" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if every load went to HBM" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
         const sides = width < ROOMY ? ["memory", "arithmetic"] : ["memory sets the pace", "arithmetic sets the pace"];
@@ -104,12 +107,12 @@ function render({ model, el }) {
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
       marks.forEach((m, i) => { // timed up, counted across: both are known; what lies between is not HBM's
         const [x, y, roofed] = [X(m.intensity), Y(m.tflops), Y(attainable(m.intensity, chip))], above = aboveSlope(m, chip);
-        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? "caches sent the rest" : null);
+        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? "faster than if every load went to HBM" : null);
         if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
         add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
         if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
         if (!above) return;
-        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}if HBM alone`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
+        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}${long ? "if every load went to HBM" : "by HBM alone"}`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
         const far = near < balance && near + 7 * alone.length > balance, level = roofed + (far ? 0.3 : 0.9) * fs;
         if (far) add(`lead ${i}`, "path", { class: "fac-roof-lead fac-roof-other", d: `M${x + 0.6 * fs} ${roofed}H${balance + 0.2 * fs}` });
         add(`alone ${i}`, "text", { class: "fac-t-small", x: far ? balance + 0.5 * fs : near, y: level }, alone);
@@ -125,7 +128,7 @@ function render({ model, el }) {
   const hold = (add, trait, p, { X, Y, fs }, choose) =>
     add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs, "data-handle": trait }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
-  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed) {
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed, faster) {
     const decades = Array.from({ length: Math.floor(high) - low + 1 }, (_, i) => 10 ** (low + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
     for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y <= 10 ** high)) {
       add(`y ${y}`, "path", { class: "fac-axis", d: `M${from} ${Y(y)}H${end}` });
@@ -137,7 +140,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? "; ◆ measured" : ", at most"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${!timed ? ", at most" : faster ? "; ◆ timed, ◇ if every load went to HBM" : "; ◆ timed, at the bytes counted"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -179,15 +182,16 @@ function render({ model, el }) {
   function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
     const point = (p) => {
-      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p), wholly = long || (marks.length && p.x >= ridge);
-      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: p.colour, cls: marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
+      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p, long), dial = own && view === VIEWS.dial, wholly = long || (marks.length && p.x >= ridge);
+      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: dial ? "other" : p.colour, cls: dial ? "fac-t-name fac-roof-says-here" : marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
     };
     const timed = (m) => {
       const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, narrow = above && !long;
-      return { key: m.label, text: narrow ? m.label : `${long ? m.label : m.label.replace(/, measured$/, "")}: ${speed}`, under: narrow ? speed : long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof (${short(roof, 3)} TFLOP/s)` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above };
+      return { key: m.label, text: narrow ? m.label.split(", ")[0] : `${long ? m.label : m.label.replace(/, measured$/, "")}: ${speed}`, under: narrow ? speed : long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof (${short(roof, 3)} TFLOP/s)` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above };
     };
     const size = (l) => ({ ...l, size: Math.max(wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs), l.bold && l.under ? wide(l.under, 0.8 * fs) : 0) });
-    const sized = [...points.map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
+    const twice = (p) => !long && marks.some((m) => !aboveSlope(m, chip) && p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
+    const sized = [...points.filter((p) => !twice(p)).map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
     const right = sized.filter((l) => !l.above).map((l) => {
       if (l.over) return { ...l, left: end - l.size, ends: true, y: peak - 1.2 * fs };
       if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) return { ...l, left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs };
@@ -218,13 +222,13 @@ function render({ model, el }) {
       "eager, 6 trips": long ? p.label : "eager", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
     };
     const name = known[p.label] ?? p.label; // beside measured speeds a number of another unit would be read as a speed
-    return get("marks").some((m) => m.n === get("n")) ? name : `${name}: ${short(p.x, 3)}${long ? " FLOP/byte" : ""}`;
+    return get("marks").some((m) => m.n === get("n")) ? name : `${name}: ${count(p.x)}${long ? " FLOP/byte" : ""}`;
   }
 
   /** What a handle's name says: of flash's bounds which it is, of the dial where it stands. */
-  function held(handle, p) {
+  function held(handle, p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}, ${short(p.x, 3)} FLOP/byte`) };
+    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${count(p.x)} FLOP/byte` : ""}`) };
     const quantity = `${handle === "n" ? "N" : "B_q"} = ${get(handle)}`;
     return { quantity, text: `${says(p, true)} (${handleSays(picture.svg, handle, Infinity, quantity)})` };
   }
@@ -238,9 +242,9 @@ function render({ model, el }) {
     const cached = marks.filter((m) => aboveSlope(m, chip)), one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`;
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than HBM alone allows: caches sent the rest.`
+      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than if every load went to HBM.`
       : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
-      : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${short(points[LOADS].x, 3)} to ${short(points[LEAST].x, 3)}.`;
+      : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
   }

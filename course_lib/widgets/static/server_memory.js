@@ -52,8 +52,8 @@ function render({ model, el }) {
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, sizes = tight ? [1] : [1.4, 1];
-    const [title, size] = [`${found}: ${first} against ${last}`, `${found} of ${last}`].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
+    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, both = first.includes(" and ") ? `${first} together` : first, sizes = tight ? [1] : [1.4, 1];
+    const [title, size] = [`${found}: ${both} against ${last}`, `${both[0].toUpperCase()}${both.slice(1)}: ${gain} × ${last}`].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
     const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
@@ -70,7 +70,7 @@ function render({ model, el }) {
         if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
+      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : `pool: ${rows} rows, `}drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
       for (let t = 0; t <= slowest; t += every) {

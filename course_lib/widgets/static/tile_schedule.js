@@ -349,7 +349,7 @@ function render({ model, el }) {
       add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
       drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
     });
-    return tall + 14.8 * fs;
+    return tall + 16.1 * fs;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -357,7 +357,7 @@ function render({ model, el }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", tick = left + guess * there.k * unit, seam = y + 6.05 * fs; // of K and V
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, seam = y + 6.05 * fs, foot = y + 10.2 * fs; // of K and V; below O
     add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
     Object.entries(there).forEach(([t, rows], i) => {
       const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : asks && "kv".includes(t) ? "" : "0";
@@ -370,11 +370,18 @@ function render({ model, el }) {
       add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${step < all().length ? "by the end " : ""}${short(end[t] / rows, 2)} ×` : "");
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
-    const key_ = left + there.q * unit + 4 * fs, says = ["dashed: by the end", ...(guessed(now) ? ["violet: your guess"] : [])];
-    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step ? [says.join("; "), says.at(-1)].find((text) => key_ + wide(text, 0.8 * fs) < x + w) ?? "" : "");
-    if (guess ? now.schedule !== "naive" : asks) add("guess", "path", { class: guess ? "fac-tile-guess" : "fac-tile-guess fac-tile-unset", d: `M${tick} ${seam - 2.1 * fs}v${4.2 * fs}` });
+    const key_ = left + there.q * unit + 4 * fs;
+    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step && key_ + wide("dashed: by the end", 0.8 * fs) < x + w ? "dashed: by the end" : "");
+    const yours = !asks && guessed(now) ? `you: ${short(guess, 3)} ×` : "", every = [1, 2, 5, 10, 20, 50, 100].find((k) => k * once_ > 2.6 * fs) ?? 200;
+    if (now.schedule !== "naive") for (let k = every; left + k * once_ < x + w - 1.2 * fs; k += every) { // on, past the end: where they stop tells nothing
+      const at = left + k * once_, free = !yours || Math.abs(at - tick) > wide(yours, 0.87 * fs) / 2 + 1.2 * fs;
+      add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
+      if (free) add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
+    }
+    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small", x: tick, y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
+    if (guess ? now.schedule !== "naive" : asks) add("guess", "path", { class: guess ? "fac-tile-guess" : "fac-tile-guess fac-tile-unset", d: `M${tick} ${seam - 2.1 * fs}v${4.2 * fs}${yours ? `V${foot + 0.35 * fs}` : ""}` });
     if (!asks) return;
-    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, `your guess, ${short(guess, 3)} times`);
+    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, guess ? `your guess, ${short(guess, 3)} times` : "your guess, from 1 up");
     add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.5 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
 

@@ -204,7 +204,7 @@ function render({ model, el }) {
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
       m > old ? (place && old > -Infinity ? `A new record: ${x(m)} beats ${x(old)}` : `The first record: m = ${x(m)}`) : `The record stays ${x(m)}: nothing in ${name} beats it`,
       !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `New record: ℓ and O both shrink × ${x(by)}` : "No new record: the sums stay as large",
-      `Weights of ${name}: how far each score lies under the record ${x(m)}`,
+      `Weight = exp(score − record): the nearer to ${x(m)}, the larger`,
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
     ][line - 1];

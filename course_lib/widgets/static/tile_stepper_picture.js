@@ -10,6 +10,14 @@ function shrunk(total, alpha) {
   return `${short(total, a)} → ${short(total * alpha, b)}`;
 }
 
+/** "s − m" and what it is, in as many decimals that exp of the number printed is the weight printed (three digits). */
+function under(score, m) {
+  const same = (x) => Number(Math.exp(x).toPrecision(3)) === Number(Math.exp(score - m).toPrecision(3));
+  const [s_, m_, d] = [2, 3, 4, 5, 6].map((n) => [score, m].map((x) => Number(x.toFixed(n))).concat(n)).map(([a, b, n]) => [a, b, Number((a - b).toFixed(n))]).find(([, , d]) => same(d)) ?? [score, m, score - m];
+  const minus = (x) => String(x).replace("-", "−");
+  return { from: `${minus(s_)} − ${m_ < 0 ? `(${minus(m_)})` : m_}`, is: minus(d) };
+}
+
 /** `now()` is all that is shown of the row, `says()` the sentence about it. */
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
@@ -104,7 +112,7 @@ function stepperPicture(model, data, now, says) {
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
       const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, each over its key’s V`, title].filter(Boolean);
-      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag any bar`), title], w + fs, fs), { x, y, fs });
+      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag ${numbers ? "" : "⊙ or "}any bar`), title], w + fs, fs), { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place;
@@ -119,8 +127,13 @@ function stepperPicture(model, data, now, says) {
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
             const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
             if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * (bw > 24 ? 8 : 0) });
+            if (!numbers && key === highest && !(here && tied >= 0)) labels.push((crossed) => { // above its handle; beside it, where m's line is
+              const text = short(score, 3), long = wide(text, 0.87 * fs), y = base - top - 0.75 * fs, right = cx + 0.7 * fs + long < slots[i][1];
+              if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
+              else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
+            });
             if (numbers) labels.push(() => small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
-            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, tied: k === tied });
+            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
           }
           if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
@@ -148,12 +161,12 @@ function stepperPicture(model, data, now, says) {
         if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, fits([`m was ${short(old, 3)}`, `was ${short(old, 3)}`], label - 0.4 * fs, 0.87 * fs));
       }
       // what the weights are made of: how far each score lies under m
-      const under = unders.filter(({ score }) => score < m);
-      under.forEach(({ at, end, tied }, i) => end > level(m) && add(`under ${i}`, "path", { class: `fac-step-under ${tied || numbers ? "" : "fac-step-quiet"}`, d: `M${at} ${level(m)}V${end}m-2.5 0h5` }));
-      for (const [i, { score, at, end, tied }] of under.entries()) {
-        const text = short(score - m, 3), says = (i_, words, place_) => add(`under says ${i} ${i_}`, "text", { class: "fac-t-small fac-t-name", ...place_ }, words);
+      const below = unders.filter(({ score }) => score < m);
+      below.forEach(({ at, end, tied }, i) => end > level(m) && add(`under ${i}`, "path", { class: `fac-step-under ${tied || numbers ? "" : "fac-step-quiet"}`, d: `M${at} ${level(m)}V${end}m-2.5 0h5` }));
+      for (const [i, { score, at, end, tied, plate: [a, b] }] of below.entries()) {
+        const text = short(score - m, 3), tells = under(score, m), half = wide(tells.from, 0.95 * fs) / 2, has = 2 * half < b - a + 4, says = (i_, words, place_) => add(`under says ${i} ${i_}`, "text", { class: "fac-t-small fac-t-name", ...place_ }, words);
         if (numbers) says(0, text, { x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs });
-        else if (tied) ["s − m", `= ${text}`].forEach((words, row) => says(row, words, { x: at, y: level(m) - (1.55 - 1.1 * row) * fs, ...middle }));
+        else if (tied) [has ? tells.from : "s − m", `= ${tells.is}`].forEach((words, row) => says(row, words, { x: has ? Math.max(a + half - 2, Math.min(b - half + 2, at)) : at, y: level(m) - (1.55 - 1.1 * row) * fs, ...middle }));
       }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
@@ -161,7 +174,7 @@ function stepperPicture(model, data, now, says) {
         add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x: edge, y: level(other) - 1, width: w - label + 0.4 * fs, height: 2 });
         add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
-      for (const write of labels) write(); // on the lines, which would strike them out
+      for (const write of labels) write((y) => m > -Infinity && y > level(m) - 2 && y - 0.75 * fs < level(m) + 2); // on the lines, which would strike them out
       for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
@@ -221,8 +234,8 @@ function stepperPicture(model, data, now, says) {
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
       if (here_) {
-        const says = fits([`exp(${short(Math.log(value), 3)}) = ${short(value, 3)}`, short(value, 3)], w, 0.87 * fs), half = wide(says, 0.87 * fs) / 2;
-        add("tied says", "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half, Math.min(x + w - half, bx + bw / 2)), y: base - up - 0.4 * fs, ...middle }, says);
+        const says = fits([`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is}) = ${short(value, 3)}`, short(value, 3)], w + 1.2 * fs, 0.87 * fs), half = wide(says, 0.87 * fs) / 2;
+        add("tied says", "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: base - up - 0.4 * fs, ...middle }, says);
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
