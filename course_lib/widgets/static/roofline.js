@@ -112,7 +112,7 @@ function render({ model, el }) {
         add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
         if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
         if (!above) return;
-        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}${long ? "if every load went to HBM" : "by HBM alone"}`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
+        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}by HBM alone`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
         const far = near < balance && near + 7 * alone.length > balance, level = roofed + (far ? 0.3 : 0.9) * fs;
         if (far) add(`lead ${i}`, "path", { class: "fac-roof-lead fac-roof-other", d: `M${x + 0.6 * fs} ${roofed}H${balance + 0.2 * fs}` });
         add(`alone ${i}`, "text", { class: "fac-t-small", x: far ? balance + 0.5 * fs : near, y: level }, alone);
