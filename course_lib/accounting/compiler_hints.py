@@ -78,7 +78,7 @@ def _is_so(key: str, x: Any, values: list[Any]) -> bool:
             within = np.arange(1, lanes.shape[-1]) % max(1, n) != 0
             fits = apart == (step if key == "tt.contiguity" else 0)
             if key == "tt.contiguity" and not is_address:
-                fits |= lanes[..., 1:] == 0
+                fits |= (lanes[..., 1:] == 0) & (apart < 0)
             kept = bool(fits[..., within].all())
         if not kept:
             return False

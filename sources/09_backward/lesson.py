@@ -477,8 +477,8 @@ one_walk_or_two()
 #
 # ### Optional: where the cycles go
 #
-# (Nothing later needs it: go on at the bytes.) Where do the cycles of the faster one go? As in lesson 08, a copy of the kernel writes down the SM's
-# clock after each step. A program of it owns 128 keys, in two *groups* of four warps; tiles of 64
+# (Nothing later needs it: go on at the bytes.) Where do the cycles of the faster one go? As in lesson
+# 08, a copy of the kernel writes down the SM's clock after each step. A program of it owns 128 keys, in two *groups* of four warps; tiles of 64
 # queries walk past. Each group is a lane, a row of bars.
 
 # %% draw-backward
@@ -735,8 +735,8 @@ p_curves.reveal(
 #
 # The same cells were run on an H100 with the sizes of the first question: 12 layers of 12 heads,
 # N = 1024, batch 8, in half precision where PyTorch's *autocast* finds it safe. *FA2* is PyTorch's own,
-# its FlashAttention-2 backend. *course* is the course's own: one walk with atomics, the faster column
-# of the table above. (What you write in 9.4 to 9.6 is the two walks.)
+# its FlashAttention-2 backend. *course* is the course's own: one walk with atomics, the faster of the
+# two that were timed above. (What you write in 9.4 to 9.6 is the two walks.)
 # Two runs of the *same* naive attention are not equal either: some of PyTorch's operators add in no
 # fixed order on a GPU. That distance is the yardstick.
 
@@ -882,7 +882,8 @@ Quiz(
 # %% quiz-cost
 Quiz(
     "A paper says: our backward reaches 500 TFLOP/s, at 2.5 times the FLOPs of the forward. Its kernels "
-    "work without atomics, as those of 9.4 and 9.5. How many products a tile does it really compute, for each two "
+    "work without atomics, as those of 9.4 and 9.5. How many products a tile does it really "
+    "compute, for each two "
     "of the forward?",
     answer=7,
     explanation="5 are counted by convention: S, dV, dP, dQ, dK. In two walks S and dP come twice.",

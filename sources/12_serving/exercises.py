@@ -163,7 +163,8 @@ check(int8_cache)
 # 5. If pages run out, and only then, somebody leaves before it has ended. A prompt that finds no page
 #    waits; no answer need leave for it. If the answers need more pages than are free, or nobody at all
 #    can go on, somebody leaves (who is up to you; the newest loses least). Admit nobody in that step:
-#    it would pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given included, and
+#    it would pass the one that left (rule 6). Who left waits again with all of its tokens, those it
+#    was given included, and
 #    they are computed anew. (Each request fits the pool alone.)
 # 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
 #    younger one *passes* an older one if it finishes its prompt in a step in which the older one does

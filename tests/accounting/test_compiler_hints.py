@@ -57,6 +57,7 @@ def test_a_true_hint_changes_nothing(n, hint, by):
     ("n", "hint", "by"),
     [
         (2, "follow", 2),
+        (0, "follow", 2),
         (1, "equal", 2),
         (2, "multiple", 4),
         (3, "scalar", 2),
