@@ -257,6 +257,19 @@ def test_what_cannot_be_tried_again_is_for_a_person_unless_it_is_wrong(
         assert needs_a_person([line])
 
 
+def test_launches_that_take_too_long_when_done_again_accuse_nobody(workshop, monkeypatch):
+    def again(replay, run, result):
+        run.func.__self__._clock._late = 0.0  # as if its time were over
+        return run(replay._launches[0][0])
+
+    monkeypatch.setattr(Replay, "again", again)
+    submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
+    (line,) = grade(workshop, submission, [find("5.2")], b"a secret")
+    print(line)
+    assert (line["outcome"], line["fault_of"]) == ("unclear", "infrastructure")
+    assert "that takes too long" in reason_for_a_person(line)
+
+
 def test_a_replayed_result_that_a_judge_never_expected_is_the_students(workshop):
     exercise = find("5.2")
 

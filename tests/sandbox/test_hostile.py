@@ -18,7 +18,7 @@ from course_lib.classroom.grade_one import grade
 from course_lib.classroom.record import Records
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.workshop import Workshop
-from course_lib.specs import EXERCISES
+from course_lib.specs import EXERCISES, find
 
 FILES = sorted((Path(__file__).parents[1] / "hostile").glob("*.py"))
 
@@ -33,6 +33,7 @@ FEW = drawn(FILES, lambda file: file.name + file.read_text(), group=kind, one_in
 PATIENCE = 0.5
 # the same exercises with a shorter patience, so that the endless ones are over soon
 SHORT = [replace(e, seconds=PATIENCE) for e in EXERCISES]
+RIGHT = {"passed", "not on a GPU"}  # what only right answers become: they may take their time
 HONEST = Submission("honest", (("e.py", b"def echo(x):\n    return x.copy()\n"),))
 
 
@@ -61,6 +62,8 @@ def test_hostile(workshop, file, tmp_path, monkeypatch):
     text = file.read_text()
     allowed = re.match(r"# tries: .+; must: (.+)\n", text)[1].split(", ")
     exercise = target(text)
+    if RIGHT & set(allowed):
+        exercise = find(exercise.id)
     submission = Submission("mallory", ((file.name, text.encode()),))
     with workshop.student():  # a zygote that another test has killed comes back now
         before = below(workshop)

@@ -265,7 +265,7 @@ class Sandboxed:
         if self._replay is None:
             return None
         replay, self._replay = self._replay, None
-        self._clock = self._new_clock()
+        self._clock = self._new_clock(2 * case.calls)  # looks for tensors, too
         other = replay.other_case
         origins = Origins(_tensors(other), self._clock)
         try:
@@ -275,12 +275,10 @@ class Sandboxed:
                 origins.copied = observed.origins.copied
             seen = Observed(result, self._books(), observed.allocated, origins=origins)
         except Unclear as why:
-            return Finding(
-                FOLLOWS,
-                "the answer is right; whether your kernel computed it could not be tried with "
-                f"other inputs, so a person has to look: {why}.",
-            )
-        except _Over:
+            return _to_be_looked_at(why)
+        except (TooLate, _Over) as over:
+            if getattr(over, "failure", TOO_LONG) is TOO_LONG:  # says nothing about the numbers
+                return _to_be_looked_at("that takes too long")
             seen = Observed(None)
         expected = self.exercise.truth(*other.args, **other.kwargs)
         found = self.exercise.finding(other, seen, expected) or no_race(other, seen, expected)
@@ -402,6 +400,14 @@ class Sandboxed:
             return None
         piece = extract(self.exercise.run, inline_library=True)
         return f"{piece.source}\n\nrun = {piece.name}\n"
+
+
+def _to_be_looked_at(why: object) -> Finding:
+    return Finding(
+        FOLLOWS,
+        "the answer is right; whether your kernel computed it could not be tried with other "
+        f"inputs, so a person has to look: {why}.",
+    )
 
 
 def _how(status: int | None) -> str:
