@@ -668,7 +668,6 @@ print("laid end to end instead, request i begins at", starts.tolist())
 p_causal = Predict(
     "10-causal",
     "One query, 6 keys, PyTorch's SDPA with is_causal=True. How many keys have a weight?",
-    unit="keys",
 )
 p_causal
 

@@ -441,6 +441,10 @@ p_fork.reveal(
 # %% fork-widget
 PageTable.example("fork")
 
+# %% fork-check [markdown]
+# A, B and C copy the one line each; D is alone on the old second page by then, and writes there.
+# When A ends, its copy is free again. The first page stays: three cards still name it.
+
 # %% prefix-heading [markdown]
 # ## The same beginning, an hour later: prefixes
 #

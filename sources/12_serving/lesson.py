@@ -552,25 +552,6 @@ checklist()
 #
 # Decide before you open.
 
-# %% quiz-24
-Quiz(
-    "In June 2023 vLLM was announced with “up to 24x higher throughput” than HuggingFace "
-    "Transformers, and up to 3.5x higher than TGI, a server. What does the 24 measure?",
-    options=[
-        ("How much faster paged attention computes.", False, "Its kernel reads the same bytes."),
-        (
-            "Tokens a second, against a library without pages and without continuous batching.",
-            True,
-            "TGI batched continuously already: 3.5. Always ask: against what?",
-        ),
-        (
-            "How much memory pages save.",
-            False,
-            "That is why more fit; the unit is tokens a second.",
-        ),
-    ],
-)
-
 # %% quiz-arrivals
 Quiz(
     "With 4096 rows and a request every 20 ms, the tram is as fast as pages and chunks. Why?",
