@@ -29,8 +29,8 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes, streaming_slips
-from course_lib.judging.misread import as_contiguous
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
+from course_lib.judging.strides import as_contiguous
 from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 
 ROWS = 16  # the least that tl.dot takes: every group here fits

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.attention.slips import SLIPS, Slip, streamed
+from course_lib.judging.strides import as_contiguous
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -262,13 +263,6 @@ def causal_end(number: Array, block_q: int, block_k: int, n_q: int, n_k: int) ->
     """Return where a right causal loop ends in query tile ``number``."""
     end: Array = np.clip((number + 1) * block_q + n_k - n_q, 0, n_k)
     return end
-
-
-def as_contiguous(x: Any) -> Any:
-    """Return what a kernel reads that takes a strided tensor for a contiguous one."""
-    if not hasattr(x, "untyped_storage"):
-        return x
-    return x.new_empty(0).set_(x.untyped_storage()).ravel()[: x.numel()].reshape(x.shape)
 
 
 def _stored_as_contiguous(o: Array, like: Any) -> Array:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from course_lib.judging import strides
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
     FEWEST_NUMBERS,
@@ -155,12 +156,13 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        resembling = (m for m in exercise.mistakes if failed.resembles(failed.made_by(m)))
+        known = [*exercise.mistakes, *strides.ignored(exercise, failed.case)]
+        resembling = (m for m in known if failed.resembles(failed.made_by(m)))
         formula = is_formula(failed.case)
         likely = _everywhere(exercise, resembling, run) if formula else resembling
         if named := _confirmed(exercise, likely, tried, run):  # of those after it none is computed
             return named
-        others = [m for m in exercise.mistakes if not failed.resembles(failed.made_by(m))]
+        others = [m for m in known if not failed.resembles(failed.made_by(m))]
         pairs = (m for m in _pairs(others, failed) if _explains(m, failed))
         if named := _confirmed(exercise, pairs, tried, run):
             return named

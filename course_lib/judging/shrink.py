@@ -6,11 +6,9 @@ the small one, and so are whole multiples where an exercise promises them.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -103,15 +101,8 @@ def _that_differ(result: Any, expected: Any) -> list[tuple[int, str, str]]:
     return [(i, mine, other) for i, (mine, other) in enumerate(pairs) if mine != other]
 
 
-def _names(exercise: Exercise, case: Case) -> list[str]:
-    """Return what the inputs are called: as in the task, and what comes later as in the truth."""
-    first, later = case.phases(exercise.later)
-    names = re.findall(r"\w+", exercise.signature)[: len(first)]
-    return [*names, *list(signature(exercise.truth).parameters)[len(first) :]] if later else names
-
-
 def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
-    return [*zip(_names(exercise, case), case.args, strict=False), *case.kwargs.items()]
+    return [*zip(exercise.names(case), case.args, strict=False), *case.kwargs.items()]
 
 
 def _is_of_numbers(value: Any) -> bool:
@@ -209,7 +200,7 @@ def _cut(exercise: Exercise, case: Case, sizes: Sizes) -> Case:
         return sizes.get(("number", value), value) if type(value) is int else value
 
     tiles = {name: sizes.get(("tile", n), n) for name, n in _tiles(case).items()}
-    fixed = [i for i, name in enumerate(_names(exercise, case)) if name in _KINDS_OF_NUMBERS]
+    fixed = [i for i, name in enumerate(exercise.names(case)) if name in _KINDS_OF_NUMBERS]
     args = tuple(x if i in fixed else cut(x) for i, x in enumerate(case.args))
     numbers = {
         name: cut(n)

@@ -7,8 +7,10 @@ the student's function on each case and stops at the first finding; only then ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from course_lib import lessons
@@ -173,6 +175,12 @@ class Exercise(ExerciseFacts):
     def watches_races(self, case: Case) -> bool:
         """Return whether kernels are watched for races: all are, where cases are small."""
         return self.races or not case.counted
+
+    def names(self, case: Case) -> list[str]:
+        """Return what a case's inputs are called: as in the task, what comes later as in truth."""
+        first, later = case.phases(self.later)
+        names = re.findall(r"\w+", self.signature)[: len(first)]
+        return [*names, *list(signature(self.truth).parameters)[len(first) :]] if later else names
 
     def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Return what ``judge`` says, or else that the numbers are not the student's own.

@@ -16,16 +16,12 @@ from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.strides import as_contiguous
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
 
 IGNORED = "the strides are ignored"
 _USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
-
-
-def _as_contiguous(x: Any) -> Any:
-    """Return the matrix that is read if the strides of ``x`` are ignored."""
-    return x.as_strided(x.shape, (x.shape[1], 1))
 
 
 def _at(strides: Callable[[int, int], tuple[int, int]]) -> Callable[[Any], Any]:
@@ -161,7 +157,7 @@ TILE_SCORES = Exercise.of(
         Mistake(
             IGNORED,
             _USE_STRIDES,
-            lambda q, k: _scores(_as_contiguous(q), _as_contiguous(k)),
+            lambda q, k: _scores(as_contiguous(q), as_contiguous(k)),
         ),
         *_stride_mistakes(_scores),
         Mistake(
@@ -357,7 +353,7 @@ MATMUL = Exercise.of(
         Mistake(
             IGNORED,
             _USE_STRIDES,
-            lambda a, b, **_: _product(_as_contiguous(a), _as_contiguous(b)),
+            lambda a, b, **_: _product(as_contiguous(a), as_contiguous(b)),
         ),
         *_stride_mistakes(_product),
     ),

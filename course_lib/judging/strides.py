@@ -1,0 +1,45 @@
+"""Strided tensors that are taken for contiguous ones, whatever an exercise computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from course_lib.judging.spec import Case, Exercise, Mistake
+
+IGNORED = "strides are ignored"
+
+
+def as_contiguous(x: Any) -> Any:
+    """Return what a kernel reads that takes a strided tensor for a contiguous one.
+
+    Raises RuntimeError past the end of the memory.
+    """
+    if not hasattr(x, "as_strided"):
+        return x
+    return x.as_strided(x.shape, [math.prod(x.shape[i + 1 :]) for i in range(x.dim())])
+
+
+def ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
+    """Yield the mistakes of taking the strided inputs of a case for contiguous: all, each alone."""
+    strided = [
+        i for i, x in enumerate(case.args) if hasattr(x, "as_strided") and not x.is_contiguous()
+    ]
+    names = exercise.names(case)
+    for places in dict.fromkeys([tuple(strided), *((i,) for i in strided)]):
+        if not places:
+            return
+
+        def model(*args: Any, _places: tuple[int, ...] = places, **kwargs: Any) -> Any:
+            read = [as_contiguous(x) if i in _places else x for i, x in enumerate(args)]
+            return exercise.answer(exercise.truth(*read, **kwargs))
+
+        which = " and ".join(f"`{names[i]}`" for i in places)
+        are = "are not contiguous, but are" if len(places) > 1 else "is not contiguous, but is"
+        yield Mistake(
+            IGNORED,
+            f"{which} {are} read as if contiguous: use the strides, or .contiguous() in the "
+            "launcher.",
+            model,
+        )
