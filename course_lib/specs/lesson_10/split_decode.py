@@ -63,6 +63,7 @@ def _case(
     q = q.reshape(batch, many, 1, d)
     if strided:
         k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))
+        q = torch.cat((q, k.new_ones(batch, many, 1, 2 * d)), -1)[..., :d]
     return Case(name, (q, k, v, splits), **flags)
 
 
@@ -83,7 +84,8 @@ def _cases(rng: Generator) -> list[Case]:
              (1, 4, 2), 21, 16, 3, drawn=draw.sloped, by=(20.0,)),
         case("scores near +1000, float64", (1, 4, 2), 21, 16, 3, drawn=draw.shifted, by=(1000.0,),
              double=True),
-        case("caches that lie in memory as (B, n, H, d)", (2, 4, 2), 13, 8, 3, strided=True),
+        case("caches that lie in memory as (B, n, H, d), q of a wider tensor", (2, 4, 2), 13, 8, 3,
+             strided=True),
         *(
             case(f"{name}, float64", (2, 6, 2), 33, 16, 4, drawn=how, by=by, double=True,
                  shows=shows)
