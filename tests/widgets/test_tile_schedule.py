@@ -227,7 +227,7 @@ def test_the_title_asks_before_the_first_step_and_answers_at_the_end(mount, sche
     assert page.inner_text(".fac-finding").endswith("?")
     assert page.locator(".fac-tile-end").evaluate_all(ends) == 0
     said = page.locator(".fac-stage text").all_text_contents()
-    marks = [text for text in said if " ×" in text]  # a scale, which goes on past the end
+    marks = [text for text in said if text.endswith(" ×")]  # a scale, which goes on past the end
     assert marks == ([f"{k} ×" for k in range(1, 6)] if schedule == "flash" else [])
     full = page.locator(".fac-edge:is(.fac-fill-q, .fac-fill-k, .fac-fill-v):not(.fac-tile-unread)")
     assert full.count() == 0  # full colour: read
@@ -281,7 +281,7 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
     page.mouse.move(x + 2 * once, y)  # it waits at once
     page.mouse.up()
     assert page.evaluate("facModel.get('guess')") == 3
-    assert "your guess, 3 times" in page.text_content(".fac-stage")
+    assert "your guess: 3 ×" in page.text_content(".fac-stage")
     check_page(page)
     page.evaluate("facModel.set('step', 16)")
     assert page.locator(".fac-knob-guess").count() == 0, "it is kept"
