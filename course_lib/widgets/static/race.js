@@ -28,7 +28,7 @@ function render({ model, el }) {
     blank();
     draw();
     clearTimeout(soon);
-    soon = setTimeout(() => race.lanes.forEach((lane) => lane.group), 60); // while nobody waits
+    soon = setTimeout(() => race.lanes.forEach((lane) => lane.group), 25); // while nobody waits
   }
   function frame(lane, number) {
     const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
