@@ -292,6 +292,29 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("guess", [1.5, 2, 3, 3.5, 4, 5])
+def test_the_guess_runs_through_no_number_and_no_number_is_cut(mount, width, guess):
+    """Its line struck *12 of 16* out, and what a student had guessed was cut at the edge."""
+    page = mount(TileSchedule(mask="causal", guess=guess), width=width, height=1300, reduced=True)
+    boxes = """() => [...document.querySelectorAll('.fac-stage text')].filter((t) => t.textContent)
+      .map((t) => t.getBoundingClientRect()).map((r) => [r.left, r.right, r.top, r.bottom])"""
+    for step in (0, 6, 10):
+        page.evaluate(f"facModel.set('step', {step})")
+        found = page.evaluate(boxes)
+        assert (
+            max(right for _, right, *_ in found)
+            <= page.locator(".fac-stage").bounding_box()["width"] + 3
+        )
+        if not step:
+            continue
+        line = page.locator(".fac-tile-guess").bounding_box()
+        across, low = line["x"] + line["width"] / 2, line["y"] + line["height"] - 6
+        for left, right, top, bottom in found:
+            assert not (left < across < right and top < low and bottom > line["y"]), guess
+
+
+@pytest.mark.browser
 def test_a_guess_is_made_without_a_mouse(mount):
     page = mount(TileSchedule(), reduced=True)
     page.get_by_text("more: ").first.click()
